@@ -19,6 +19,10 @@ _ADVICE = (
     "there on, and every delete from there on. To compare first, add --only NS."
 )
 
+_COMPARED = (
+    "The run compares each with the document before it. If not as many as reported fit, it stops before it writes."
+)
+
 
 def undone(found: Findings) -> Checks:
     """Are the entries of the incident one statement, and can each document be set back?"""
@@ -59,12 +63,16 @@ def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:
 def unclear(
     accident: Accident, doubts: Sequence[str], groups: Sequence[WriteGroup], incident: Incident | None = None
 ) -> Checks:
-    """The check that blocks where the entries may be several statements, or others'. What the server's records say of
-    the incident is given as the options that confirm it."""
+    """The check that blocks where the entries may be several statements, or others', and the one that warns where the
+    documents before the entries decide. What the server's records say of the incident is given as the options that
+    confirm it."""
     if incident is not None and incident.open:
         title = f"{incident.title} was still going on when it was read: what it writes after {incident.last} stays."
         yield warn("incident-open", title, "Plan again once it has ended.")
     if not doubts:
+        if accident.count is not None and accident.entries > accident.count:
+            title = f"{accident.entries:,} entries may be of the statement, which reported {accident.count:,}."
+            yield warn("incident-compared", title, _COMPARED)
         return
     more = f"; and {len(groups) - _SHOWN} more groups" if len(groups) > _SHOWN else ""
     shown = f" Found: {'; '.join(row.brief for row in groups[:_SHOWN])}{more}." if groups else ""

@@ -140,8 +140,8 @@ class Accident:
     where it is known that one client did it, ``any`` for several sessions. ``updates`` means that updates of ``ns``
     belong to it, up to ``updates_last``: those with this ``effect``, or those under the transaction number ``command``
     where one command of a session made all of them. ``entries`` is how many operations the plan found to be its own; 0
-    where they were not counted. ``stated``: the effect is that of a text which a person gave; ``proven``: all that this
-    statement explains is its own, since it reported as many.
+    where they were not counted. ``statement`` and ``count`` are what a person knows of it: its text, and how many
+    documents it reported. ``proven``: all that the statement explains is its own, if it is as many as that.
     """
 
     kind: str
@@ -154,7 +154,8 @@ class Accident:
     effect: tuple[FieldChange, ...] = ()
     command: int | None = None
     entries: int = 0
-    stated: bool = False
+    statement: str = ""
+    count: int | None = None
     proven: bool = False
 
 

@@ -405,12 +405,13 @@ class WriteGroups:
     def explained_by(self, evidence: KnownStatement) -> AttributedWrites:
         """The writes that a statement explains, all of them where its text is not known. Without a count, what speaks
         against one statement is a doubt."""
-        if not evidence.has_text:
-            found = self.one_statement(timed=False)
+        if evidence.deletes or not evidence.text:
+            found = self.one_statement(timed=evidence.count is None)
             tally = _together(group.tally for group in self.inside.values())
             if tally.entries == evidence.count and not self._left_out:
                 return replace(found, tally=tally, doubts=(), groups=(), left_out=())  # nothing else was written
-            return replace(found, doubts=(*found.doubts, *compare_counts(tally.entries, evidence)))
+            doubts = [*found.doubts, *compare_counts(tally.entries, evidence)]
+            return replace(found, tally=tally, doubts=tuple(doubts))
         paths = {*evidence.constants, *evidence.computed}
         groups = {
             shape: one for shape, one in self.inside.items() if shape and evidence.always <= shape and shape <= paths

@@ -15,10 +15,16 @@ from bson.errors import BSONError
 from tallyglass.errors import InputError
 from tallyglass.oplog.entry.changes import Path, Value, build, parse
 from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.statement import TypedStatement
 from tallyglass.text import clean
 
-_FORMS = 'For example updateMany({status: "new"}, {$set: {status: "old"}}), with $set, $unset and other operators.'
-_STATEMENT = re.compile(r"\s*(?:[\w.$\[\]\"'-]+\.)?updateMany\s*\((.*)\)\s*;?\s*\Z", re.DOTALL)
+_FORMS = (
+    'For example deleteMany({status: "new"}) or updateMany({status: "new"}, {$set: {status: "old"}}), with operators '
+    "or a pipeline of $set and $unset."
+)
+_STATEMENT = re.compile(
+    r"\s*(?:[\w.$\[\]\"'-]+\.)?(?P<kind>updateMany|deleteMany)\s*\((?P<arguments>.*)\)\s*;?\s*\Z", re.DOTALL
+)
 _TOKEN = re.compile(
     r"""(?P<text>"(?:\\.|[^"\\])*")|'(?P<quoted>(?:\\.|[^'\\])*)'|(?P<name>[A-Za-z_$][\w$]*)(?=\s*:)""", re.DOTALL
 )
@@ -29,18 +35,19 @@ _TOKEN = re.compile(
 class KnownStatement:
     """``constants`` are the values that the statement sets by path, None for a field that it removes; ``computed`` are
     the paths that it changes in another way, ``always`` those of them that it leaves as they were in no document. All
-    are empty where its text is not known. ``count`` is how many documents it reported as modified or deleted, None
-    where that is not known."""
+    are empty for a delete, and where its ``text`` is not known. ``count`` is how many documents it reported as modified
+    or deleted, None where that is not known."""
 
     constants: Mapping[Path, Value | None]
     computed: frozenset[Path] = frozenset()
     always: frozenset[Path] = frozenset()
     count: int | None = None
+    text: str = ""
 
     @property
-    def has_text(self) -> bool:
-        """Whether the text of the statement is known."""
-        return bool(self.constants or self.computed)
+    def deletes(self) -> bool:
+        """Whether it is known to be a delete."""
+        return bool(self.text) and not (self.constants or self.computed)
 
     def effect(self, written: Mapping[Path, Iterable[Value | None]]) -> UpdateEffect:
         """The effect of the statement, with the values as they were ``written``: a text does not tell 1 from 1.0."""
@@ -52,21 +59,38 @@ class KnownStatement:
 
 
 def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
-    """The evidence as typed; None for none. ``statement`` is an ``updateMany`` as mongosh takes it, its documents as
-    Extended JSON; names may stand without quotes. Raises InputError for anything else."""
+    """The evidence as typed; None for none. ``statement`` is an ``updateMany`` or ``deleteMany`` as mongosh takes it,
+    its documents as Extended JSON; names may stand without quotes. Raises InputError for anything else."""
     if not statement:
         return None if count is None else KnownStatement({}, count=count)
-    found = _STATEMENT.match(statement)
-    if found is None:
-        raise InputError(
-            f"--statement '{clean(statement, 80)}' is no updateMany. A delete is known by --count.", _FORMS
-        )
+    update = read_statement(statement).update
     try:
-        arguments = json.loads(f"[{_as_json(found[1])}]")
-        constants, computed, always = _effect_of(arguments[1])
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BSONError):
+        if update is None:
+            return KnownStatement({}, count=count, text=statement)
+        constants, computed, always = _effect_of(update) if isinstance(update, Mapping) else _effect_of_stages(update)
+    except (ValueError, TypeError, LookupError, AttributeError):
         raise InputError(f"--statement '{clean(statement, 80)}' cannot be read.", _FORMS) from None
-    return KnownStatement(constants, computed, always, count)
+    if not constants and not computed:
+        raise InputError(f"--statement '{clean(statement, 80)}' changes nothing.", _FORMS)
+    return KnownStatement(constants, computed, always, count, statement)
+
+
+def read_statement(text: str) -> TypedStatement:
+    """A statement as typed. Raises InputError for anything but an ``updateMany`` or ``deleteMany``."""
+    found = _STATEMENT.match(text)
+    if found is None:
+        raise InputError(f"--statement '{clean(text, 80)}' is no updateMany or deleteMany.", _FORMS)
+    try:
+        query, *rest = json_util.loads(f"[{_as_json(found['arguments'])}]", json_options=_TYPED)
+        update = rest[0] if found["kind"] == "updateMany" else None
+        if not isinstance(query, Mapping) or not isinstance(update, (Mapping, list, type(None))):
+            raise TypeError(text)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BSONError):
+        raise InputError(f"--statement '{clean(text, 80)}' cannot be read.", _FORMS) from None
+    return TypedStatement(query, update)
+
+
+_TYPED = json_util.JSONOptions(json_mode=json_util.JSONMode.CANONICAL, tz_aware=True)
 
 
 def _as_json(text: str) -> str:
@@ -79,9 +103,10 @@ def _quoted(found: re.Match[str]) -> str:
     return json.dumps(found["name"] or re.sub(r"\\(.)", r"\1", found["quoted"] or ""))
 
 
-def _effect_of(
-    update: Mapping[str, Mapping[str, Any]],
-) -> tuple[dict[Path, Value | None], frozenset[Path], frozenset[Path]]:
+_Effect = tuple[dict[Path, Value | None], frozenset[Path], frozenset[Path]]
+
+
+def _effect_of(update: Mapping[str, Mapping[str, Any]]) -> _Effect:
     constants: dict[Path, Value | None] = {}
     computed, always = set[Path](), set[Path]()
     for operator, fields in update.items():
@@ -90,7 +115,7 @@ def _effect_of(
         for name, value in fields.items():
             path = tuple(name.encode().split(b"."))
             if operator == "$set":
-                constants[path] = _value(json_util.loads(json.dumps(value)))
+                constants[path] = _value(value)
             elif operator == "$unset":
                 constants[path] = None
             else:
@@ -99,10 +124,30 @@ def _effect_of(
     return constants, frozenset(computed), frozenset(always)
 
 
+def _effect_of_stages(stages: Iterable[Mapping[str, Any]]) -> _Effect:
+    constants: dict[Path, Value | None] = {}
+    computed = set[Path]()
+    for stage in stages:
+        for name, fields in stage.items():
+            if name not in ("$set", "$addFields", "$unset"):
+                raise ValueError(name)
+            removed = [fields] if isinstance(fields, str) else fields
+            for field in removed:
+                how = None if name == "$unset" else fields[field]
+                path = tuple(field.encode().split(b"."))
+                how = how["$literal"] if isinstance(how, Mapping) and set(how) == {"$literal"} else how
+                again = path in constants or path in computed
+                if again or isinstance(how, (Mapping, list)) or (isinstance(how, str) and how.startswith("$")):
+                    constants.pop(path, None)
+                    computed.add(path)
+                else:
+                    constants[path] = None if name == "$unset" else _value(how)
+    return constants, frozenset(computed), frozenset()
+
+
 def _is_a_step(value: Any) -> bool:
     """Whether ``$inc`` by this changes every number: a small fraction leaves a large one as it is."""
-    number = json_util.loads(json.dumps(value))
-    return isinstance(number, int) and number != 0
+    return isinstance(value, int) and value != 0
 
 
 def _value(value: Any) -> Value:
@@ -143,9 +188,10 @@ _LONGEST = 1_000
 
 def compare_counts(found: int, evidence: KnownStatement) -> Iterator[str]:
     """Why entries are not proven to be those of the statement: those that it explains hold all of its own, so they
-    are proven if they are as many as it reported."""
-    if evidence.count is None or found == evidence.count:
+    are proven if they are as many as it reported. Where more are found, its text may tell them apart when the documents
+    before them are read."""
+    if evidence.count is None or found == evidence.count or (evidence.text and found > evidence.count):
         return
-    what = "entries do what was run" if evidence.has_text else "entries of this kind were written"
+    what = "entries do what was run" if evidence.text else "entries of this kind were written"
     more = "which of them are its own is not known" if found > evidence.count else "the rest is not there"
     yield f"{found:,} {what} from a minute before to a minute after, and {evidence.count:,} were reported: {more}."

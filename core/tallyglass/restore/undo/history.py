@@ -32,6 +32,7 @@ from tallyglass.restore.undo.accident import (
     update_of,
 )
 from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
+from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.sources.source import DocumentSource
 
@@ -166,9 +167,12 @@ async def read_history(
         await _fill(source, history, attribution, limit)
         await _mark_repairs(source, history)
         effect = attribution.effect
+        if accident.statement and accident.ns == ns:
+            await _explain(spare, history, attribution)
         if effect is not None and accident.ns == ns:
             await _complete(spare, history, attribution, effect)
             _attribute_updates(history, attribution, effect)
+        _compare_with_count(history)
     except BaseException:
         history.close()
         raise
@@ -311,30 +315,69 @@ def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
         return None
 
 
+async def _explain(spare: DocumentSource, history: History, attribution: Attribution) -> None:
+    """Compare each write of the sender with the statement, applied to the document before it. Deletes are attributed at
+    once, updates with their effect."""
+    rows, statement = history.rows, read_statement(history.accident.statement)
+    rows.execute("DELETE FROM explained")
+    candidates = rows.execute(f"SELECT DISTINCT id FROM operation WHERE own = {OWN} OR (sender AND op = 'u')")
+    while keys := [key for (key,) in candidates.fetchmany(AT_ONCE)]:
+        copies = await documents_by_id(spare, history.ns, keys)
+        found: list[tuple[int, bool]] = []
+        for key in keys:
+            document = copies.get(key)
+            for step in history.of(key):
+                after = _after(document, step)
+                known = statement.explains(document, after) if document is not None and step.op != "i" else None
+                if known is not None and (after is not None or step.op == "d"):
+                    found.append((step.number, known))
+                document = after
+        rows.executemany("INSERT INTO explained VALUES (?, ?)", found)
+    if history.accident.kind == "deletes":
+        others = "SELECT n FROM explained WHERE NOT own"
+        rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
+
+
 def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect) -> None:
     """Decide for each update whose it is. Raises ReadError where they are not as many as the plan found."""
     accident, last, own = history.accident, 0, 0
+    explained = history.rows.execute
     while True:
         owned: list[tuple[int, int]] = []
         begin = last
         for number, _, ts, _, changes in history.updates(last, _CHUNK):
             last = number
             fits, inside = effect.fits(changes), attribution.spans_updates(ts)
-            known = inside and (fits or (accident.proven and (effect.explains(changes) or not accident.stated)))
             history.ambiguous |= fits and not inside and bool(effect.computed) and not accident.proven
-            if known:
+            (known,) = explained("SELECT own FROM explained WHERE n = ?", (number,)).fetchone() or (None,)
+            if known is None:
+                known = fits or (accident.proven and (effect.explains(changes) or not accident.statement))
+            if known and inside:
                 owned.append((OWN, number))
-            elif effect.may_fit(changes) and inside:
+            elif effect.may_fit(changes) and inside and not accident.proven:
                 owned.append((UNCERTAIN, number))
         own += sum(owner == OWN for owner, _ in owned)
         history.rows.executemany("UPDATE operation SET own = ? WHERE n = ?", owned)
         if last == begin:
             break
-    if accident.kind == "updates" and not (accident.stated and not accident.proven) and own != accident.entries:
+    if accident.kind == "updates" and not accident.statement and own != accident.entries:
         raise ReadError(
             f"The plan found {accident.entries:,} updates of one statement; compared with the documents before "
             f"them, {own:,} are: there may be several statements.",
             "Nothing was written. Plan with --before and the first entry of one of them.",
+        )
+
+
+def _compare_with_count(history: History) -> None:
+    """Raise ReadError where not as many writes are the accident's as a person says that its statement reported."""
+    accident = history.accident
+    if accident.count is None or accident.ns != history.ns or accident.kind not in ("updates", "deletes"):
+        return
+    (own,) = history.rows.execute(f"SELECT count(*) FROM operation WHERE own = {OWN}").fetchone()
+    if own != accident.count:
+        raise ReadError(
+            f"{own:,} writes do what was run, compared with the documents before; {accident.count:,} were reported.",
+            "Nothing was written. Correct --statement and --count, or plan with --before and the first entry.",
         )
 
 

@@ -17,6 +17,7 @@ _TABLES = (
     " t INTEGER, i INTEGER, millis INTEGER, sender INTEGER)",
     "CREATE TABLE removal (n INTEGER, own INTEGER)",
     "CREATE TABLE refined (n INTEGER PRIMARY KEY, changes BLOB)",
+    "CREATE TABLE explained (n INTEGER PRIMARY KEY, own INTEGER)",
     "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
     "CREATE TABLE about (what TEXT, t INTEGER, i INTEGER, digest BLOB)",
 )

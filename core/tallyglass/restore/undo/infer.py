@@ -191,17 +191,21 @@ def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred
     """What a person says, compared with all writes in and around the incident."""
     accident, found = around.accident, around.writes.explained_by(evidence)
     doubts = list(found.doubts)
-    if around.op == "d" and evidence.has_text:
-        doubts.append("The statement is an update, and the incident is a delete.")
+    if evidence.text and evidence.deletes is not (around.op == "d"):
+        kinds = ("a delete", "an update") if evidence.deletes else ("an update", "a delete")
+        doubts.append(f"The statement is {kinds[0]}, and the incident is {kinds[1]}.")
     tally = found.tally
     if tally.entries and tally.first < limit:
         doubts.append(f"It begins at {tally.first}, before the incident: plan for the incident before this one.")
     proven = evidence.count is not None and not doubts
     accident = replace(
-        accident, first=tally.first, last=tally.last, entries=tally.entries, stated=evidence.has_text, proven=proven
-    )
+        accident, first=tally.first, last=tally.last, entries=tally.entries, statement=evidence.text,
+        count=evidence.count, proven=proven,
+    )  # fmt: skip
     if found.effect is not None:
         accident = replace(accident, effect=found.effect.stored())
+    if evidence.count is not None and found.documents is not None:
+        found = replace(found, documents=min(found.documents, evidence.count))
     return _inferred(around, accident, found, doubts)
 
 

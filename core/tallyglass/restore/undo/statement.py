@@ -1,0 +1,354 @@
+"""The statement that a person says was run, applied to a document: what its filter finds, and what its update leaves.
+
+What is not evaluated here is said to be unknown; nothing is guessed. Numbers are compared by value: a text as typed
+does not tell 1 from 1.0.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import bson
+from bson import ObjectId
+from bson.errors import BSONError
+
+from tallyglass.restore.backup.bson_file import decode
+
+_MISSING: Any = object()
+Document = dict[str, Any]
+
+
+class _UnknownError(Exception):
+    """A part of a statement that is not evaluated here, or that does not fit a document."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedStatement:
+    """A filter, and the update of what it finds: operators, or the stages of a pipeline. None for a delete."""
+
+    query: Mapping[str, Any]
+    update: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+    def explains(self, before: bytes, after: bytes | None) -> bool | None:
+        """Whether it leaves ``after`` (None for no document) where there was ``before``; None where that is unknown."""
+        try:
+            document = decode(before)
+            if not _matches(document, self.query):
+                return False
+            if self.update is None or after is None:
+                return (self.update is None) is (after is None)
+            return bool(_canonical(self._updated(document)) == _canonical(decode(after)))
+        except (_UnknownError, BSONError, OverflowError, RecursionError, TypeError, ValueError):
+            return None
+
+    def _updated(self, document: Document) -> Document:
+        assert self.update is not None
+        result = copy.deepcopy(document)
+        if isinstance(self.update, Mapping):
+            for name, fields in self.update.items():
+                for path, argument in fields.items():
+                    _lookup(_OPERATORS, name)(result, path, argument)
+            return result
+        for stage in self.update:
+            ((name, fields),) = stage.items()
+            if name == "$unset":
+                for path in [fields] if isinstance(fields, str) else fields:
+                    _put(result, path, _MISSING)
+                continue
+            if name not in ("$set", "$addFields"):
+                raise _UnknownError(name)
+            values = {path: _evaluate(result, how) for path, how in fields.items()}
+            for path, value in values.items():
+                if value is not _MISSING:
+                    _put(result, path, copy.deepcopy(value))
+        return result
+
+
+def _lookup(table: Mapping[str, Any], name: str) -> Any:
+    if name not in table:
+        raise _UnknownError(name)
+    return table[name]
+
+
+def _canonical(value: Any) -> Any:
+    """A value in a form in which equal numbers are equal, whatever their types and the order of fields."""
+    if isinstance(value, dict):
+        return {name: _canonical(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_canonical(part) for part in value]
+    return ("number", value) if _is_number(value) else bson.encode({"": value})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _get(document: Any, path: str) -> Any:
+    for name in path.split("."):
+        if isinstance(document, list):
+            raise _UnknownError(path)
+        if not isinstance(document, dict) or name not in document:
+            return _MISSING
+        document = document[name]
+    return document
+
+
+def _put(document: Document, path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    home: Any = document
+    for name in parents:
+        if value is _MISSING and name not in home:
+            return
+        home = home.setdefault(name, {})
+        if not isinstance(home, dict):
+            raise _UnknownError(path)
+    if value is _MISSING:
+        home.pop(last, None)
+    else:
+        home[last] = value
+
+
+# Filters
+
+
+def _matches(document: Document, query: Mapping[str, Any]) -> bool:
+    for name, condition in query.items():
+        if name in ("$and", "$or", "$nor"):
+            found = [_matches(document, one) for one in condition]
+            if (all(found) if name == "$and" else any(found)) is (name == "$nor"):
+                return False
+        elif name.startswith("$"):
+            raise _UnknownError(name)
+        elif not _meets(list(_values(document, name.split("."))), condition):
+            return False
+    return True
+
+
+def _values(held: Any, names: list[str]) -> Iterator[Any]:
+    """The values at a path, of each document in an array on the way."""
+    if not names:
+        yield held
+    elif isinstance(held, list):
+        if names[0].isdigit():
+            raise _UnknownError(names[0])
+        yield from (value for part in held if isinstance(part, dict) for value in _values(part, names))
+    elif isinstance(held, dict) and names[0] in held:
+        yield from _values(held[names[0]], names[1:])
+
+
+def _meets(values: list[Any], condition: Any) -> bool:
+    if not (isinstance(condition, dict) and any(name.startswith("$") for name in condition)):
+        return _equals_any(values, condition)
+    return all(_test(values, name, operand) for name, operand in condition.items())
+
+
+def _test(values: list[Any], name: str, operand: Any) -> bool:
+    match name:
+        case "$exists":
+            return bool(values) is bool(operand)
+        case "$eq":
+            return _equals_any(values, operand)
+        case "$ne":
+            return not _equals_any(values, operand)
+        case "$in":
+            return any(_equals_any(values, one) for one in operand)
+        case "$nin":
+            return not any(_equals_any(values, one) for one in operand)
+        case "$not":
+            return not _meets(values, operand)
+        case "$gt" | "$gte" | "$lt" | "$lte":
+            compare = _COMPARE[name]
+            return any(_is_alike(one, operand) and compare(one, operand) for one in _parts(values))
+    raise _UnknownError(name)
+
+
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "$eq": operator.eq, "$ne": operator.ne, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt,
+    "$lte": operator.le,
+}  # fmt: skip
+
+
+def _parts(values: list[Any]) -> Iterator[Any]:
+    for value in values:
+        yield value
+        if isinstance(value, list):
+            yield from value
+
+
+def _equals_any(values: list[Any], wanted: Any) -> bool:
+    if isinstance(wanted, bson.Regex):
+        raise _UnknownError("$regex")
+    return (wanted is None and not values) or any(_canonical(one) == _canonical(wanted) for one in _parts(values))
+
+
+def _is_alike(one: Any, other: Any) -> bool:
+    """Whether a filter compares two values; those of other types than these are not compared here."""
+    if _is_number(other):
+        return _is_number(one)
+    if not isinstance(other, (str, datetime, ObjectId)):
+        raise _UnknownError(type(other).__name__)
+    return type(one) is type(other)
+
+
+# Updates
+
+
+def _set(document: Document, path: str, value: Any) -> None:
+    _put(document, path, copy.deepcopy(value))
+
+
+def _unset(document: Document, path: str, _: Any) -> None:
+    _put(document, path, _MISSING)
+
+
+def _calculation(calculate: Callable[[Any, Any], Any]) -> Callable[[Document, str, Any], None]:
+    def change(document: Document, path: str, number: Any) -> None:
+        held = _get(document, path)
+        held = 0 if held is _MISSING else held
+        if not (_is_number(held) and _is_number(number)):
+            raise _UnknownError(path)
+        _put(document, path, calculate(held, number))
+
+    return change
+
+
+def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Document, str, Any], None]:
+    def change(document: Document, path: str, value: Any) -> None:
+        held = _get(document, path)
+        if held is not _MISSING and not _is_alike(held, value):
+            raise _UnknownError(path)
+        if held is _MISSING or better(value, held):
+            _put(document, path, value)
+
+    return change
+
+
+def _array(document: Document, path: str) -> list[Any]:
+    held = _get(document, path)
+    if held is not _MISSING and not isinstance(held, list):
+        raise _UnknownError(path)
+    return [] if held is _MISSING else held
+
+
+def _push(document: Document, path: str, value: Any) -> None:
+    if isinstance(value, dict) and "$each" in value:
+        raise _UnknownError("$each")
+    _put(document, path, [*_array(document, path), value])
+
+
+def _add_to_set(document: Document, path: str, value: Any) -> None:
+    if not any(_canonical(one) == _canonical(value) for one in _array(document, path)):
+        _push(document, path, value)
+
+
+def _pull(document: Document, path: str, value: Any) -> None:
+    if isinstance(value, (dict, list)):
+        raise _UnknownError("$pull")
+    if _get(document, path) is not _MISSING:
+        rest = [one for one in _array(document, path) if _canonical(one) != _canonical(value)]
+        _put(document, path, rest)
+
+
+def _pop(document: Document, path: str, end: Any) -> None:
+    if _get(document, path) is not _MISSING:
+        held = _array(document, path)
+        _put(document, path, held[:-1] if end > 0 else held[1:])
+
+
+def _rename(document: Document, path: str, to: str) -> None:
+    held = _get(document, path)
+    if held is not _MISSING:
+        _put(document, path, _MISSING)
+        _put(document, to, held)
+
+
+_OPERATORS: dict[str, Callable[[Document, str, Any], None]] = {
+    "$set": _set, "$unset": _unset, "$inc": _calculation(operator.add), "$mul": _calculation(operator.mul),
+    "$min": _extreme(operator.lt), "$max": _extreme(operator.gt), "$push": _push, "$addToSet": _add_to_set,
+    "$pull": _pull, "$pop": _pop, "$rename": _rename, "$setOnInsert": lambda *_: None,
+}  # fmt: skip
+
+
+# Expressions of pipelines
+
+
+def _evaluate(document: Document, how: Any) -> Any:
+    if isinstance(how, str) and how.startswith("$"):
+        if how.startswith("$$"):
+            raise _UnknownError(how)
+        return _get(document, how[1:])
+    if isinstance(how, list):
+        return [None if (value := _evaluate(document, one)) is _MISSING else value for one in how]
+    if not isinstance(how, dict):
+        return how
+    if not any(name.startswith("$") for name in how):
+        fields = {name: _evaluate(document, part) for name, part in how.items()}
+        return {name: value for name, value in fields.items() if value is not _MISSING}
+    ((name, argument),) = how.items()
+    if name == "$literal":
+        return argument
+    if name == "$cond":
+        chosen = argument if isinstance(argument, list) else [argument[one] for one in ("if", "then", "else")]
+        return _evaluate(document, chosen[1 if _is_true(_evaluate(document, chosen[0])) else 2])
+    values = [_evaluate(document, one) for one in (argument if isinstance(argument, list) else [argument])]
+    return _lookup(_EXPRESSIONS, name)(values)
+
+
+def _is_true(value: Any) -> bool:
+    return value is not _MISSING and value is not None and not (isinstance(value, (bool, int, float)) and value == 0)
+
+
+def _of_numbers(calculate: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
+    def evaluate(values: list[Any]) -> Any:
+        if any(value is _MISSING or value is None for value in values):
+            return None
+        if not values or not all(map(_is_number, values)):
+            raise _UnknownError("a date or text in a sum")
+        result, *rest = values
+        for value in rest:
+            result = calculate(result, value)
+        return result
+
+    return evaluate
+
+
+def _concat(values: list[Any]) -> Any:
+    if any(value is _MISSING or value is None for value in values):
+        return None
+    return "".join(values)
+
+
+def _type(values: list[Any]) -> str:
+    (value,) = values
+    if value is _MISSING:
+        return "missing"
+    names = {str: "string", bool: "bool", float: "double", list: "array", dict: "object", ObjectId: "objectId"}
+    name: str = _lookup({key.__name__: text for key, text in names.items()}, type(value).__name__)
+    return name
+
+
+def _comparison(name: str) -> Callable[[list[Any]], bool]:
+    def evaluate(values: list[Any]) -> bool:
+        one, other = values
+        if name in ("$eq", "$ne") and (_MISSING in (one, other) or not _is_number(one)):
+            alike = one is other if _MISSING in (one, other) else _canonical(one) == _canonical(other)
+            return alike is (name == "$eq")
+        if not _is_alike(one, other):
+            raise _UnknownError("values of two types")
+        return _COMPARE[name](one, other)
+
+    return evaluate
+
+
+_EXPRESSIONS: dict[str, Callable[[list[Any]], Any]] = {
+    "$add": _of_numbers(operator.add), "$subtract": _of_numbers(operator.sub), "$multiply": _of_numbers(operator.mul),
+    "$concat": _concat, "$isNumber": lambda values: _is_number(values[0]), "$type": _type,
+    "$ifNull": lambda values: next((one for one in values if one is not _MISSING and one is not None), values[-1]),
+    "$and": lambda values: all(map(_is_true, values)), "$or": lambda values: any(map(_is_true, values)),
+    "$not": lambda values: not _is_true(values[0]), **{name: _comparison(name) for name in _COMPARE},
+}  # fmt: skip
