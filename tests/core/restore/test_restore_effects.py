@@ -297,3 +297,4 @@ def test_an_incident_that_goes_on_is_planned_with_a_warning() -> None:
     assert list(unclear(accident, (), (), incident)) == []
     (said,) = unclear(accident, (), (), replace(incident, open=True))
     assert (said.id, said.level) == ("incident-open", Level.WARN)
+    assert list(unclear(replace(accident, proven=True), (), (), replace(incident, open=True))) == [], "all of it"

@@ -34,8 +34,8 @@ def live_data(found: Findings) -> Checks:
         total = sum(item.inserts + item.updates + item.deletes for item in assessed.loss.changed.values())
         yield warn(
             "loss",
-            f"{total:,} operations after the point would be lost by a full rollback.",
-            "Only damaged namespaces come back, through staging collections. Stop the writers before the merge.",
+            f"{total:,} operations came after the point; a full rollback would lose them.",
+            "This plan brings back only what was damaged, through staging collections: the application may write on.",
         )
     for row in assessed.returns:
         if row.note:

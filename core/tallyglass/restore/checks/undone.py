@@ -66,8 +66,9 @@ def unclear(
     """The check that blocks where the entries may be several statements, or others', and the one that warns where the
     documents before the entries decide. What the server's records say of the incident is given as the options that
     confirm it."""
-    if incident is not None and incident.open:
-        title = f"{incident.title} was still going on when it was read: what it writes after {incident.last} stays."
+    if incident is not None and incident.open and not accident.proven:
+        title = f"{incident.title} may still go on: it was seconds old when it was read. What it writes after "
+        title += f"{incident.last} stays."
         yield warn("incident-open", title, "Plan again once it has ended.")
     if not doubts:
         if accident.count is not None and accident.entries > accident.count:

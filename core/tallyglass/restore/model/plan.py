@@ -180,9 +180,9 @@ class WriteGroup:
     @property
     def line(self) -> str:
         """The row as one line, safe to show."""
-        documents = "documents" if self.documents is None else _counted(self.documents, "document")
-        if self.entries is not None:
-            documents = f"{_counted(self.entries, 'entry')} on {documents}"
+        counts = ((self.entries, "entry"), (self.documents, "document"))
+        known = [_counted(number, noun) for number, noun in counts if number is not None]
+        documents = " on ".join(known) or "documents"
         span = f"{self.first} ({iso(self.first.time)}) to {self.last} ({iso(self.last.time)})"
         such = f"; _id {', '.join(self.samples)}" if self.samples else ""
         more = " and others" if such and len(self.samples) != self.documents else ""

@@ -16,7 +16,7 @@ from tallyglass.text import clean
 
 _MOST_LOSSES = 12
 _HEADINGS = {
-    Phase.SECURE: "Secure the oplog",
+    Phase.SECURE: "Save what the server will remove",
     Phase.RESTORE: "Restore onto the spare",
     Phase.VERIFY: "Verify the spare",
     Phase.RETURN: "Return to the live set",
@@ -30,10 +30,14 @@ def readme(plan: Plan) -> str:
 
 
 def _head(plan: Plan) -> Iterator[str]:
-    yield f"# Restore {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)})"
+    point = f"just before {plan.limit} ({iso(plan.limit.time)})"
+    yield f"# Undo an incident in {clean(plan.set_name)}" if plan.incident else f"# Restore {clean(plan.set_name)}"
+    yield ""
+    yield "Run `bash restore.sh` in this folder: it asks before each step. Nothing was changed so far."
     yield ""
     rows = [
         ("Undoes", plan.incident),
+        ("Point", point),
         ("Last entry kept", plan.before),
         ("First entry undone", plan.after),
         ("Backup", f"{plan.backup.path} ({plan.backup.form})"),
@@ -70,11 +74,11 @@ def _loss(plan: Plan) -> Iterator[str]:
     if not plan.loss:
         yield "Nothing."
     for row in plan.loss[:_MOST_LOSSES]:
-        yield from _item(f"{clean(row.ns)}: {row.inserts:,} inserts, {row.updates:,} updates, {row.deletes:,} deletes")
+        yield from _item(f"{clean(row.ns)}: {_operations(row.inserts, row.updates, row.deletes)}")
     rest = plan.loss[_MOST_LOSSES:]
     if rest:
         inserts, updates, deletes = (sum(getattr(row, name) for row in rest) for name in _OPERATIONS)
-        yield from _item(f"{len(rest)} other namespaces: {inserts:,} inserts, {updates:,} updates, {deletes:,} deletes")
+        yield from _item(f"{len(rest)} other namespaces: {_operations(inserts, updates, deletes)}")
     yield ""
     yield from _wrapped(
         "Only what was damaged is brought back; what others wrote after the point stays, unless a warning names it."
@@ -82,6 +86,12 @@ def _loss(plan: Plan) -> Iterator[str]:
 
 
 _OPERATIONS = ("inserts", "updates", "deletes")
+
+
+def _operations(*counts: int) -> str:
+    """How many of each kind there were, without those that there were none of."""
+    words = (f"{count:,} {name[: -1 if count == 1 else None]}" for count, name in zip(counts, _OPERATIONS, strict=True))
+    return ", ".join(word for word, count in zip(words, counts, strict=True) if count) or "commands alone"
 
 
 def _how(plan: Plan) -> Iterator[str]:
@@ -95,6 +105,10 @@ def _how(plan: Plan) -> Iterator[str]:
     yield from _item(
         "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
         "Live data change in the phase `return` alone."
+    )
+    yield from _item(
+        "It ends with 0 only if nothing is damaged any more; with 3 if something is damaged or unclear: "
+        "still-damaged.jsonl has each document and the reason; with 1 if it stopped: run it again."
     )
     yield from _item(
         "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "

@@ -651,9 +651,10 @@ def _row_of_all(shape: Shape, group: _Shape, why: str) -> WriteGroup:
 def _disagreeing(groups: dict[Shape, _Shape], effect: UpdateEffect, why: str) -> Iterable[WriteGroup]:
     """The entries with the fields of the effect and other values."""
     for shape, group in _by_time(groups):
+        again = _Ids.repeats([group.ids])
         for form, tally in (group.forms or {}).items():
             if not shape.isdisjoint(effect.constants) and not effect.agrees(dict(form)):
-                yield row_of(_assignments(dict(form), ()), tally, None, why)
+                yield row_of(_assignments(dict(form), ()), tally, None if again else tally.entries, why)
 
 
 def row_of(what: str, tally: Tally, documents: int | None, why: str = "") -> WriteGroup:

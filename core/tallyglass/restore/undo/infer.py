@@ -29,6 +29,10 @@ _LOOK_BACK_SECONDS = 3_600
 """How far before the point is looked for updates of the same shape: those are what the application does anyway."""
 _NEXT_MILLIS = 200
 """A driver sends the next command of a bulk write as soon as the one before is answered."""
+_REMOVED = {
+    "drop": "dropped", "dropDatabase": "dropped with its database", "out": "replaced by $out",
+    "rename": "replaced by a rename", "convertToCapped": "converted to capped", "emptycapped": "emptied",
+}  # fmt: skip
 _VERBS = {"i": "inserted", "u": "updated", "d": "deleted"}
 
 
@@ -69,7 +73,13 @@ async def find_accident(
     if incident.kind == "ttl":
         op = "d"
     if not op:
-        row = WriteGroup(incident.ns, clean_name(incident.kind), incident.documents, incident.first, incident.last)
+        row = WriteGroup(
+            incident.ns,
+            _REMOVED.get(incident.kind, clean_name(incident.kind)),
+            incident.documents,
+            incident.first,
+            incident.last,
+        )
         return Inferred(Accident("removal", "", incident.first, incident.last), (row,))
     kind = "updates" if op == "u" else "deletes"
     accident = Accident(kind, ns, incident.first, incident.last, session_of(incident), updates=op == "u")

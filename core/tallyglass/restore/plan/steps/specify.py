@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tallyglass.restore.model.plan import Plan, Slice, Strategy
+from tallyglass.restore.model.plan import Accident, Plan, Slice, Strategy
 from tallyglass.restore.plan.steps.spec import Damage, RunbookSpec
 from tallyglass.restore.proof.findings import Assessed, ToolUris
+from tallyglass.restore.undo.changed import Changed
 
 
 def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> RunbookSpec:
@@ -32,11 +33,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         returns=plan.returns,
         documents=_documents(assessed, plan),
         paths={row.ns: tuple(assessed.counters.paths.get(row.ns, ())) for row in plan.returns},
-        damage={
-            row.ns: Damage(changed[row.ns].by_incident, changed[row.ns].others)
-            for row in plan.returns
-            if row.ns in changed
-        },
+        damage={row.ns: _damage(plan.accident, row.ns, changed[row.ns]) for row in plan.returns if row.ns in changed},
         fixes=tuple(fix.on_spare() for fix in assessed.counters.fixes if fix.ns in back),
         live_fixes=tuple(fix for fixes in live_fixes(assessed).values() for fix in fixes),
         definitions=assessed.definitions.statements,
@@ -49,6 +46,13 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         oplog=plan.oplog,
         live_from=saved.oplog.last if saved and not saved.holds(plan.limit) else None,
     )
+
+
+def _damage(accident: Accident | None, ns: str, changed: Changed) -> Damage:
+    """How many operations on a namespace are undone: those that were found to be the accident's, where they were."""
+    if accident is None or accident.ns != ns or not accident.entries:
+        return Damage(changed.by_incident, changed.others)
+    return Damage(accident.entries, changed.by_incident + changed.others - accident.entries)
 
 
 def _documents(assessed: Assessed, plan: Plan) -> dict[str, int | None]:
