@@ -178,7 +178,7 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
     label: Piece = (" next     ", "text--muted")
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
     if plan.groups and advice is not None:
-        return [label, (fit("x asks what was run and how many it reported; Enter takes one of the groups", width), "")]
+        return [label, (fit("x asks what was run, and how many; Enter takes one of the groups", width), "")]
     if advice is not None:
         return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
     seconds = sum(step.seconds or 0.0 for step in plan.commands)

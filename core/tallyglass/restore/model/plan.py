@@ -186,7 +186,7 @@ class WriteGroup:
         span = f"{self.first} ({iso(self.first.time)}) to {self.last} ({iso(self.last.time)})"
         such = f"; _id {', '.join(self.samples)}" if self.samples else ""
         more = " and others" if such and len(self.samples) != self.documents else ""
-        left = f"; left out: {self.why}" if self.why else ""
+        left = f"; reason: {self.why}" if self.why else ""
         return f"{self.ns}: {self.what}; {documents}, {span}{such}{more}{left}"
 
     @property
