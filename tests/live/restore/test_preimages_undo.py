@@ -272,21 +272,22 @@ async def test_killed_at_any_step_it_resumes(kept: Scene, step: int, with_step: 
 
 @pytest.mark.soak
 async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene) -> None:
-    """100,000 deleted documents of a collection under write load, both ways; prints the seconds of each."""
+    """100,000 deleted documents of a collection under write load, each way; prints the seconds of each."""
     count = 100_000
     shop = scene.client["shop"]
     shop.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
     fill(scene, count)
     backup = scene.backup("--oplog")
     seconds = {}
-    for first, way in ((1_000_000, "pre-images"), (2_000_000, "backup and oplog")):
+    for first, way in ((1_000_000, "pre-images"), (2_000_000, "backup alone"), (3_000_000, "backup and spare")):
+        shop.command("collMod", "orders", changeStreamPreAndPostImages={"enabled": way == "pre-images"})
         since = scene.now()
         with Writer(scene, first) as writer:
             shop.orders.delete_many({"_id": {"$lt": count}})
             scene.settle()
             begun = time.monotonic()
-            if way == "pre-images":
-                plan = await scene.undo(done_since(scene, since, "d"))
+            if way != "backup and spare":
+                plan = await scene.undo(done_since(scene, since, "d"), None if way == "pre-images" else backup)
             else:
                 incident = done_since(scene, since, "d")
                 plan = await scene.plan(backup, incident.limit, incident=incident, work_dir=str(scene.folder / "work2"))
@@ -299,7 +300,7 @@ async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene
         assert [n for n in range(count) if n not in after] == []
         assert all(after[n]["own"] == {"a": n, "b": "text"} for n in range(count))
         assert all(n in after for n in writer.inserted)
-    assert seconds["pre-images"] < seconds["backup and oplog"]
+    assert seconds["pre-images"] < seconds["backup and spare"]
 
 
 @pytest.mark.parametrize("archive", [False, pytest.param(True, marks=pytest.mark.soak)])
@@ -329,24 +330,37 @@ async def test_documents_without_an_image_come_from_the_backup(kept: Scene, arch
     assert {row["_id"]: row for row in saved} == {n: row for n, row in wanted.items() if n < 300 or n == 399_999}
 
 
-def test_the_command_falls_back_to_the_backup(scene: Scene) -> None:
+def test_the_command_takes_the_backup_without_a_spare_and_falls_back_to_one(scene: Scene) -> None:
+    """Without images the documents are carried forward from the backup; of a collection that was made again since,
+    the backup has none of them, and the spare is used."""
     shop = scene.client["shop"]
-    shop.fallback.insert_many([{"_id": n} for n in range(300)])
+    for name in ("fallback", "again"):
+        shop[name].insert_many([{"_id": n, "v": n} for n in range(300)])
+    before = {row["_id"]: row for row in shop.fallback.find()}
     backup = scene.backup("--oplog")
-    shop.fallback.delete_many({})
+    shop.again.drop()
+    shop.again.insert_many([{"_id": n, "v": -n} for n in range(300)])
+    for name in ("fallback", "again"):
+        shop[name].delete_many({})
     scene.settle()
     incidents = CliRunner().invoke(main, ["incidents", scene.source.uri, "--json"])
-    number = max(one["number"] for one in json.loads(incidents.stdout) if one["ns"] == "shop.fallback")
-    words = ["restore", "plan", scene.source.uri, "--incident", str(number)]
+    numbers = {one["ns"]: one["number"] for one in json.loads(incidents.stdout) if one["kind"] == "deleteMany"}
+    words = ["restore", "plan", scene.source.uri, "--incident", str(numbers["shop.fallback"])]
     alone = CliRunner().invoke(main, words)
     assert (alone.exit_code, "are not held" in alone.stderr) == (2, True)
     assert "pre-images: not possible. shop.fallback keeps none." in alone.stderr
     assert "backup and oplog: not known yet. No backup is named." in alone.stderr
-    offered = CliRunner().invoke(main, [*words, "--backup", str(backup)])
+    out = scene.folder / "plan"
+    offered = CliRunner().invoke(main, [*words, "--backup", str(backup), "--out", str(out)])
+    assert offered.exit_code in (0, 1), offered.stderr
     first, second = [line for line in offered.stderr.splitlines() if "possible. " in line][:2]
-    assert "backup and oplog: possible." in first
-    assert "pre-images: not possible." in second
-    both = CliRunner().invoke(main, [*words, "--from", "pre-images", "--backup", str(backup)])
+    assert "carries each forward through the oplog: no spare" in first
+    assert "backup and oplog: possible." in second
+    assert not (out / "spare.yml").exists()
+    assert scene.run_file(out / "restore.sh").returncode == 0
+    assert {row["_id"]: row for row in shop.fallback.find()} == before
+    words[-1] = str(numbers["shop.again"])
+    both = CliRunner().invoke(main, [*words, "--backup", str(backup)])
     assert both.exit_code in (0, 1), both.stderr
     assert "planning from the backup" in both.stderr
-    assert "mongorestore" in both.stdout
+    assert "--config=spare.yml" in both.stdout

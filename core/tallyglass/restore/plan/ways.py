@@ -9,6 +9,7 @@ from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY
 from tallyglass.restore.catalogue.backups import newest_backup
 from tallyglass.restore.checks import images
 from tallyglass.restore.model.plan import Level
@@ -18,6 +19,7 @@ from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.incident_scope import why_not_undone, written
+from tallyglass.restore.undo.sources.backup import usable_backup
 from tallyglass.restore.undo.sources.images import ImageKey, images_between
 from tallyglass.text import clean_name
 
@@ -43,12 +45,12 @@ def decide(request: RestoreRequest, ways: tuple[Way, ...]) -> Decision:
 
 async def possible_ways(gateway: Gateway, incident: Incident, request: RestoreRequest) -> tuple[Way, ...]:
     """The ways, best first. Takes seconds; only a plan proves one. Raises the errors of the gateway."""
-    found = [await _from_images(gateway, incident), await _from_backup(gateway, incident, request)]
+    found = [await _from_images(gateway, incident, request), await _from_backup(gateway, incident, request)]
     order = (True, None, False)
     return tuple(sorted(found, key=lambda way: order.index(way.possible)))
 
 
-async def _from_images(gateway: Gateway, incident: Incident) -> Way:
+async def _from_images(gateway: Gateway, incident: Incident, request: RestoreRequest) -> Way:
     for check in images.possible(await look_at(gateway), incident):
         if check.level is Level.BLOCK:
             return Way(FROM_IMAGES, False, check.title, check.advice)
@@ -58,11 +60,11 @@ async def _from_images(gateway: Gateway, incident: Incident) -> Way:
     info = next((one for name, one in live.items() if clean_name(name) == incident.ns), None)
     if info is None:
         return Way(FROM_IMAGES, False, f"{incident.ns} is not there any more; a drop leaves no images.")
-    return await _first_image(gateway, incident, info)
+    return await _first_image(gateway, incident, info, request)
 
 
-async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInfo) -> Way:
-    """Check whether the server holds the image of the incident's first operation."""
+async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInfo, request: RestoreRequest) -> Way:
+    """Check whether the server holds the image of the incident's first operation, or a backup its document."""
     bounds = {"$gte": stamp(incident.first), "$lte": stamp(incident.last)}
     entry = await edge(gateway, 1, {"ts": bounds, "ns": str(info.ns), "op": written(incident) or "d"})
     if entry is None:
@@ -78,8 +80,22 @@ async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInf
         return Way(FROM_IMAGES, True, f"Its first pre-image is held (kept {long}): seconds, no backup, no spare.")
     if keeps_images(info) is False:
         advice = f"For the next time: {how_to_enable(info.ns.db, info.ns.collection)}"
-        return Way(FROM_IMAGES, False, f"{incident.ns} keeps none.", advice)
-    return Way(FROM_IMAGES, False, "Its first pre-image is not held: expired, or not kept then.")
+        return await _from_files(gateway, request, f"{incident.ns} keeps none.", advice)
+    return await _from_files(gateway, request, "Its first pre-image is not held: expired, or not kept then.")
+
+
+async def _from_files(gateway: Gateway, request: RestoreRequest, why: str, advice: str = "") -> Way:
+    """Whether a backup can take the place of the images: its documents are carried forward through the oplog here."""
+    if request.backup is None:
+        return Way(FROM_IMAGES, False, why, advice)
+    try:
+        found = await usable_backup(gateway, request.backup, request.limit, request.backup_start)
+    except InputError as error:
+        return Way(FROM_IMAGES, False, f"{why} {error.title}", advice)
+    if found.contents.backup.form not in (ARCHIVE, DIRECTORY):
+        return Way(FROM_IMAGES, False, why, advice)
+    instead = "The backup has the documents; the plan carries each forward through the oplog: no spare."
+    return Way(FROM_IMAGES, True, f"{why} {instead}")
 
 
 async def _from_backup(gateway: Gateway, incident: Incident, request: RestoreRequest) -> Way:

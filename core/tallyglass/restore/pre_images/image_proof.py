@@ -48,13 +48,13 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
     """Read every image once: only what the server still holds counts."""
     proof = ImageProof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
     async for image in read_images(gateway, selection):
-        proof.first = min(proof.first or image.key.ts, image.key.ts)
         if image.document is None:
             selection.note_missing(image.id)
             proof.missing_count += 1
             if len(proof.missing) < SHOWN:
                 proof.missing.append(image.id)
         else:
+            proof.first = min(proof.first or image.key.ts, image.key.ts)
             proof.bytes += len(image.document)
             proof.large += len(image.document) > LARGE
     proof.streamed = selection.streamed
@@ -69,6 +69,11 @@ class BackupIfNeeded:
     def __init__(self, gateway: Gateway, path: Path | None, start: Ts | None, limit: Ts) -> None:
         self._gateway, self._path, self._start, self._limit = gateway, path, start, limit
         self.found: UsableBackup | None = None
+
+    @property
+    def is_named(self) -> bool:
+        """Whether there is a backup to open."""
+        return self._path is not None
 
     async def use(self) -> UsableBackup:
         """The backup. Raises InputError, which says why it cannot be used."""
@@ -88,8 +93,8 @@ class BackupIfNeeded:
 async def fill_gaps(
     gateway: Gateway, selection: ImageSelection, proof: ImageProof, backup: BackupIfNeeded, limit: Ts
 ) -> None:
-    """Look for the documents without an image in the backup. If no image exists at all, use a restore."""
-    if not 0 < proof.missing_count < proof.needed:
+    """Look for the documents without an image in the backup, all of them where there is no image at all."""
+    if not proof.missing_count or not backup.is_named:
         return
     try:
         found = carry_forward(gateway, await backup.use(), proof.info, selection.missing(), limit)

@@ -23,9 +23,9 @@ def undo_steps(spec: ReturnSpec, plan: Plan) -> Steps:
 
 def _save(plan: Plan) -> Steps:
     save = run(
-        Phase.SECURE, "Save the pre-images first", Effect.READS_LIVE,
+        Phase.SECURE, "Save the documents as they were", Effect.READS_LIVE,
         ("tallyglass", "restore", "images", PLAN, f"--source={SOURCE}", f"--out={FOLDER}"),
-        why="The server deletes them when they expire. This step fails if one that was proven no longer exists.",
+        why="The server deletes pre-images when they expire. This step fails if one that was proven no longer exists.",
     )  # fmt: skip
     return Steps((replace(save, seconds=plan.backup.bytes / BYTES_A_SECOND),))
 
