@@ -243,13 +243,15 @@ class LogReader:
 
     def _check_clock(self, line: Line, session: bytes, began: int, after: Ts) -> None:
         """Doubt the log's clock where a client that was told of its own write names an older cluster time after it."""
+        body = line.attr["command"]
+        if not session:
+            return
         wrote = self._wrote.get(session)
         if wrote and after != ZERO and (after.t + 1) * 1_000 + _CLOCK_MILLIS < wrote:
             self._book.doubt_clock(line.at)
-        changed = self._pending.get(line.thread) or line.attr.get("ninserted")
-        body = line.attr["command"]
+        own = any(began - _SLACK_MILLIS <= one.began for one in self._pending.get(line.thread, ()))
         is_told = _at(body, "writeConcern", "w") != 0 and "autocommit" not in body
-        self._wrote[session] = began if changed and is_told else 0
+        self._wrote[session] = began if is_told and (own or line.attr.get("ninserted")) else 0
 
     def _settle(self, thread: str, parent: tuple[SessionCommand, Ts, bool] | None) -> None:
         """Add the writes that waited for their command, with its session if it is really theirs."""

@@ -208,3 +208,7 @@ def test_a_clock_is_doubted_if_a_client_knows_an_older_time_than_its_own_write(
     assert not doubted.is_clock_doubted(MILLIS - 300_000, MILLIS - 290_000)
     removed = [remove(95, 3), command(100), *lines(4)[1:]]
     assert read(*removed).is_clock_doubted(MILLIS, MILLIS + 300)
+    others = [remove(50, 3), command(100, millis=8), *lines(4)[1:]]
+    assert not read(*others).is_clock_doubted(MILLIS, MILLIS + 300), "the delete may be of a line that is missing"
+    without = [one.replace(SESSION, "x") for one in lines(4)]
+    assert not read(*without).is_clock_doubted(MILLIS, MILLIS + 300), "two clients without sessions are not one"
