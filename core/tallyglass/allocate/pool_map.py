@@ -16,6 +16,7 @@ from tallyglass.allocate.layout import ARTICLE, Layout, number_in
 from tallyglass.text import clean
 
 _DRAWS: Final = 8
+"""Random draws before all rows are searched for room: only near the end of a pool do so many fail."""
 
 
 @dataclass(frozen=True, slots=True)

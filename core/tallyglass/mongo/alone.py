@@ -19,6 +19,7 @@ CONNECT_SECONDS = 2.0
 """How long a member may take to accept a connection."""
 
 _MOST_NAMED = 3
+"""Names of unreachable members in one sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,13 @@ SEEDS_AFTER_SECONDS = 0.7
 """How long the first ``hello`` may take before the addresses that the set does not name are asked."""
 
 _CLOSE_SECONDS = 5.0
+"""How long a client may take to close: it looks for a server to end its sessions."""
+
 _RELEASE_SECONDS = 2.0
+"""How long closing a cursor is awaited; it is closed later all the same."""
+
 _PAUSE_SECONDS = 1.0
+"""How long after an examination none begins: all waiting calls ask for one at once."""
 
 _running: set[asyncio.Future[Any]] = set()
 """Unfinished calls. The event loop holds only weak references to tasks."""

@@ -36,6 +36,7 @@ from tallyglass.mongo.gateway import (
 from tallyglass.mongo.link import HeldCursor, Link, Session
 
 _ROWS_A_CALL = 1_000
+"""Rows, or events, of one call of the driver: each call is a task of its own."""
 _EVENT_PARTS = ("clusterTime", "documentKey", "fullDocumentBeforeChange", "operationType")
 """The requested fields of an event: with the full document and the update it could exceed 16 MB."""
 # The limit until the first batch of a tail: with a filter, the first match may be far from the start.

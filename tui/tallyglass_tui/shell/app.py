@@ -42,8 +42,13 @@ from tallyglass_tui.terminal.theme import ANSI_LIGHT, TALLYGLASS, choose_theme, 
 from tallyglass_tui.widgets.line_view import Piece
 
 _LOOK_SECONDS = 5.0
+"""How often the members and their states are read: twice in the 10 s within which every page is up to date again."""
+
 _ALARM_SECONDS = 2.0
+"""How often it is decided whether something became red: nobody answers a bell faster."""
+
 _LOOK_DEADLINE = 12.0
+"""Seconds after which the deployment is said not to answer: two readings, one of which was lost."""
 _NO_COLOR = NoColor()
 _MOST_COPIED = 150_000
 """The most bytes sent to a terminal's clipboard: in base64 they still fit the output buffer."""

@@ -17,9 +17,14 @@ from tallyglass_tui.widgets.line_view import LineView, Piece
 _PINNED = ("page.back", "app.help", "app.quit")
 """Keys that are always shown on the line."""
 _MOST_LINES = 3
+"""Lines of a message at the bottom: an error and its advice on 80 columns."""
+
 _BANNER_LINES = 2
+"""Lines of the banner: a long one must leave the page readable on 15 rows."""
+
 _LEAST_SHOWN, _READ_A_SECOND = 6.0, 12
 """Seconds for which a message is shown at least, and how many characters are read in one."""
+
 _WIDE, _NAMED = 120, 80
 """The fewest columns at which the pages stand apart, and at which all of them are named: the header needs the room."""
 

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 _FIRST_DELAY = 0.5
 _LONGEST_DELAY = 5.0
+"""Seconds before a feed that failed begins again, doubled each time: every page shows new values within 10 s."""
+
 _CLOSE_SECONDS = 0.5
 """How many seconds the feeds, and then the client, may take to end: the server may hang."""
 

@@ -25,7 +25,10 @@ HELP = (
     "the machine or this program is busy."
 )
 _STALE_SECONDS = 5.0
+"""An older page shows its age: what is shown is read every second or two, unless the screen is updated less often."""
+
 _MOST_LETTERS = 7
+"""Letters for members, one each: as many as may vote."""
 _MOST_NAME, _SHORT_NAMES = 12, (12, 8, 5)
 """Cells of the name of a set: at most, and where there is no room to say that it is a set."""
 _LETTERS = {

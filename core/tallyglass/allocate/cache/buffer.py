@@ -20,7 +20,9 @@ from typing import Final
 
 FREE_THREADED: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
 _PIECES: Final = 64
+"""The pieces of a large range: a thread that is delayed can undo the progress of others within one of them only."""
 _SMALL_PIECE: Final = 8
+"""Ids of a piece of a small range: a piece costs as much as several ids."""
 
 
 class SharedIds:

@@ -22,6 +22,7 @@ from tallyglass.allocate.engine.meter import EventKind
 from tallyglass.allocate.errors import AllocationError
 
 _YIELD: Final = 50e-6
+"""Seconds for which a caller leaves the global lock to the fetching thread: the shortest sleep that Linux keeps."""
 
 
 class _Waiter:

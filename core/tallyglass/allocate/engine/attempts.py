@@ -29,8 +29,11 @@ from tallyglass.allocate.errors import (
 from tallyglass.text import clean
 
 _FIRST_PAUSE: Final = 0.02
+"""Seconds before the second try: a write conflict is over by then."""
 _LONGEST_PAUSE: Final = 1.0
+"""Seconds between tries in a failover, which takes some seconds."""
 _SHORTEST_CALL: Final = 0.05
+"""A call with less time than this, in seconds, would fail for lack of time, and its outcome be unknown."""
 
 T = TypeVar("T")
 

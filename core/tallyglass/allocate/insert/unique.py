@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _UNAUTHORIZED = 13
 _BUILD_SECONDS = 600.0
+"""Seconds for the build of an index on a large collection."""
 
 
 @dataclass(frozen=True, slots=True)

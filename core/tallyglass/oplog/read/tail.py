@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
@@ -36,7 +37,6 @@ _MUTE_SECONDS = 4.0
 """A member that has not answered for so long, some awaits of a second, is said not to answer."""
 
 __all__ = ["QUIET_SECONDS", "ROOM", "follow", "read", "window"]
-_UNBOUNDED = 10**9
 
 EVERYTHING = OplogFilter()
 
@@ -263,7 +263,7 @@ async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int
             yield row
         return
     given = 0
-    collector = Collector(wanted, _UNBOUNDED)
+    collector = Collector(wanted, sys.maxsize)
     async with closing(past(gateway, wanted.since or ZERO, until, wanted.on_server())) as batches:
         async for batch in batches:
             rows = (notes.gap(batch),) if isinstance(batch, Gap) else _rows(collector, [batch])
