@@ -169,6 +169,10 @@ def check_within(ts: Ts, first: Ts, last: Ts) -> None:
     )
 
 
+class AmbiguousTime(InputError):
+    """A time without a zone that means two moments: in UTC and in local time."""
+
+
 class _Reader:
     """Reads one typed time."""
 
@@ -268,7 +272,7 @@ class _Reader:
     def _ask_for_zone(self, written: str, utc: datetime, local: datetime) -> None:
         """Refuse a text without a zone if it means two times."""
         if utc != local:
-            raise InputError(
+            raise AmbiguousTime(
                 f"'{clean(written, 60)}' may be UTC or local time.",
                 f"Write {written}Z for {iso(utc)}, {written} local for {iso(local)}.",
                 position=self._offset + len(written),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts, check_within, iso, parse_iso, parse_since, parse_time, parse_ts
+from tallyglass.moment import AmbiguousTime, Ts, check_within, iso, parse_iso, parse_since, parse_time, parse_ts
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 BERLIN = timezone(timedelta(hours=1))
@@ -120,7 +120,7 @@ def test_a_time_that_may_be_utc_or_local_is_asked_about(text: str, utc: str) -> 
 def test_whether_local_time_is_utc_depends_on_the_date(local_time: Callable[[str], None]) -> None:
     local_time("GMT0BST,M3.5.0/1,M10.5.0")
     assert parse_time("2026-11-20 02:15", NOW) == NOW.replace(hour=2, minute=15)
-    with pytest.raises(InputError, match="may be UTC or local"):
+    with pytest.raises(AmbiguousTime, match="may be UTC or local"):
         parse_time("2026-07-20 02:15", NOW)
 
 

@@ -13,7 +13,7 @@ from textual.content import Content
 
 from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.errors import InputError
-from tallyglass.moment import parse_since
+from tallyglass.moment import AmbiguousTime, parse_since
 from tallyglass.objectid import decode, find_all
 from tallyglass.oplog.filter.query import words_for
 from tallyglass.oplog.snapshot import IncidentScan
@@ -80,9 +80,10 @@ class Finder(Provider):
             return
         try:
             at = parse_since(query)
-        except InputError as error:
-            if "UTC or local" in error.title:
-                yield PaletteEntry(str(error), "Type which of the two is meant", _nothing)
+        except AmbiguousTime as error:
+            yield PaletteEntry(str(error), "Type which of the two is meant", _nothing)
+            return
+        except InputError:
             return
         meaning = fmt.typed_time(at.time)
         yield PaletteEntry(f"Oplog at {meaning}", "Show the entries from this time on", self._visit(OplogRequested(at)))
