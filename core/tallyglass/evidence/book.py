@@ -122,7 +122,10 @@ class Timelines(Generic[Key]):
 
 @dataclass(slots=True)
 class Book:
-    """All evidence of one replica set. ``refused`` says of each source that may not be read why; safe to show."""
+    """All evidence of one replica set. ``refused`` says of each source that may not be read why; safe to show.
+
+    At most ``limit`` statements are kept.
+    """
 
     tally: LineTally = field(default_factory=LineTally)
     coverage: dict[str, list[Coverage]] = field(default_factory=dict)
@@ -130,6 +133,7 @@ class Book:
     users: Recent[bytes, str] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     sessions: Recent[bytes, Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     version: int = 0
+    limit: int = STATEMENT_LIMIT
     forgotten: int = 0
     """Statements that ended before this moment were dropped for lack of room; milliseconds since 1970."""
     _doubted: Recent[int, bool] = field(default_factory=lambda: Recent(SESSION_LIMIT))
@@ -172,7 +176,7 @@ class Book:
         self._by_session.add(statement.session, statement)
         self._by_client.add(_connection(statement.client), statement)
         self.version += 1
-        if len(self._order) > STATEMENT_LIMIT:
+        if len(self._order) > self.limit:
             oldest = self._order.popleft()
             self.forgotten = max(self.forgotten, oldest.ended)
             self._by_ns.discard((oldest.ns, oldest.op), oldest)

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
-from tallyglass.evidence import book as books
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Client, Statement
 
 
-def test_statements_of_a_time_a_session_and_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "STATEMENT_LIMIT", 150)
-    rng, book, every = random.Random(7), Book(), list[Statement]()
+def test_statements_of_a_time_a_session_and_a_connection() -> None:
+    rng, book, every = random.Random(7), Book(limit=150), list[Statement]()
     clients = [Client(connection=f"conn{n}", address="10.0.0.1:1") for n in range(3)]
     for n in range(400):
         ended = n * 5 + rng.randrange(40)

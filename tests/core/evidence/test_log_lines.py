@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from builders.evidence import AT, MILLIS, REMOTE, SESSION, command, line, login, metadata, read, remove, statements
-from tallyglass.evidence import book as books
 from tallyglass.evidence.facts import Client
 from tallyglass.moment import Ts
 
@@ -175,9 +174,8 @@ def test_the_login_of_a_router_is_no_user_of_a_client() -> None:
     assert client.user == "alice@admin"
 
 
-def test_memory_is_bounded_and_what_was_forgotten_is_no_longer_covered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "STATEMENT_LIMIT", 10)
-    book = read(metadata(), *(remove(100 + n, 1) for n in range(30)), command(200))
+def test_memory_is_bounded_and_what_was_forgotten_is_no_longer_covered() -> None:
+    book = read(metadata(), *(remove(100 + n, 1) for n in range(30)), command(200), limit=10)
     assert [one.ended - MILLIS for one in statements(book)] == list(range(120, 130))
     assert not book.covers(MILLIS + 110, MILLIS + 120)
     assert book.covers(MILLIS + 121, MILLIS + 125)

@@ -16,7 +16,7 @@ from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Source, user_of
 from tallyglass.evidence.log_files import files_of, foreign_files, log_beside, read_files
-from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE
+from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE, PROFILE_PAUSE, STATE_PAUSE
 
 CONNECTION = {
     "desc": "conn9", "client": "127.0.0.1:43610", "appName": "nightly",
@@ -96,7 +96,7 @@ async def test_open_connections_and_sessions_name_what_the_log_no_longer_does() 
     assert [one.client.user for one in statements(one.book)] == ["ann@admin", ""]
 
 
-async def test_refused_sources_are_named_and_the_others_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_sources_are_named_and_the_others_read() -> None:
     server = Server(remove(10, 1))
     server.refused = {
         "$currentOp": PrivilegeError("no"),
@@ -104,15 +104,19 @@ async def test_refused_sources_are_named_and_the_others_read(monkeypatch: pytest
         "$listLocalSessions": ReadError("x"),
     }
     one = observing(server)
-    await one.read(urgent=True)
-    assert set(one.book.refused) == {Source.OPERATIONS, Source.LOG}
-    assert "getLog" in one.book.refused[Source.LOG]
-    server.refused.clear()
-    await one.read(urgent=True)
-    assert set(one.book.refused) == {Source.OPERATIONS}, "connections are read again only after a while"
-    monkeypatch.setattr("tallyglass.evidence.observer.STATE_PAUSE", 0)
-    await one.read(urgent=True)
-    assert not one.book.refused
+
+    async def work() -> None:
+        await one.read(urgent=True)
+        assert set(one.book.refused) == {Source.OPERATIONS, Source.LOG}
+        assert "getLog" in one.book.refused[Source.LOG]
+        server.refused.clear()
+        await one.read(urgent=True)
+        assert set(one.book.refused) == {Source.OPERATIONS}, "connections are read again only after a while"
+        await asyncio.sleep(STATE_PAUSE)
+        await one.read(urgent=True)
+        assert not one.book.refused
+
+    run(work())
 
 
 def test_an_idle_log_is_read_seldom_and_a_busy_one_often() -> None:
@@ -210,22 +214,23 @@ async def test_statements_of_another_shard_are_not_joined(tmp_path: Path) -> Non
     assert len(await foreign_files(server, files)) == 3  # type: ignore[arg-type]
 
 
-async def test_profiles_are_read_where_there_is_one_and_each_document_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profiles_are_read_where_there_is_one_and_each_document_once() -> None:
     server = Server(remove(10, 1))
     server.profile["shop.system.profile"] = [profiled(at) for at in (0, 1)]
     one = observing(server)
-    await one.read(urgent=True)
-    server.profile["shop.system.profile"] += [profiled(2)]
-    await one.read(urgent=True)
-    assert server.asked.count("shop.system.profile") == 1, "not sooner than every few seconds"
-    monkeypatch.setattr("tallyglass.evidence.observer.PROFILE_PAUSE", 0)
-    await one.read(urgent=True)
-    await one.read(urgent=True)
-    assert [one.ended for one in one.book.statements("shop.orders", "d", 0, MILLIS * 2)] == [
-        MILLIS,
-        MILLIS + 1,
-        MILLIS + 2,
-    ]
+
+    async def work() -> None:
+        await one.read(urgent=True)
+        server.profile["shop.system.profile"] += [profiled(2)]
+        await one.read(urgent=True)
+        assert server.asked.count("shop.system.profile") == 1, "not sooner than every few seconds"
+        for _ in range(2):
+            await asyncio.sleep(PROFILE_PAUSE)
+            await one.read(urgent=True)
+
+    run(work())
+    found = one.book.statements("shop.orders", "d", 0, MILLIS * 2)
+    assert [one.ended for one in found] == [MILLIS, MILLIS + 1, MILLIS + 2]
     assert [server.asked.count(name) for name in ("bank.system.profile", "local.system.profile")] == [1, 0]
 
 
