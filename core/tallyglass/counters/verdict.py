@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from tallyglass.counters.forecast.forecast import format_span
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.snapshot import (
     Ceiling,
@@ -130,7 +131,7 @@ def crossing_warnings(counter: CounterView, thresholds: Thresholds, now: datetim
         naive = _days_until(counter.crossing.naive, now)
         days = None if naive is None else naive / NAIVE_MARGIN
     if days is not None and days <= thresholds.warn_days:
-        yield f"may pass 2^31 in {span(days)}"
+        yield f"may pass 2^31 in {_in(days)}"
 
 
 def nearest_limit(counter: CounterView, now: datetime) -> tuple[str, int] | None:
@@ -158,18 +159,18 @@ def _of_forecast(
     days = _days_until(forecast.early, now)
     if days is not None:
         if days <= thresholds.warn_days:
-            yield (CRITICAL if days <= thresholds.crit_days else WARNING), f"may end in {span(days)}"
+            yield (CRITICAL if days <= thresholds.crit_days else WARNING), f"may end in {_in(days)}"
         return
     naive = _days_until(forecast.naive, now)
-    seen = span(forecast.history_seconds / _DAY_SECONDS)
+    seen = format_span(forecast.history_seconds)
     if naive is not None and forecast.steps >= _LEAST_CHANGES:
         perhaps = naive / NAIVE_MARGIN
         if perhaps <= thresholds.warn_days:
-            text = f"too early for a band ({seen} seen); at this rate full in {span(naive)}, perhaps {span(perhaps)}"
+            text = f"too early for a band ({seen} seen); at this rate full in {_in(naive)}, perhaps {_in(perhaps)}"
             sure = forecast.history_seconds >= _SHORT_HISTORY or naive <= thresholds.crit_days
             yield (CRITICAL if sure and perhaps <= thresholds.crit_days else WARNING), text
     elif naive is not None and forecast.steps >= _FEW_CHANGES and naive <= thresholds.crit_days:
-        yield WARNING, f"too early for a band ({forecast.steps} changes seen); at this rate full in {span(naive)}"
+        yield WARNING, f"too early for a band ({forecast.steps} changes seen); at this rate full in {_in(naive)}"
     elif is_young(counter) and counter.used is not None and counter.used > _HALF_USED:
         yield UNKNOWN, f"{_share(counter.used)} used and too young to date"
 
@@ -184,14 +185,8 @@ def is_young(counter: CounterView) -> bool:
     return forecast.steps < _LEAST_CHANGES
 
 
-def span(days: float) -> str:
-    """A length of time: days; below two of them hours, below two of those minutes."""
-    if days >= 2:
-        return f"{days:.1f} days"
-    minutes = round(days * 1440)
-    if minutes >= 120:
-        return f"{days * 24:.1f} hours"
-    return "less than a minute" if minutes < 1 else f"{minutes} minute{'s' * (minutes != 1)}"
+def _in(days: float) -> str:
+    return format_span(days * _DAY_SECONDS)
 
 
 def _share(used: float) -> str:

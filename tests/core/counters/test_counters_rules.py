@@ -204,8 +204,9 @@ def ends_in(days: float) -> Forecast:
         ([counter(used=0.75)], WARNING, "75.0% used"),
         ([counter(used=0.99996)], CRITICAL, " >99.9% used"),
         ([counter(used=0.75), counter("b", used=0.9)], CRITICAL, "shop.counters b: 90.0% used"),
-        ([counter(forecast=ends_in(89))], WARNING, "may end in 89.0 days"),
-        ([counter(forecast=ends_in(30))], CRITICAL, "may end in 30.0 days"),
+        ([counter(forecast=ends_in(89))], WARNING, "may end in 89 days"),
+        ([counter(forecast=ends_in(30))], CRITICAL, "may end in 30 days"),
+        ([counter(forecast=ends_in(40 / 86_400))], CRITICAL, "may end in 40 s"),
         ([counter(forecast=ends_in(91))], OK, ""),
         ([counter(flags=(Flag.DOUBLE,))], WARNING, "DOUBLE"),
         ([counter(flags=(Flag.BEHIND,))], CRITICAL, "BEHIND"),
@@ -320,7 +321,7 @@ def test_a_young_counter_above_half_is_unknown() -> None:
 def test_2_31_warns_and_is_never_critical() -> None:
     near = Forecast(early=NOW + timedelta(days=1), likely=NOW + timedelta(days=2), late=NOW + timedelta(days=3))
     result = check_counters(CountersSnapshot(NOW, (counter(crossing=near, crossing_used=0.99),)))
-    assert (result.level, "99.0% of 2^31 used, may pass 2^31 in 24.0 hours" in result.line) == (WARNING, True)
+    assert (result.level, "99.0% of 2^31 used, may pass 2^31 in 1 day" in result.line) == (WARNING, True)
 
 
 def test_a_rewind_fades_and_an_acknowledged_flag_is_silent() -> None:
