@@ -16,7 +16,6 @@ from tallyglass.counters.forecast.cycle import (
     level_now,
     smooth_week,
     unexplained,
-    without_chance,
 )
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
 from tallyglass.counters.forecast.shift import at_new_level, day_irregularity, find_shifts
@@ -34,8 +33,6 @@ _RECENT_WEEKS, _OTHER_TREND = 5, 0.04
 _TREND_DOUBT, _CHANGE_DOUBT = 0.3, 0.6
 # Possible lengths of a block in hours: each divides a day into at least three blocks.
 _BLOCKS = (1, 2, 3, 4, 6, 8)
-# Share of the noise of 168 hourly values left after smoothing a week to seven daily totals and one daily shape.
-_SMOOTHED = 30 / 168
 # The shape of so many days is due as much to these days as to the usual day.
 _USUAL_DAYS = 0.5
 # One day of seven at twice the usual level: an irregularity of 0.24, and an error of 0.56 in the log rate.
@@ -173,7 +170,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         seconds=weeks * WEEK,
         total=sum(days),
         cycle=WEEK,
-        profile=tuple(without_chance(week, irregular * math.sqrt(width / weeks * _SMOOTHED))),
+        profile=tuple(week),
         block=width * HOUR,
         irregular=irregular,
         span=series.span,
