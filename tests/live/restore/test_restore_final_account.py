@@ -182,6 +182,20 @@ async def test_a_value_computed_from_the_accidents_is_listed(scene: Scene, name:
     assert columns(scene) == [20, 13, 0, 1, 6, 0]
 
 
+async def test_a_later_increment_stays_on_the_right_value(scene: Scene) -> None:
+    """Every write of others to the field adds the same, to different numbers."""
+    accounts = scene.client["shop"].create_collection("added", **KEPT)
+    accounts.insert_many([{"_id": n, "balance": 100 + n} for n in range(20)])
+    since = scene.now()
+    accounts.update_many({}, {"$mul": {"balance": 2}})
+    incident = done_since(scene, since, "u", "shop.added")
+    for n in range(10):
+        accounts.update_one({"_id": n}, {"$inc": {"balance": 5}})
+    done = scene.run(await undo(scene, incident))
+    assert done.returncode == 0, done.stderr
+    assert {row["_id"]: row["balance"] for row in accounts.find()} == {n: 100 + n + 5 * (n < 10) for n in range(20)}
+
+
 async def test_nothing_restored_is_not_done(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.create_collection("accounts", **KEPT)

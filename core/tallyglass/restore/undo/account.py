@@ -6,6 +6,7 @@ its decisions, so that an error there is found here. Every doubt counts as damag
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -24,6 +25,7 @@ from tallyglass.oplog.entry.changes import (
     repeats_name,
 )
 from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.restore.undo.increments import Increments, increased, is_increment, number
 
 _DECIMAL = 0x13
 _NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL})
@@ -55,6 +57,8 @@ class DocumentTrace:
     a return wrote, :meth:`others` all others. ``document`` is the document as it is; None where there is none."""
 
     document: bytes | None
+    increments: Increments = field(default_factory=dict)
+    """The numbers to which others only add."""
     changed: dict[Path, Value | None] = field(default_factory=dict)
     """Where it still holds what the accident left, or what was computed from that: the value that it would have."""
     computed: set[Path] = field(default_factory=set)
@@ -201,11 +205,14 @@ class DocumentTrace:
     def _find_copies(self, before: bytes, after: bytes) -> None:
         """Others wrote elsewhere what may come from what the accident left."""
         held = [(get(before, path), good) for path, good in self.changed.items()]
+        fields = list(_numbers_of(before))
         for path in differing(before, after):
             value = get(after, path)
             if value is None or path in self.left or path in self.changed:
                 continue
-            if any(_may_come_from(value, bad, good) for bad, good in held):
+            if is_increment(self.increments, path, get(before, path), value):
+                continue
+            if any(_may_come_from(value, bad, good, fields) for bad, good in held):
                 self.changed[path] = get(before, path)
                 self.computed.add(path)
 
@@ -217,6 +224,10 @@ class DocumentTrace:
             self.brought_back = True
             self.unclear |= path in self.computed
             self.computed.discard(path)
+        elif path not in self.computed and (
+            total := increased(self.increments, path, get(before, path), value, self.changed[path])
+        ):
+            self.changed[path] = total
         elif self._may_be_computed(path, value, before, after):
             self.computed.add(path)
         else:
@@ -250,15 +261,36 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
 
 
-def _may_come_from(value: Value, bad: Value | None, good: Value | None) -> bool:
-    """Whether others may have computed a value from what the accident left in another field: a number from a number, a
-    text from a text in it, and zero or a text from the lack of one."""
+_FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
+"""What numbers are usually computed with; any two numbers are related by some factor and summand."""
+
+
+def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
+    """Whether others may have computed a value from what the accident left in another field: a number by one of the
+    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and zero or a text
+    from the lack of one."""
     numbers, texts = _NUMBERS, frozenset({walk.STRING})
     kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:
         lacking = good is not None and good[0] in kinds
         return lacking and (kinds is texts or not any(value[1]))
-    return kinds is numbers or bad[1][4:-1] in value[1][4:-1]
+    if kinds is texts:
+        return bad[1][4:-1] in value[1][4:-1]
+    one, result = number(bad), number(value)
+    if one is None or result is None:
+        return value == bad
+    usual = any(result == one * factor + summand for factor in _FACTORS for summand in _SUMMANDS)
+    return usual or any(result in (one + other, one - other, other - one, one * other) for other in fields)
+
+
+def _numbers_of(document: bytes) -> Iterator[float]:
+    """The numbers in a document and in those within it."""
+    for value in parse(document).values():
+        found = number(value)
+        if found is not None:
+            yield found
+        elif value[0] == walk.DOCUMENT:
+            yield from _numbers_of(value[1])
 
 
 def _contains(value: Value, part: Value | None) -> bool:

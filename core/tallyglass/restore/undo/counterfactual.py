@@ -23,6 +23,7 @@ from tallyglass.oplog.entry.changes import (
     put,
     repeats_name,
 )
+from tallyglass.restore.undo.increments import Increments, increased
 
 
 class Verdict(StrEnum):
@@ -44,11 +45,13 @@ class Counterfactual:
     without the accident's operations; None where there is none.
 
     Where the two differ, an entry of others says what they left, and seldom what they did: a number may have been set,
-    or added to what the accident left. Such paths are ``doubts`` until others set them to what can only be theirs.
+    or added to what the accident left. Such paths are ``doubts`` until others set them to what can only be theirs,
+    unless their ``increments`` are known.
     """
 
     actual: bytes | None
     wanted: bytes | None
+    increments: Increments = field(default_factory=dict)
     overwritten: bool = False
     unclear: bool = False
     hits: int = 0
@@ -143,6 +146,11 @@ class Counterfactual:
         whole, appended = is_replacement(o), _appended(o, before)
         written = set(changes_of(o))
         whose = {path: self._whose(path, before, after, written, appended) for path in damaged}
+        for path, owner in whose.items():
+            numbers = (get(before, path), get(after, path), get(wanted, path)) if path else (None, None, None)
+            known = path not in self.doubts and increased(self.increments, path, *numbers) is not None
+            if owner is _Whose.UNCLEAR and known:
+                whose[path] = _Whose.ADDED
         result = after if whole else _apply_beside(wanted, before, after, whose)
         for path, owner in whose.items():
             if owner is _Whose.THEIRS:
@@ -151,7 +159,10 @@ class Counterfactual:
             self.doubts.discard(path)
             if owner is _Whose.UNCLEAR:
                 self.doubts.add(path)
-            if owner is not _Whose.THEIRS and path and (len(path) == 1 or _is_document(result, path[:-1])):
+            if owner is _Whose.ADDED:
+                total = increased(self.increments, path, get(before, path), get(after, path), get(wanted, path))
+                result = put(result, path, total)
+            elif owner is not _Whose.THEIRS and path and (len(path) == 1 or _is_document(result, path[:-1])):
                 result = put(result, path, _extended(get(wanted, path), appended.get(path, [])))
         self.wanted = result if any(differing(result, after)) else after
 
@@ -177,11 +188,13 @@ class Counterfactual:
 
 
 class _Whose(Enum):
-    """Whose a value is after an update of others: still the accident's, theirs, or a mixture that nobody can tell."""
+    """Whose a value is after an update of others."""
 
     ACCIDENTS = 0
     THEIRS = 1
     UNCLEAR = 2
+    ADDED = 3
+    """Still the accident's, with an increment of theirs."""
 
 
 _NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, 0x13})

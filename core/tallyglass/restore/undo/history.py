@@ -34,6 +34,7 @@ from tallyglass.restore.undo.accident import (
 from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
+from tallyglass.restore.undo.increments import Increments, IncrementSearch
 from tallyglass.restore.undo.sources.source import DocumentSource
 
 OTHERS, OWN, UNCERTAIN, REPAIR = 0, 1, 2, 3
@@ -81,6 +82,8 @@ class History:
     """Whether others write the fields that the accident computed, in a way that looks the same."""
     removals: list[HistoryStep] = field(default_factory=list)
     """The commands that removed all documents."""
+    increments: Increments = field(default_factory=dict)
+    """The numbers to which others only add, in documents that the accident updated."""
 
     def close(self) -> None:
         """Remove the file, or put it where the next reader finds it."""
@@ -173,6 +176,7 @@ async def read_history(
             await _complete(spare, history, attribution, effect)
             _attribute_updates(history, attribution, effect)
         _compare_with_count(history)
+        history.increments = await _find_increments(spare, history)
     except BaseException:
         history.close()
         raise
@@ -379,6 +383,23 @@ def _compare_with_count(history: History) -> None:
             f"{own:,} writes do what was run, compared with the documents before; {accident.count:,} were reported.",
             "Nothing was written. Correct --statement and --count, or plan with --before and the first entry.",
         )
+
+
+async def _find_increments(spare: DocumentSource, history: History) -> Increments:
+    """Look through the updates by others of documents that the accident updated."""
+    found = IncrementSearch()
+    updated = f"SELECT id FROM operation WHERE op = 'u' AND {_ACCIDENT}"
+    query = f"SELECT DISTINCT id FROM operation WHERE op = 'u' AND own = {OTHERS} AND id IN ({updated})"
+    rows = history.rows.execute(query)
+    while keys := [key for (key,) in rows.fetchmany(AT_ONCE)]:
+        copies = await documents_by_id(spare, history.ns, keys)
+        for key in keys:
+            document = copies.get(key)
+            for step in history.of(key):
+                if step.owner in (OTHERS, UNCERTAIN) and step.op == "u" and document is not None:
+                    found.feed(document, step.o)
+                document = _after(document, step)
+    return found.found
 
 
 async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:

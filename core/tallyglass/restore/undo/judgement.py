@@ -201,7 +201,7 @@ def _judge(
     before the return began; ``seen`` the digest of the live document, which must be one of its states."""
     if copy is None and history.accident.kind == "everything":
         return None  # it was not there at the point
-    trace, right = DocumentTrace(copy), False
+    trace, right = DocumentTrace(copy, increments=history.increments), False
     passed = seen in (_ANY, _digest(copy))
     before = [step for step in steps if last is not None and step.number <= last]
     for at, step in enumerate(steps):

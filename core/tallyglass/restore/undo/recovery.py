@@ -127,7 +127,7 @@ async def touched_documents(
 
 
 def _compare(history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep]) -> DocumentVerdict:
-    document = Counterfactual(copy, copy)
+    document = Counterfactual(copy, copy, increments=history.increments)
     updates = 0
     try:
         for step in steps:

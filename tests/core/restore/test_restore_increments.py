@@ -1,0 +1,78 @@
+"""Numbers to which others only add: when that is known, and what becomes of a document then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64
+
+from tallyglass.restore.undo.account import DocumentState, DocumentTrace
+from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict
+from tallyglass.restore.undo.increments import IncrementSearch
+
+
+def diff(**fields: Any) -> bytes:
+    return bson.encode({"$v": 2, "diff": {"u": fields}})
+
+
+def found(rows: list[tuple[Any, Any]]) -> dict[Any, int]:
+    search = IncrementSearch()
+    for before, after in rows:
+        search.feed(bson.encode({"_id": 1, "n": before}), diff(n=after))
+    return search.found
+
+
+@pytest.mark.parametrize(
+    ("rows", "known"),
+    [
+        ([(0, 5), (3, 8), (200, 205), (3, 8)], {(b"n",): 5}),
+        ([(Int64(0), Int64(5)), (3, 8), (200, 205), (3, 8)], {(b"n",): 5}),
+        ([(0, 5), (3, 8), (200, 205)], {}),
+        ([(0, 5), (3, 8), (3, 8), (0, 5)], {}),
+        ([(0, 5), (3, 8), (200, 205), (3, 9)], {}),
+        ([(0, 5), (3, 8), (200, 205), (3, "8")], {}),
+        ([(0.0, 5.0), (3.0, 8.0), (2.0, 7.0), (1.0, 6.0)], {}),
+        ([(1, 2), (2, 4), (3, 6), (4, 8)], {}),
+    ],
+    ids=["always 5", "two types", "three writes", "two numbers", "another once", "a text once", "doubles", "doubled"],
+)
+def test_what_others_only_add(rows: list[tuple[Any, Any]], known: dict[Any, int]) -> None:
+    assert found(rows) == known
+
+
+COPY = bson.encode({"_id": 1, "n": 100, "other": 7})
+STEP = {(b"n",): 5, (b"other",): 1}
+
+
+def test_a_later_increment_stays_on_the_value_without_the_accident() -> None:
+    """``$mul`` by 2 was the accident, and 5 was added: 105, not 205."""
+    document, trace = Counterfactual(COPY, COPY, increments=STEP), DocumentTrace(COPY, increments=STEP)
+    document.accident("u", diff(n=200))
+    document.others("u", diff(n=205))
+    assert document.verdict is Verdict.DAMAGED
+    assert document.wanted == bson.encode({"_id": 1, "n": 105, "other": 7})
+    trace.accident("u", diff(n=200))
+    trace.others("u", diff(n=205))
+    assert trace.state is DocumentState.HOLDS
+    trace.repair("u", diff(n=105))
+    assert trace.state is DocumentState.RIGHT
+
+
+@pytest.mark.parametrize("after", [206, 205.0, Int64(205)])
+def test_another_change_or_type_stays_unclear(after: Any) -> None:
+    document, trace = Counterfactual(COPY, COPY, increments=STEP), DocumentTrace(COPY, increments=STEP)
+    for one in (document, trace):
+        one.accident("u", diff(n=200))
+        one.others("u", diff(n=after))
+    assert document.verdict is Verdict.UNCLEAR
+    assert trace.state is DocumentState.COMPUTED
+
+
+def test_a_number_that_is_counted_up_is_not_computed_from_another_field() -> None:
+    for steps, state in ((STEP, DocumentState.HOLDS), ({}, DocumentState.COMPUTED)):
+        trace = DocumentTrace(COPY, increments=steps)
+        trace.accident("u", diff(n=8))
+        trace.others("u", diff(other=8))
+        assert trace.state is state
