@@ -47,8 +47,13 @@ def stamp(n: int) -> Timestamp:
 class Server:
     """A set whose oplog is a list; it understands the queries that are used here."""
 
+    set_id = "1"
+
     def __init__(self, rows: list[bytes]) -> None:
         self.rows = rows
+
+    async def find_one(self, *_: Any, **__: Any) -> Mapping[str, Any]:
+        return {"settings": {"replicaSetId": self.set_id}}
 
     async def command(self, name: str, *_: Any, **__: Any) -> Mapping[str, Any]:
         newest = bson.decode(self.rows[-1])["ts"]
@@ -194,6 +199,12 @@ async def test_slices_join_by_construction(tmp_path: Path) -> None:
         f"between {ts(19)} and {ts(25)}", [first.path.name]
     )  # fmt: skip
     assert read_saved([folder], ts(10)).hole == third.hole
+    other = Server(WHOLE)
+    other.set_id = "2"
+    kept = sorted(folder.iterdir())
+    with pytest.raises(InputError, match="slices of another set"):
+        await save(other)
+    assert sorted(folder.iterdir()) == kept
     with (folder / ".lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="Another run"):

@@ -8,15 +8,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gzip
+import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tallyglass.deployment.cluster import look_at
-from tallyglass.errors import DeploymentError, InputError, ReadError
+from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, Gateway
+from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import last_start
 from tallyglass.oplog.entry.entry import read_entry
@@ -28,9 +29,13 @@ from tallyglass.restore.saved_oplog.slice_names import OWN
 from tallyglass.restore.timeline.coverage import majority
 from tallyglass.restore.timeline.identity import is_same_entry
 from tallyglass.text import clean
+from tallyglass.whole_file import write_whole
 
 _DRAFT = ".oplog-draft.bson.gz"
 _LOCK = ".lock"
+_SET = ".set.json"
+"""The set that the slices of a folder are of."""
+_CONFIG = Namespace("local", "system.replset")
 _BATCH = 10_000
 _LEVEL = 1
 """Takes a third of the time of gzip's default level, for a tenth more bytes."""
@@ -69,11 +74,37 @@ async def save_slice(gateway: Gateway, folder: Path, keep_seconds: float) -> Sav
     try:
         with _locked(folder):
             before = _last_slice(folder)
+            await _check_set(gateway, folder, deployment.set_name)
             saved = await _save(gateway, folder, before, newest, keep_seconds)
             removed = tuple(_remove_old(folder, saved.last.t - keep_seconds))
     except OSError as error:
         raise InputError(f"{clean(str(folder))} cannot be written: {error.strerror or error}.") from None
     return SavedSlice(saved.path, saved.last, saved.entries, saved.bytes, saved.hole, saved.differs, removed)
+
+
+async def _check_set(gateway: Gateway, folder: Path, name: str) -> None:
+    """Note the set that the slices are of, or raise InputError where the folder has those of another one. Its id is
+    compared where it may be read: two sets may have one name."""
+    try:
+        config = await gateway.find_one(_CONFIG, {}) or {}
+    except PrivilegeError:
+        config = {}
+    here = {"set": name, "id": str(config.get("settings", {}).get("replicaSetId", ""))}
+    note = folder / _SET
+    if not note.exists():
+        write_whole(note, json.dumps(here) + "\n", 0o600)
+        return
+    try:
+        there = json.loads(note.read_text())
+    except ValueError:
+        raise InputError(
+            f"{clean(str(note))} cannot be read.", "Remove it if all slices there are of this set."
+        ) from None
+    if there["set"] != here["set"] or (there["id"] and here["id"] and there["id"] != here["id"]):
+        raise InputError(
+            f"{clean(str(folder))} holds slices of another set, {clean(str(there['set']))}: nothing was saved.",
+            f"Name a folder of its own for {clean(name)}.",
+        )
 
 
 async def _save(
