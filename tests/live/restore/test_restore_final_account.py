@@ -11,7 +11,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import json_util
+from bson import Int64, json_util
 from bson.raw_bson import RawBSONDocument
 from restore_scene import Scene, blocks, documents, ids
 
@@ -309,3 +309,47 @@ async def test_a_plan_without_an_incident_never_says_done_over_what_it_leaves(sc
     assert done.returncode == (0 if accident == "control" else 3), done.stderr
     assert ("Plan with --incident" in done.stderr) or accident == "control"
     assert orders.count_documents({"s": "ok"}) == {"a transaction": 35, "a rename over it": 0, "control": 40}[accident]
+
+
+@pytest.mark.parametrize("kind", ["Int64", "double", "0 for False", "control"])
+async def test_ids_that_others_inserted_again_as_an_equal_number_are_theirs(scene: Scene, kind: str) -> None:
+    """Listed with the live document that counts as this one; where nobody inserted one, all come back."""
+    orders = scene.client["shop"].create_collection(f"equal_{kind[0]}", **KEPT)
+    orders.insert_many([{"_id": n, "s": "ok"} for n in range(10)])
+    since = scene.now()
+    orders.delete_many({})
+    incident = done_since(scene, since, "d", f"shop.equal_{kind[0]}")
+    if kind != "control":
+        again: dict[str, Any] = {"Int64": Int64(0), "double": 0.0, "0 for False": -0.0}
+        orders.insert_one({"_id": again[kind], "s": "theirs"})
+    done = scene.run(await undo(scene, incident))
+    assert done.returncode == (0 if kind == "control" else 3), done.stderr
+    assert orders.count_documents({"s": "ok"}) == (10 if kind == "control" else 9)
+    if kind != "control":
+        assert list(listed(scene)) == [0]
+        assert "counts as this one" in listed(scene)[0]
+        assert columns(scene)[:2] == [10, 9]
+
+
+@pytest.mark.parametrize("inserted", [200, 0], ids=["with inserts", "control"])
+async def test_what_a_merge_inserted_before_it_updated_is_named_in_the_plan(scene: Scene, inserted: int) -> None:
+    shop = scene.client["shop"]
+    orders = shop.create_collection(f"merged_{inserted}", **KEPT)
+    orders.insert_many([{"_id": n, "s": "ok"} for n in range(200)])
+    shop.staged.insert_many([{"_id": n, "s": "BAD"} for n in range(200 + inserted)])
+    since = scene.now()
+    into = {"into": orders.name, "whenMatched": "replace", "whenNotMatched": "insert"}
+    shop.staged.aggregate([{"$sort": {"s": 1, "_id": -1}}, {"$merge": into}])
+    orders.update_one({"_id": 0}, {"$set": {"seen": True}})
+    incident = done_since(scene, since, "u", f"shop.{orders.name}")
+    gateway = open_gateway(scene.source.uri)
+    try:
+        request = RestoreRequest(None, scene.source.uri, incident=incident, work_dir=str(scene.folder / "work"))
+        plan = await plan_undo(gateway, request)
+    finally:
+        await gateway.close()
+    assert plan.level is not Level.BLOCK, blocks(plan)
+    rows = [row for row in plan.left_out if "$merge" in row.why]
+    assert [(row.what, row.entries) for row in rows] == ([("inserted", 200)] if inserted else [])
+    scene.must_run(plan)
+    assert orders.count_documents({"s": "ok"}) == 200

@@ -20,6 +20,10 @@ from tallyglass.restore.undo.outcome import id_json
 from tallyglass.text import clean_name
 
 _SOON_HOURS = 24
+GONE = (
+    "If it was renamed, rename it back and plan again: its pre-images are held. A drop leaves none: restore from a "
+    "backup and the oplog."
+)
 
 
 def possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
@@ -58,7 +62,7 @@ def collections(names: list[str], live: dict[str, CollectionInfo], incident: Inc
         yield block(
             "images-collection",
             f"{shown} no longer exists.",
-            "A drop leaves no pre-images of its documents: restore from a backup and the oplog.",
+            GONE,
         )
     for name in names:
         if "$" in name or len(name.encode()) > LONGEST_NAMESPACE - 40:

@@ -59,7 +59,7 @@ async def _from_images(gateway: Gateway, incident: Incident, request: RestoreReq
     live = await live_collections(gateway, incident)
     info = next((one for name, one in live.items() if clean_name(name) == incident.ns), None)
     if info is None:
-        return Way(FROM_IMAGES, False, f"{incident.ns} is not there any more; a drop leaves no images.")
+        return Way(FROM_IMAGES, False, f"{incident.ns} is not there any more.", images.GONE)
     return await _first_image(gateway, incident, info, request)
 
 

@@ -29,6 +29,7 @@ _LOOK_BACK_SECONDS = 3_600
 """How far before the point is looked for updates of the same shape: those are what the application does anyway."""
 _NEXT_MILLIS = 200
 """A driver sends the next command of a bulk write as soon as the one before is answered."""
+_AS_MERGE = "it may be the same statement, as $merge and upserts insert: remove them manually if nobody needs them"
 _REMOVED = {
     "drop": "dropped", "dropDatabase": "dropped with its database", "out": "replaced by $out",
     "rename": "replaced by a rename", "convertToCapped": "converted to capped", "emptycapped": "emptied",
@@ -99,6 +100,8 @@ class _Around:
     others: list[tuple[str, Side, int, int]] = field(default_factory=list)
     left_out: dict[tuple[str, str], Tally] = field(default_factory=dict)
     """The writes within its span that are not of its kind or not of its sender: what they did and why they are left."""
+    beside: dict[Side, Tally] = field(default_factory=lambda: {Side.BEFORE: Tally(), Side.AFTER: Tally()})
+    """Inserts of the same sender outside its span, without a pause."""
     everywhere: bool = False
     """Whether the row does not bound the entries: a pause of a statement cuts rows."""
 
@@ -108,6 +111,8 @@ class _Around:
         side = Side.BEFORE if ts < one.first else Side.AFTER if ts > one.last else Side.INSIDE
         if entry.op != self.op:
             self.leave_out(entry, whole, "a write of another kind")
+            if entry.op == "i" and side is not Side.INSIDE:
+                self.insert_beside(entry, side, ts, millis)
             if len(self.others) < _MOST_OTHERS:
                 self.others.append((entry.op, side, whole.txn_number or 0, millis))
             return
@@ -122,6 +127,20 @@ class _Around:
         one, ts = self.accident, whole.ts
         if entry.op in _VERBS and one.first <= ts and (one.last is None or ts <= one.last):
             self.left_out.setdefault((_VERBS[entry.op], why), Tally()).add(ts, 0, key=entry.id_key)
+
+    def insert_beside(self, entry: Entry, side: Side, ts: Ts, millis: int) -> None:
+        """Count an insert that goes on without a pause into the span, or from its end on."""
+        run = self.beside[side]
+        if side is Side.BEFORE and run.entries and millis - run.end > _NEXT_MILLIS:
+            run = self.beside[side] = Tally()
+        if side is Side.BEFORE or millis - (run.end or self.span.end) <= _NEXT_MILLIS:
+            run.add(ts, millis, key=entry.id_key)
+
+    def inserted(self) -> Iterator[WriteGroup]:
+        """The inserts right before and after the span, as rows without a namespace."""
+        for side, run in self.beside.items():
+            if run.entries and (side is Side.AFTER or self.span.begin - run.end <= _NEXT_MILLIS):
+                yield row_of("inserted", run, run.entries, _AS_MERGE)
 
     def mixed(self) -> str:
         """Which other kinds of writes are part of the same bulk write, as a sentence; empty if there are none."""
@@ -188,7 +207,12 @@ async def _writes_of(
 def _inferred(around: _Around, accident: Accident, found: AttributedWrites, doubts: Iterable[str]) -> Inferred:
     """What was found of the writes of one collection, with everything else that was written there meanwhile."""
     doubts = tuple(filter(None, doubts))
-    left = (*found.left_out, *(row_of(verb, tally, None, why) for (verb, why), tally in around.left_out.items()))
+    beside = around.inserted() if around.op == "u" else ()
+    left = (
+        *found.left_out,
+        *beside,
+        *(row_of(verb, tally, None, why) for (verb, why), tally in around.left_out.items()),
+    )
     undone = (row_of(found.what, found.tally, found.documents),) if found.tally.entries else ()
     named = [
         tuple(replace(row, ns=clean_name(accident.ns)) for row in rows)
