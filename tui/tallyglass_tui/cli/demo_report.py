@@ -19,7 +19,7 @@ from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.cli import counters, incidents, oplog
+from tallyglass_tui.cli import counters, incidents, oplog_lines
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.restore.plan_text import WORDS
 
@@ -124,7 +124,7 @@ async def _oplog(gateway: Gateway) -> str:
         f"{fmt.size(window.used_bytes)} of {fmt.size(window.max_bytes)}"
     ]
     rows = [row async for row in tail.read(gateway, limit=_ENTRIES)]
-    return "\n".join([*lines, *(oplog.line(row) for row in rows)]) + "\n"
+    return "\n".join([*lines, *(oplog_lines.line(row) for row in rows)]) + "\n"
 
 
 async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:

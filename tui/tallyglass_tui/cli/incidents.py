@@ -12,8 +12,7 @@ from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, each_within, print_text, table, timeout_option
-from tallyglass_tui.cli.oplog import need_oplog
-from tallyglass_tui.cli.oplog_window import require_window
+from tallyglass_tui.cli.oplog_window import need_oplog, require_window
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 from tallyglass_tui.cli.shards import named_shards
 

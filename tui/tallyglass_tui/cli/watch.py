@@ -14,7 +14,7 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text
 from tallyglass_tui.cli.incidents import documents, facts
-from tallyglass_tui.cli.oplog import need_oplog
+from tallyglass_tui.cli.oplog_window import need_oplog
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
 from tallyglass_tui.cli.shards import named_shards
 

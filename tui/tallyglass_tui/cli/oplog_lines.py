@@ -1,0 +1,153 @@
+"""The lines of ``tallyglass oplog``: entries, and what interrupts them, as text or JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tallyglass.moment import iso
+from tallyglass.text import clean_block
+from tallyglass_tui.cli.error_boundary import warn
+from tallyglass_tui.cli.headless import as_json
+
+if TYPE_CHECKING:
+    from tallyglass.oplog.filter.query import OplogFilter
+    from tallyglass.oplog.read.export import ExportItem
+    from tallyglass.oplog.read.merge import MergedItem, ShardEntry
+    from tallyglass.oplog.read.stream import Gap, RolledBack
+    from tallyglass.oplog.snapshot import OplogRow
+
+TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
+
+
+class Printer:
+    """Prints entries up to the limit, as fast as the reader takes them, without dropping any.
+
+    ``incomplete`` says that a shard was lost on the way.
+    """
+
+    def __init__(self, wanted: OplogFilter, style: str, limit: int) -> None:
+        from tallyglass.oplog.read.collect import Collector
+
+        self._style = style
+        self._left = limit or sys.maxsize
+        self.incomplete = False
+        self._trouble = ""
+        self._shard = ""
+        self._collector = Collector(wanted, sys.maxsize)
+
+    async def print_all(self, items: AsyncIterator[ExportItem]) -> None:
+        """Print entries until the feed ends or the limit is reached. Reports a lost server and waits for it."""
+        from tallyglass.mongo.gateway import closing
+
+        async with closing(items) as held:
+            async for item in held:
+                lines = self._lines(item)[: self._left]
+                self._left -= len(lines)
+                if lines:
+                    # In a thread: a reader that stops reading must not stop the driver's heartbeats.
+                    await asyncio.to_thread(_write, lines)
+                if self._left <= 0:
+                    return
+
+    async def print_merged(self, items: AsyncIterator[MergedItem]) -> None:
+        """Print the entries of several shards in order of time; each line names its shard."""
+        from tallyglass.mongo.gateway import closing
+        from tallyglass.oplog.read.merge import ShardEvent, ShardLost
+
+        async with closing(items) as held:
+            async for item in held:
+                lines: list[str] = []
+                if isinstance(item, ShardLost):
+                    self.incomplete = True
+                    self._say(f"{item.shard} is no longer read: {item.reason}")
+                elif isinstance(item, ShardEvent):
+                    self._shard = item.shard
+                    lines = self._lines(item.item)
+                    self._shard = ""
+                else:
+                    lines = [line for entry in item for line in self._merged_entry(entry)]
+                lines = lines[: self._left]
+                self._left -= len(lines)
+                if lines:
+                    await asyncio.to_thread(_write, lines)
+                if self._left <= 0:
+                    return
+
+    def _merged_entry(self, entry: ShardEntry) -> list[str]:
+        from tallyglass.oplog.entry.json import to_json
+        from tallyglass.oplog.entry.row import row
+
+        if self._style != TEXT:
+            return [to_json(entry.raw, kind="entry", shard=entry.shard, relaxed=self._style == RELAXED)]
+        return [clean_block(f"{entry.shard}  {line(row(entry.raw))}", 1_000_000)]
+
+    def _lines(self, item: ExportItem) -> list[str]:
+        from tallyglass.oplog.read.export import Entries, Incomplete, Lag
+        from tallyglass.oplog.read.stream import Gap, Interruption, Opened, RolledBack
+
+        match item:
+            case Entries(raws):
+                return self._entries(raws)
+            case Gap(seen, first):
+                self._collector.break_here()
+                return self._break(item, {"kind": "gap", "after": str(seen), "first": str(first), "count": None})
+            case RolledBack(common, first, _, count):
+                self._collector.break_here()
+                row = {
+                    "kind": "rollback",
+                    "after": str(common) if common else None,
+                    "first": str(first),
+                    "count": count,
+                }
+                return self._break(item, row)
+            case Lag(behind, seen, newest):
+                self._say(f"{behind} s behind the newest entry." if behind else "no longer behind.")
+                lag = {"kind": "lag", "after": str(seen), "first": str(newest), "count": None}
+                return [] if self._style == TEXT else [as_json(lag | {"behind_seconds": behind})]
+            case Interruption(text):
+                self._say(text)
+            case Opened() if self._trouble:
+                self._say("entries flow again.")
+                self._trouble = ""
+            case Incomplete(seconds):
+                self._say(f"older entries may match: the search for them stopped after {seconds:.0f} s.")
+        return []
+
+    def _entries(self, raws: Sequence[bytes]) -> list[str]:
+        from tallyglass.oplog.entry.json import to_json
+
+        if self._style != TEXT:
+            return [to_json(raw, kind="entry", relaxed=self._style == RELAXED) for raw in raws]
+        self._collector.take(b"".join(raws))
+        rows, _ = self._collector.rows(None)
+        return [clean_block(line(row), 1_000_000) for row in rows]
+
+    def _break(self, item: Gap | RolledBack, row: dict[str, Any]) -> list[str]:
+        from tallyglass.oplog.read import notes
+        from tallyglass.oplog.read.stream import Gap
+
+        shown = notes.gap(item) if isinstance(item, Gap) else notes.rolled_back(item)
+        self._say(shown.what)
+        if self._style != TEXT:
+            return [as_json(row | ({"shard": self._shard} if self._shard else {}) | {"what": shown.what})]
+        return [f"{self._shard}  {line(shown)}".lstrip()]
+
+    def _say(self, text: str) -> None:
+        text = f"{self._shard}: {text}" if self._shard else text
+        if text != self._trouble:
+            self._trouble = text
+            warn(text)
+
+
+def line(row: OplogRow) -> str:
+    """One row for a person."""
+    when = iso(row.wall) if row.wall else iso(row.ts.time)
+    return f"{row.ts!s:<14} {when:<24} {row.op or row.kind:<1} {row.ns}  {row.what}  {row.id}".rstrip()
+
+
+def _write(lines: Sequence[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
