@@ -74,6 +74,9 @@ class Act:
     own: bool = True
     """Whether the first and the last entry are certainly its own: others may have written the same documents then."""
 
+    held: bool = False
+    """Whether it was held back from tuning."""
+
     def is_in(self, row: Incident) -> bool:
         """Whether a row shows this act."""
         kinds = _OPS.get(self.op, (self.op,))
@@ -117,7 +120,18 @@ class Recording:
                 continue
             first = Ts(*(undated or _BEGINNING.get(one["name"]) or parse_ts(one["first"])))
             last = Ts(*undated) if undated else parse_ts(one["last"])
-            found.acts.append(Act(one["name"], one["ns"], one["op"], one["n"] or 0, first, last, one.get("own", True)))
+            found.acts.append(
+                Act(
+                    one["name"],
+                    one["ns"],
+                    one["op"],
+                    one["n"] or 0,
+                    first,
+                    last,
+                    one.get("own", True),
+                    one.get("held", False),
+                )
+            )
         return found
 
     def error(self, act: Act, row: Incident) -> int:
@@ -173,9 +187,11 @@ def score(recording: Recording, incidents: Iterable[Incident], *, verbose: bool)
         documents = sum(row.documents or 0 for row in found[act.name])
         counted += abs(documents - act.documents) <= max(0.02 * act.documents, 0)
     missed = [act.name for act in recording.acts if not found[act.name]]
+    held = [bool(found[act.name]) for act in recording.acts if act.held]
     low = sum(row.confidence == "low" for row in false)
     lines = [
         f"acts found {len(recording.acts) - len(missed)} of {len(recording.acts)}",
+        f"of those held back: {sum(held)} of {len(held)}",
         f"rows {len(rows)}, false {len(false)} (low {low}, without commands {len(plain)}, TTL 0)",
         f"documents within 2 %: {counted} of {len(sized)}",
         f"late: {late}",
@@ -261,7 +277,6 @@ RULES: dict[str, tuple[Change, ...]] = {
     "others of similar size only": ((recurrence, "_CLASSES", 1_000),),
     "four runs make a job": ((recurrence, "OTHERS", 10**9),),
     "over a quarter of the window": ((recurrence, "SHARE", 0.0),),
-    "away from itself": ((recurrence, "AWAY_MILLIS", 0),),
     "a young application": ((recurrence, "YOUNG", 10**9),),
     "what lasts is steady": ((verdict, "_steady_millis", lambda _: math.inf),),
     "passes of the TTL monitor": ((verdict, "_passes", _none),),
@@ -270,7 +285,7 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a loop, then a statement": ((verdict, "_loop_and_statement", lambda pieces: [pieces]),),
     "the beginning of a slow loop": ((verdict, "_take_forgotten", _none),),
     "order of _id, fields": ((Burst, "order", None),),
-    "joined up to 10 s": ((verdict, "GOES_ON_MILLIS", verdict.JOIN_MILLIS),),
+    "joined up to 10 s": ((verdict, "RUN_MILLIS", verdict.GAP_MILLIS),),
     "no document twice": ((verdict, "is_repeated", _never),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "usual batches of a pool": ((verdict, "_batch_verdict", lambda found, *_: found),),

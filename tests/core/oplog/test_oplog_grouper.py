@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -160,14 +161,29 @@ def test_where_an_application_writes_too_only_a_short_pause_is_left_open() -> No
     assert [(one.first.t, len(one.parts)) for one in found] == [(1_300, 2), (1_600, 0), (1_605, 0)]
 
 
+@pytest.mark.parametrize(
+    "shape",
+    [
+        lambda n: n,
+        Int64,
+        lambda n: f"{n:03}@mail.example.com",
+        lambda n: {"of": n, "by": "x" * 30},
+        bson.ObjectId.from_datetime,
+    ],
+    ids=["number", "long", "text", "document", "ObjectId"],
+)
 @pytest.mark.parametrize("documents", [2, 7, 40])
-def test_no_single_statement_updates_a_document_twice(documents: int) -> None:
+@pytest.mark.parametrize("key", [{}, {"region": "a region with a long name"}], ids=["", "with a shard key"])
+def test_no_single_statement_updates_a_document_twice(
+    documents: int, shape: Callable[[Any], Any], key: dict[str, str]
+) -> None:
     """350 updateOnes without a session, and the same on 350 documents."""
     for times, kind in ((1, "updateMany"), (350, "updates")):
         log = Log()
         for n in range(350):
             one = n if times == 1 else n % documents
-            log.add(n / 1_000, "u", "shop.orders", {"$v": 2, "diff": {"u": {"n": n}}}, {"_id": one})
+            found_id = shape(START + timedelta(seconds=one)) if shape == bson.ObjectId.from_datetime else shape(one)
+            log.add(n / 1_000, "u", "shop.orders", {"$v": 2, "diff": {"u": {"n": n}}}, {"_id": found_id, **key})
         (found,) = log.incidents()
         assert (found.kind, found.ops, found.first) == (kind, 350, Ts(1_000, 1))
         if times > 1:
@@ -423,6 +439,16 @@ def test_deletes_of_a_pool_are_one_row_from_the_first_of_any_session() -> None:
     assert found.sessions >= 2
     assert "without a session" not in found.who
     assert "session" in found.who or found.user_hash
+
+
+def test_single_writes_of_a_pool_that_pauses_are_no_statements() -> None:
+    log = Log()
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    for begin in (200, 202.5):
+        spread(log, begin, 300, range(16), every=0.001)
+    log.add(2_000, "n", "", {"msg": "periodic noop"})
+    (found,) = log.incidents()
+    assert (found.kind, found.documents, found.parts) == ("fan_out", 600, ())
 
 
 def test_a_pool_is_told_from_sessions_that_always_delete() -> None:

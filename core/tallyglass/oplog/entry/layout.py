@@ -194,14 +194,25 @@ def stamp_at(batch: bytes, start: int, end: int) -> Stamp | None:
     return _quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], number
 
 
+_ID_TAIL = 18
+# How many bytes before ts hold the whole _id of an update, if it is one of fixed size: an ObjectId with its name.
+
+
 def updated_documents(batch: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[bytes] | None:
-    """``o2``, which names the document, of many updates of one namespace without a session; None in another form."""
+    """Bytes that tell the documents of many updates of one namespace without a session from each other; None in another
+    form. All are of the types of the first and the last."""
     o = OP_AT + NS_TEXT + int_at(batch, starts[0] + OP_AT + NS_LENGTH)[0] + _UI_AND_O
     if batch[starts[0] + o - len(_O) : starts[0] + o] != _O:
         return None
-    after = [start + o + int_at(batch, start + o)[0] for start in starts]
-    found = [batch[place : end - TAIL] for place, end in zip(after, ends, strict=True)]
-    return found if all([one.startswith(_O2) for one in found]) else None
+    after = [start + o + int_at(batch, start + o)[0] for start in (starts[0], starts[-1])]
+    if any(batch[at : at + 4] != _O2 for at in after):
+        return None
+    # On shards o2 holds the shard key too.
+    sizes = [end - TAIL - at - 14 for at, end in zip(after, (ends[0], ends[-1]), strict=True)]
+    if all(_SIZES.get(batch[at + 8]) == size for at, size in zip(after, sizes, strict=True)):
+        return [batch[end - TAIL - _ID_TAIL : end - TAIL] for end in ends]
+    places = zip(starts, ends, strict=True)
+    return [batch[start + o + int_at(batch, start + o)[0] : end - TAIL] for start, end in places]
 
 
 def op_after_session(batch: bytes, start: int, end: int) -> int:

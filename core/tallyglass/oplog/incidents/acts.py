@@ -22,6 +22,8 @@ INTERNAL = ("config.", "local.", "admin.system.")
 """Namespaces that the server itself deletes from and updates."""
 
 DEFINITIONS_LIMIT = 20_000
+"""The most collections of which something is remembered."""
+
 
 _FCV = "featureCompatibilityVersion"
 _OUT = re.compile(r"tmp\.(agg_out|mr)\.")

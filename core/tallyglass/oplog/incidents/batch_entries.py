@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import sub
+from zlib import crc32
 
 from tallyglass.oplog.entry import layout
 from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
-from tallyglass.oplog.incidents.burst import Burst, Sample, sample_of
+from tallyglass.oplog.incidents.burst import MANY, RAW_BYTES, Burst, Sample, sample_of
 from tallyglass.oplog.incidents.families import LEAST_RUN, RUN_MILLIS
 from tallyglass.oplog.incidents.id_order import MARKS
-from tallyglass.oplog.incidents.touched import touched_by
-
-_MARK_BYTES = 1_024
-_SAMPLED = 20
-"""How many entries of sessions share a sample: most bursts are smaller and never shown."""
+from tallyglass.oplog.incidents.touched import Touched, touched_by
 
 SAMPLED_RUN = LEAST_RUN - 1
 """How many writes of one session have a sample: what one slice of the oplog has of a run may be less than all."""
@@ -37,7 +34,8 @@ class BatchEntries:
         self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
-        self._updated: list[bytes] | None = None
+        self._sums: list[int] | None = None
+        self._touched: dict[tuple[int, int], Touched] = {}
         if abs(self.last[1] - self.first[1]) > self.size:
             self.read_all()
 
@@ -76,8 +74,8 @@ class BatchEntries:
         burst = Burst(first[0], last[0], first[1], last[1], high - low, high - low)
         if marked:
             burst.marks = self._marks(low, high)
-            burst.touched = touched_by(self._documents()[low:high])
-        if marked or high - low >= _SAMPLED:
+            burst.touched = self._touched_by(low, high)
+        if marked or high - low >= MANY:
             burst.samples = (burst.marks[0] if burst.marks else self.sample(low),)
         return burst
 
@@ -94,19 +92,23 @@ class BatchEntries:
         run.user, run.find_and_modify = self.user_and_image(0)
         return run
 
-    def _documents(self) -> list[bytes]:
-        """The documents that were updated; empty for deletes, and in the form of servers before 5.0."""
-        if self._updated is None:
+    def _touched_by(self, low: int, high: int) -> Touched:
+        """A sample of the documents that were updated; empty for deletes, and in the form of servers before 5.0."""
+        if self._sums is None:
             is_known = self.group.envelope.op == "u" and self.op_at == OP_AT
-            self._updated = (is_known and layout.updated_documents(self.batch, self.starts, self.ends)) or []
-        return self._updated
+            documents = layout.updated_documents(self.batch, self.starts, self.ends) if is_known else None
+            self._sums = list(map(crc32, documents or ()))
+        found = self._touched.get((low, high))
+        if found is None:
+            found = self._touched[low, high] = touched_by(self._sums[low:high])
+        return found
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
         """Some entries from the first to the last, oldest first; none if they are large."""
         span = high - 1 - low
         places = range(low, high) if span < MARKS else [low + span * n // (MARKS - 1) for n in range(MARKS)]
         marks = tuple([self.batch[self.starts[place] : self.ends[place]] for place in places])
-        return marks if max(map(len, marks)) <= _MARK_BYTES else ()
+        return marks if max(map(len, marks)) <= RAW_BYTES else ()
 
     def stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""

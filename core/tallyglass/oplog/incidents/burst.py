@@ -17,15 +17,13 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.id_order import IdOrder, order_of, thinned
 from tallyglass.oplog.incidents.touched import Touched, joined
 
-LOOP_STATEMENTS = 20
-"""The fewest statements of a session with consecutive numbers that show a loop."""
+MANY = 20
+"""The fewest documents of a bulkWrite, and of a row whose pieces are all of usual size."""
 
 SAMPLES = 5
-_RAW_SAMPLE_BYTES, _KEPT_SAMPLE_BYTES = 1_024, 480
-"""Entries up to this size are kept whole as samples: while a burst is open, and once it is kept."""
-
-_KEPT_MARK_BYTES = 480
-"""Marks of up to this size together are kept: what is read from them takes as much, and is hardly ever needed."""
+RAW_BYTES, _KEPT_BYTES = 1_024, 480
+"""Entries up to this size are kept whole as samples and marks, while a burst is open, and once it is kept: what is read
+from them takes as much, and is hardly ever needed."""
 
 Sample = str | bytes
 """The ``_id`` of one document as text, or the entry to read it from on demand."""
@@ -34,7 +32,7 @@ Sample = str | bytes
 def sample_of(batch: bytes, start: int, end: int) -> Sample:
     """The sample of one entry. Reading the ``_id`` costs as much as ten entries, and most samples are never shown."""
     raw = batch[start:end]
-    return raw if len(raw) <= _RAW_SAMPLE_BYTES else sample_text(raw)
+    return raw if len(raw) <= RAW_BYTES else sample_text(raw)
 
 
 @functools.lru_cache(maxsize=2_000)
@@ -165,9 +163,9 @@ class Burst:
         if self.is_small:
             return
         self.is_small = True
-        if sum(map(len, self.marks)) > _KEPT_MARK_BYTES:
+        if sum(map(len, self.marks)) > _KEPT_BYTES:
             self._order, self.marks = self.order, ()
-        if sum(map(len, self.samples)) > _KEPT_SAMPLE_BYTES:
+        if sum(map(len, self.samples)) > _KEPT_BYTES:
             self.samples = tuple(map(sample_text, self.samples))
 
     @property

@@ -8,20 +8,17 @@ from collections.abc import Iterable, Sequence
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.recurrence import Judgment, Recurrence, Window, often
-from tallyglass.oplog.incidents.run import GAP_MILLIS, SAMPLES, Run
+from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
+from tallyglass.oplog.incidents.burst import SAMPLES, Burst
+from tallyglass.oplog.incidents.families import RUN_MILLIS
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Judgment, Recurrence, Window, often
+from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
 from tallyglass.text import clean_name
 
 FINISHED_LIMIT = 2_000
 """The most incidents kept; above that the least harmful are only counted, but never the only one of a kind."""
 
 KIND_QUOTA = 100
-DATABASE_MILLIS = 10_000
-"""How long after its last drop a dropDatabase may be logged: it waits for the majority in between."""
-
-CREATED_LIMIT = 10_000
-REMADE_MILLIS = 1_000
 REMADE = "made again within a second: mongorestore --drop, or a reload"
 FCV_MILLIS = 600_000
 
@@ -52,7 +49,7 @@ class CommandRuns:
 
     def created(self, entry: Entry) -> None:
         """Note that a collection was created."""
-        if len(self._created) < CREATED_LIMIT:
+        if len(self._created) < DEFINITIONS_LIMIT:
             times = self._created.setdefault(entry.target, [])
             if len(times) < 2 * FINISHED_LIMIT:
                 times.append((entry.ts, entry.wall_millis))
@@ -119,7 +116,7 @@ class CommandRuns:
     def _chain(self, database: Run, drops: Sequence[Run]) -> list[Run]:
         """The drops shortly before a dropDatabase, oldest first."""
         found: list[Run] = []
-        at, reach = database, DATABASE_MILLIS
+        at, reach = database, RUN_MILLIS  # it waits for the majority after its last drop
         for drop in reversed(drops):
             if at.distance(drop.last, drop.last_wall) > reach:
                 break
@@ -129,7 +126,7 @@ class CommandRuns:
 
     def _note_remade(self, run: Run) -> None:
         times = self._created.get(run.ns, [])
-        if any(ts > run.last and run.distance(ts, wall) <= REMADE_MILLIS for ts, wall in times):
+        if any(ts > run.last and run.distance(ts, wall) <= EPISODE_MILLIS for ts, wall in times):
             run.note = REMADE
 
     def _bound(self, window: Window) -> None:

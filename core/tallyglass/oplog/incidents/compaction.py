@@ -10,6 +10,7 @@ from operator import sub
 from tallyglass.oplog.entry.batch import EntryGroup
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.layout import Stamp
+from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.batch_entries import SAMPLED_RUN, BatchEntries
 from tallyglass.oplog.incidents.burst import Burst, Ends, Sample, burst_of, join_ends
 from tallyglass.oplog.incidents.families import (
@@ -21,12 +22,11 @@ from tallyglass.oplog.incidents.families import (
     Scale,
     follows_in_session,
 )
-from tallyglass.oplog.incidents.recurrence import APART_MILLIS, Closed
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Closed
 
 RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
 
-FAMILY_LIMIT = 20_000
 TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
@@ -53,7 +53,7 @@ class _Session:
         if high - low >= SAMPLED_RUN:
             run.samples = (self.entries.sample(self.places[low]),)
             run.find_and_modify = self.entries.user_and_image(self.places[low])[1]
-        run.apart = not low or self.stamps[low][1] - self.stamps[low - 1][1] >= APART_MILLIS
+        run.apart = not low or self.stamps[low][1] - self.stamps[low - 1][1] >= EPISODE_MILLIS
         return run
 
 
@@ -145,7 +145,7 @@ class Compactor:
         entries.read_all()
         walls, inner = entries.walls, bounds[1:-1]
         closed = [
-            (high - low, walls[low], walls[high - 1], walls[low] - walls[low - 1] >= APART_MILLIS)
+            (high - low, walls[low], walls[high - 1], walls[low] - walls[low - 1] >= EPISODE_MILLIS)
             for low, high in pairwise(inner)
         ]
         scale.note(closed)
@@ -156,7 +156,7 @@ class Compactor:
                     burst = made[low, size] = entries.burst(low, low + size, marked=marked)
                     burst.apart = apart
                 scale.keep(burst)
-        last.apart = walls[inner[-1]] - walls[inner[-1] - 1] >= APART_MILLIS
+        last.apart = walls[inner[-1]] - walls[inner[-1] - 1] >= EPISODE_MILLIS
         scale.extend([first, last])
         self._check_room(scale)
 
@@ -192,7 +192,7 @@ class Compactor:
             for low, high in pairwise(bounds[1:-1]):
                 first = stamps[low]
                 one.closed.append(
-                    (high - low, first[1], stamps[high - 1][1], first[1] - stamps[low - 1][1] >= APART_MILLIS)
+                    (high - low, first[1], stamps[high - 1][1], first[1] - stamps[low - 1][1] >= EPISODE_MILLIS)
                 )
                 if high - low >= scale.least and scale.keeps(high - low, first[0]):
                     scale.keep(one.run(low, high))
@@ -236,7 +236,7 @@ class Compactor:
         key = (ns, op, user)
         found = self.families.get(key)
         if found is None:
-            if len(self.families) >= FAMILY_LIMIT:
+            if len(self.families) >= DEFINITIONS_LIMIT:
                 key = (OTHERS, op, user)
             found = self.families.get(key)
             if found is None:

@@ -7,16 +7,14 @@ from dataclasses import dataclass, field
 
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.burst import Burst, Ends, join_ends, scattered
-from tallyglass.oplog.incidents.recurrence import APART_MILLIS, Closed, Recurrence
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Closed, Recurrence
 
 CLUMP_MILLIS = 50
 """The longest pause within a statement: 21 ms was the longest of 60,000 on an idle server, but a busy one pauses."""
 
-EPISODE_MILLIS = 1_000
-"""Writes without a session that are no further apart are looked at as a whole too: a statement in many pieces."""
-
 RUN_MILLIS, RUN_JUMP = 10_000, 4
-"""A run of a session goes on if its next write is at most 10 s later and its transaction number at most 4 higher."""
+"""A run of a session goes on if its next write is at most 10 s later and its transaction number at most 4 higher. So
+does a row without sessions, if its documents show it or nothing else writes there."""
 
 NEXT_MILLIS = 120_000
 """The longest pause between two statements of one run of a session. After a longer one the same shell, or a client that
@@ -57,7 +55,7 @@ class Scale:
     def follows(self, older: Burst, newer: Burst) -> bool:
         """Whether the newer burst goes on where the older one stopped; if not, the pause is noted."""
         gap = older.gap(newer)
-        newer.apart = gap >= APART_MILLIS
+        newer.apart = gap >= EPISODE_MILLIS
         return gap <= self.reach
 
     def extend(self, chain: Ends) -> None:
@@ -162,5 +160,5 @@ class Family:
 def follows_in_session(older: Burst, newer: Burst) -> bool:
     """Whether a session's writes go on: with nearly the next transaction number soon, or the very next one later."""
     jump, gap = newer.low - older.high, older.gap(newer)
-    newer.apart = gap >= APART_MILLIS
+    newer.apart = gap >= EPISODE_MILLIS
     return (0 <= jump <= RUN_JUMP and gap <= RUN_MILLIS) or (0 <= jump <= 1 and gap <= NEXT_MILLIS)

@@ -15,7 +15,7 @@ from tallyglass.oplog.incidents import acts, rows
 from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
 from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRuns, bounded
-from tallyglass.oplog.incidents.compaction import Compactor, burst_in
+from tallyglass.oplog.incidents.compaction import RUN_LIMIT, Compactor, burst_in
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Window
 from tallyglass.oplog.incidents.run import Run
@@ -28,7 +28,6 @@ from tallyglass.text import clean_name
 __all__ = ["FINISHED_LIMIT", "ROUTINE_LIMIT", "Grouper"]
 
 ROUTINE_LIMIT = 500
-MIGRATION_LIMIT = 5_000
 
 _FROM_MIGRATE = b"\x08fromMigrate\0\x01"
 _BUCKETS = "system.buckets."
@@ -216,7 +215,7 @@ class Grouper:
 
     def _moved_family(self, op: str, ns: str) -> Family:
         key = (ns, op)
-        if key not in self._migrated and len(self._migrated) >= MIGRATION_LIMIT:
+        if key not in self._migrated and len(self._migrated) >= RUN_LIMIT:
             key = ("", op)
         return self._migrated.setdefault(key, Family(key[0], op))
 

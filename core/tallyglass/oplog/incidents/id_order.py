@@ -18,7 +18,6 @@ from tallyglass.oplog.entry.walk import Malformed
 MARKS = 6
 """How many entries of a stretch are looked at."""
 
-_LEAST_MARKS = 5
 _ORDERED = {0x02: "text", 0x07: "ObjectId", 0x09: "date", 0x10: "number", 0x12: "number"}
 _NONE: frozenset[bytes] = frozenset()
 
@@ -48,12 +47,6 @@ class IdOrder:
         same = self.direction == later.direction != 0 and self.last[0] == later.first[0]
         return same and _step(self.last, later.first) == self.direction and not self._other_fields(later)
 
-    def leads_to(self, later: IdOrder) -> bool:
-        """Whether a short stretch lies before a later one in the direction of that."""
-        return (
-            later.direction != 0 and _step(self.last, later.first) == later.direction and not self._other_fields(later)
-        )
-
     def is_apart_from(self, later: IdOrder) -> bool:
         """Whether a later stretch is another statement."""
         if self._other_fields(later):
@@ -76,7 +69,7 @@ def order_of(marks: Sequence[bytes]) -> IdOrder | None:
         return None
     steps = {_step(one, other) for one, other in pairwise(kept)}
     same = len({kind for kind, _ in kept}) == 1
-    direction = steps.pop() if len(steps) == 1 and same and len(kept) >= _LEAST_MARKS else 0
+    direction = steps.pop() if len(steps) == 1 and same and len(kept) >= MARKS - 1 else 0
     return IdOrder(kept[0], kept[-1], direction, _NONE if _NONE in fields else frozenset[bytes]().union(*fields))
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import deque
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.incidents.burst import Burst, sample_text
+from tallyglass.oplog.incidents.burst import SAMPLES, Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import often
-from tallyglass.oplog.incidents.run import SAMPLES, Run
+from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.incidents.touched import documents_in
 from tallyglass.oplog.incidents.verdict import Finding
 from tallyglass.oplog.snapshot import Harm, StatementPart
 from tallyglass.text import clean_name
 
 _NOUN = {"d": "deletes", "u": "updates"}
-_SLOW_SECONDS, _SLOW_RATE = 10, 100
 
 
 def act_run(finding: Finding, family: Family) -> Run:
@@ -90,10 +89,8 @@ def _note(finding: Finding, family: Family) -> str:
         documents = documents_in(burst.touched, burst.documents)
         on = f"{documents:,} documents" if documents else "some documents more than once"
         return f"{burst.documents:,} updates of {on}: no single statement changes a document twice."
-    if finding.form in ("many", "slow") and not burst.session:
-        seconds = burst.millis / 1_000
-        if seconds >= _SLOW_SECONDS and burst.entries < seconds * _SLOW_RATE:
-            return "or an application that writes without sessions (retryWrites=false)"
+    if finding.form == "slow" and not burst.session:
+        return "or an application that writes without sessions (retryWrites=false)"
     if finding.about:
         return f"An application {_NOUN[family.op]} here too: some of these documents may be its own."
     if finding.form == "single" and burst.millis:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
+from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.snapshot import ROUTINE, Harm, Incident, StatementPart
 from tallyglass.text import clean_name
 
 GAP_MILLIS = 3_000
-"""Entries of one kind on one namespace that are no further apart, by the server's clock, are one incident."""
+"""Entries of one kind on one namespace that are no further apart, by the server's clock, are one incident, unless the
+documents say that they are two statements."""
 
-SAMPLES = 5
 WRITES = frozenset({"deleteMany", "updateMany", "deletes", "updates", "batch", "fan_out", "slow_loop"})
 """Kinds that consist of deletes or updates, which may continue."""
 

@@ -10,42 +10,30 @@ from enum import Enum
 from math import sqrt
 from typing import NamedTuple
 
-from tallyglass.oplog.incidents.burst import LOOP_STATEMENTS, Burst, together
-from tallyglass.oplog.incidents.families import (
-    EPISODE_MILLIS,
-    KEPT,
-    LEAST_RUN,
-    RUN_MILLIS,
-    Family,
-)
-from tallyglass.oplog.incidents.pace import hurried
+from tallyglass.oplog.incidents.burst import MANY, Burst, together
+from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.pace import AWAY_MILLIS, hurried
 from tallyglass.oplog.incidents.recurrence import (
-    AWAY_MILLIS,
+    EPISODE_MILLIS,
     SIMILAR,
     YOUNG,
+    YOUNG_WINDOW_MILLIS,
     Judgment,
     Recurrence,
     Window,
 )
+from tallyglass.oplog.incidents.run import GAP_MILLIS
 from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
 
 MAYBE_TTL = "or the TTL index of this collection"
 
-JOIN_MILLIS = 3_000
-"""Pieces no further apart are one row, unless the documents say that they are two statements."""
-
-GOES_ON_MILLIS = 10_000
-"""Pieces no further apart are one row if the newer one goes on through the documents where the older one stopped, or
-if nothing else writes there."""
-
 REACH_MILLIS = 250
-"""How long a server may pause within the first documents of a statement. It may be a second where these lie before the
-rest in the order in which it goes through the documents."""
+"""How long a server may pause within the first documents of a statement."""
 
-LEAST, LEAST_COARSE = 2, 20
-"""The fewest documents of a row without a session, and of one whose pieces are all of usual size."""
+LEAST = 2
+"""The fewest documents of a row without a session."""
 
-FULL, FULL_MILLIS, FULL_WINDOW_MILLIS = 0.4, 1_800_000, 600_000
+FULL, FULL_MILLIS = 0.4, 1_800_000
 """What lasts for such a share of the window, or for half an hour, is the steady work of an application."""
 
 SLOW_MILLIS = 100
@@ -54,8 +42,8 @@ SLOW_MILLIS = 100
 WORKER_MILLIS = 300_000
 """Single writes with pauses by one session, for so long, may be a worker that ended: each deployment ends some."""
 
-_SHARED_BURSTS = 20
-_TTL_SLACK_MILLIS, _TTL_STEPS, _TTL_LEAST_MILLIS = 2_000, 5, 10_000
+_TTL_SLACK_MILLIS, _TTL_STEPS = 2_000, 5
+"""How late a pass may begin, and how many intervals from another one: a monitor with much to remove skips some."""
 
 
 class Part(NamedTuple):
@@ -128,7 +116,7 @@ def is_steady(burst: Burst, window: Window) -> bool:
 
 
 def _steady_millis(window: Window) -> float:
-    return min(FULL * max(window.millis, FULL_WINDOW_MILLIS), FULL_MILLIS)
+    return min(FULL * max(window.millis, YOUNG_WINDOW_MILLIS), FULL_MILLIS)
 
 
 def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[str], open_runs: int) -> Finding | None:
@@ -172,12 +160,12 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
         for one in seen:
             one.remove(passes)
     rows = _rows(fine, seen[0], window, LEAST, reasons)
-    rows = _in_pieces(rows, _rows(coarse, seen[1], window, LEAST_COARSE, Counter()))
+    rows = _in_pieces(rows, _rows(coarse, seen[1], window, MANY, Counter()))
     if family.fine.count > KEPT:
         for row in rows:
             _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
-    shared = bool(reasons) and bool(passes or family.fine.count >= _SHARED_BURSTS)
+    shared = bool(reasons)
     for row in rows:
         if shared:
             _take_beginning(row, rows, fine)
@@ -186,8 +174,10 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
             row.confidence = "medium"
         if explained.ttl:
             row.note = MAYBE_TTL
-            row.confidence = row.confidence if explained.ttl_millis else "low"
-        if row.burst.documents >= LEAST_COARSE and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
+            # After a pause of the monitor a pass is out of step with those before.
+            if not explained.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
+                row.confidence = "low"
+        if row.burst.documents >= MANY and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
             row.form = "slow"
             row.confidence = "low"
         elif not shared and is_repeated(row.burst.touched):
@@ -206,11 +196,13 @@ def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
 
 
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
-    """Begin a slow loop where its whole began: of very many single writes only some are kept."""
-    if row.burst.millis < SLOW_MILLIS // 2 * row.burst.documents:
-        return
+    """Begin where the whole began: of very many single writes only some are kept. That is so for a slow loop, and for a
+    statement that the server let wait within its first documents."""
+    is_loop = row.burst.millis >= SLOW_MILLIS // 2 * row.burst.documents
     for one in coarse:
-        if one.overlaps(row.burst):
+        soon = one.first < row.burst.first and row.burst.first_wall - one.first_wall <= EPISODE_MILLIS
+        few = (one.documents - row.burst.documents) * SIMILAR < row.burst.documents
+        if one.overlaps(row.burst) and (is_loop or (soon and few)):
             row.about = True
             if one.first < row.burst.first:
                 row.burst = row.burst.copy()
@@ -232,8 +224,7 @@ def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
     """The bursts that come at the interval at which the server looks for what has expired."""
     starts, period = sorted(one.first_wall for one in bursts), explained.ttl_millis
     found = [one for one in bursts if one.first >= explained.since]
-    if period >= _TTL_LEAST_MILLIS:
-        found = [one for one in found if _in_step(one.first_wall, starts, period)]
+    found = [one for one in found if _in_step(one.first_wall, starts, period)]
     if len(found) > 1:
         usual, largest = sorted(found, key=lambda one: one.documents)[-2:]
         ended = max(
@@ -317,7 +308,7 @@ def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
 def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
     """Whether two stretches are one statement. ``alone``: nothing else writes there."""
     gap = older.gap(newer)
-    if gap > GOES_ON_MILLIS or (alone and _touch_one(older, newer)):
+    if gap > RUN_MILLIS or (alone and _touch_one(older, newer)):
         return _Seam.TWO
     before, after = older.order, newer.order
     if before is not None and after is not None:
@@ -327,7 +318,7 @@ def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
             return _Seam.ONE
     if gap <= EPISODE_MILLIS:
         return _Seam.ONE
-    return _Seam.OPEN if alone or gap <= JOIN_MILLIS else _Seam.TWO
+    return _Seam.OPEN if alone or gap <= GAP_MILLIS else _Seam.TWO
 
 
 def _touch_one(older: Burst, newer: Burst) -> bool:
@@ -353,9 +344,7 @@ def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burs
     for burst in reversed(bursts):
         if burst.first >= row.burst.first:
             continue
-        leads = start.order is not None and burst.order is not None and burst.order.leads_to(start.order)
-        reach = EPISODE_MILLIS if leads else REACH_MILLIS
-        if burst.gap(start) > reach or burst.documents * SIMILAR >= row.burst.documents:
+        if burst.gap(start) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
             return
         if any(one.burst.overlaps(burst) for one in rows if one is not row):
             return
@@ -389,15 +378,14 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     shared = bool(reasons)
     found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
     spread, fine = list[Finding](), family.fine.bursts()
-    for row in _rows(fine, pool, window, LEAST_COARSE, Counter()):
+    for row in _rows(fine, pool, window, MANY, Counter()):
         stretches = hurried(row.burst, fine, family, pool)
         if stretches != [row.burst]:
             reasons["steady"] += row.burst.documents - sum(one.documents for one in stretches)
         for burst in stretches:
             # An application that was just started begins like this.
             goes_on = burst.last_wall >= window.end - AWAY_MILLIS
-            parts = row.parts if burst is row.burst else ()
-            spread.append(replace(row, burst=burst, parts=parts, confidence="low" if goes_on else row.confidence))
+            spread.append(replace(row, burst=burst, confidence="low" if goes_on else row.confidence))
     return _pools(found, family, runs, spread, shared)
 
 
@@ -411,6 +399,7 @@ def _pools(
             continue
         found = [one for one in found if one.form == "fan_out" or not one.burst.overlaps(row.burst)]
         row.form, row.about, row.sessions = "fan_out", shared, len({run.session for run in inside})
+        row.parts = ()
         row.burst.user = family.user or b""
         found.append(row)
     return found
@@ -430,7 +419,7 @@ def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Wind
 
 
 def _session_finding(run: Burst, *, low: bool) -> Finding:
-    form = "batch" if run.batch >= LOOP_STATEMENTS and run.batch * 2 >= run.documents else "single"
+    form = "batch" if run.batch >= MANY and run.batch * 2 >= run.documents else "single"
     if form == "single" and run.millis > 500 * run.documents:
         form = "slow"
     confidence = "low" if low else "medium" if run.purity < 0.9 else "high"
