@@ -30,6 +30,7 @@ from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.incidents import recurrence, verdict
 from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.incidents.run import GAP_MILLIS
 from tallyglass.oplog.snapshot import Incident
 
 BATCH = 2_000
@@ -285,7 +286,7 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a loop, then a statement": ((verdict, "_loop_and_statement", lambda pieces: [pieces]),),
     "the beginning of a slow loop": ((verdict, "_take_forgotten", _none),),
     "order of _id, fields": ((Burst, "order", None),),
-    "joined up to 10 s": ((verdict, "RUN_MILLIS", verdict.GAP_MILLIS),),
+    "joined up to 10 s": ((verdict, "RUN_MILLIS", GAP_MILLIS),),
     "no document twice": ((verdict, "is_repeated", _never),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "usual batches of a pool": ((verdict, "_batch_verdict", lambda found, *_: found),),
