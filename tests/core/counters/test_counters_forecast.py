@@ -269,16 +269,6 @@ def test_of_a_part_of_a_week_the_early_end_is_further_from_the_likely_one() -> N
     assert (found := estimate(weeks, 1e5)).sooner == found.later
 
 
-def test_the_shape_of_the_only_day_counts_in_part() -> None:
-    hours = [1000.0] * 12 + [9000.0] * 12
-    one, six = (read_basis(loaded(hours * count)) for count in (1, 6))
-    assert one is not None
-    assert six is not None
-    # The next twelve hours are the quiet ones: 12,000 ids in them, if the day recurs.
-    assert estimate(one, 12_000).ahead < 0.6 * estimate(six, 12_000).ahead
-    assert estimate(six, 12_000).ahead == pytest.approx(12 * HOUR, rel=0.5)
-
-
 def test_ids_more_or_less_move_the_end_of_a_fading_load_most() -> None:
     fading, growing = (
         read_basis(loaded([rise * math.exp(weekly * n / 168) for n, rise in enumerate(week_of() * 4)]))

@@ -33,8 +33,6 @@ _RECENT_WEEKS, _OTHER_TREND = 5, 0.04
 _TREND_DOUBT, _CHANGE_DOUBT = 0.3, 0.6
 # Possible lengths of a block in hours: each divides a day into at least three blocks.
 _BLOCKS = (1, 2, 3, 4, 6, 8)
-# The shape of so many days is due as much to these days as to the usual day.
-_USUAL_DAYS = 0.5
 # One day of seven at twice the usual level: an irregularity of 0.24, and an error of 0.56 in the log rate.
 _ODD_DAYS = 2.0
 
@@ -130,14 +128,12 @@ def _of_a_part(series: Series) -> Basis:
 def _of_days(series: Series, days: int) -> Basis:
     hours, width = _rises(series, days * DAY, days * 24), _block_hours(series, days * DAY)
     irregular = irregularity(_joined(hours, width))
-    mean, common = sum(hours) / len(hours), days / (days + _USUAL_DAYS)
-    profile = (mean + common * (sum(hours[hour::24]) / days - mean) for hour in range(24))
     trend = clear_trend(_joined(hours, 24))
     return Basis(
         seconds=days * DAY,
         total=sum(hours),
         cycle=DAY,
-        profile=tuple(profile),
+        profile=tuple(sum(hours[hour::24]) / days for hour in range(24)),
         block=width * HOUR,
         irregular=irregular,
         span=series.span,
