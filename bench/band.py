@@ -1,4 +1,4 @@
-"""How right and how narrow is the 80 % band? Compared with what others use, on sixteen kinds of load.
+"""How right and how narrow is the 80 % band? Compared with what others use, on 31 kinds of load.
 
 For each length of history: coverage, ends before the early date, pinball loss on the logarithm of the time (mean over
 P10, P50 and P90), median error and median width (late over early). A method without an answer loses 2 in pinball.

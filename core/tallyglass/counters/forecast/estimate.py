@@ -20,13 +20,14 @@ Z80 = 1.2816
 _WIDEST = 2.0
 """The largest standard deviation of the logarithm in use; a wider band would be meaningless."""
 
-# docs/forecasting.md has a measurement for each constant ("The constants").
-_PART_OF_DAY = 0.88
-_DAYS = 0.60
-_DRIFT_A_WEEK = 0.10
-_ONE_WEEK = 0.20
-_WEEKS = 0.13
+# Standard deviations of the logarithm of the time; docs/forecasting.md measures each ("The parts and the constants").
+# Of a part of a day; of one day, less with the root of the days; for the root of each week ahead.
+_PART_OF_DAY, _DAYS, _DRIFT_A_WEEK = 0.88, 0.60, 0.10
+# Of one week, and of more.
+_ONE_WEEK, _WEEKS = 0.20, 0.13
+# Days for which all of a recent step is in doubt.
 _STEP_DOUBT_DAYS = 1.5
+# The largest logarithm of a rise or fall that is followed: 20 times.
 _MOST_GROWTH = 3.0
 # For how many times the span in which it was seen a trend is followed.
 _FOLLOWED = 1.5
