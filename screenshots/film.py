@@ -83,7 +83,7 @@ async def act(film: Film, backup: Path, home: Path) -> None:
         caption = "What was that? One incident, not hundreds of rows"
         await film.scene(4.0, "i", caption, "i", until="deleteMany on shop.orders")
         await camera.pick("deleteMany on shop.orders")
-        await camera.press("r", until="leaves the oplog")
+        await camera.press("r", until=" can come back")
         film.shot(4.0, "r", "A plan, ready: backup and oplog are proven to reach the moment before")
         await camera.press("tab", "tab", "tab", until="secure")
         found = re.search(r"Commands (\d+)", camera.text())

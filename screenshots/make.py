@@ -33,7 +33,7 @@ HISTORY_SECONDS = 75
 
 async def counters(camera: Camera) -> None:
     """Show the table, one counter with its forecast, and a pool."""
-    await camera.press("1", until="vouchers")
+    await camera.press("1", until="ends in about")
     await camera.pilot.pause(12)
     camera.shoot("counters")
     for name, found in (("counter", "people"), ("pool", "identifierPool")):
@@ -84,7 +84,7 @@ async def restore(camera: Camera) -> None:
     await camera.press("4", until="deleteMany on shop.orders")
     camera.shoot("restore-incidents")
     await camera.pick("deleteMany on shop.orders")
-    await camera.press("enter", until="leaves the oplog")
+    await camera.press("enter", until=" can come back")
     camera.shoot("restore-checks")
     await camera.press("tab", until="merge")
     camera.shoot("restore-loss")
@@ -101,7 +101,7 @@ async def profiles(camera: Camera) -> None:
 
 async def help_screen(camera: Camera) -> None:
     """Show the help of a page."""
-    await camera.press("1", until="vouchers")
+    await camera.press("1", until="ids left until")
     await camera.press("question_mark", until="Where to look")
     camera.shoot("help")
     await camera.press("escape")

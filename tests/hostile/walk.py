@@ -55,7 +55,7 @@ STOPS = (
     Stop("oplog again", (ESC, ESC, ESC), "dropDatabase"),
     Stop("oplog, filter", ("&",), "destructive text /regex/", data=False),
     Stop("oplog, pasted filter", (PASTED.format(SPOOF), ENTER), "Nothing that matches"),
-    Stop("restore", ("4",), "deleteMany"),
+    Stop("restore", ("4",), "dropDatabase"),
     Stop("checks", ("j" * 10, ENTER), "warn  "),
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
-from tallyglass.errors import PrivilegeError
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.plan.at_hand import SourcesAtHand, sources_at_hand
+from tallyglass.text import clean_name
 
+ODD = "odd\\name"
 DELETED = Incident(
     1, "deleteMany", "deleteMany on shop.orders", "shop.orders", Harm.LOSS, Ts(50, 1), Ts(51, 1), None, None, 9, 9
 )
@@ -39,10 +41,17 @@ def test_the_source_of_an_incident(sources: SourcesAtHand, changes: dict[str, An
 class Databases:
     """A gateway that lists the collections of one database, and may not of another."""
 
+    async def list_databases(self) -> list[str]:
+        """Their names."""
+        return ["shop", "hidden", ODD, "other"]
+
     async def list_collections(self, db: str) -> list[CollectionInfo]:
         """The collections, one of which keeps images."""
-        if db != "shop":
+        if db == "hidden":
             raise PrivilegeError("not authorized")
+        if db == ODD:
+            raise ReadError("listCollections cannot be sent.")
+        assert db == "shop", "no incident is in another"
         keeps = {"changeStreamPreAndPostImages": {"enabled": True}}
         return [
             CollectionInfo(Namespace("shop", "orders"), options=keeps),
@@ -52,6 +61,6 @@ class Databases:
 
 async def test_what_may_not_be_read_is_unknown(tmp_path: Path) -> None:
     gateway: Any = Databases()
-    names = ["shop.orders", "hidden.things", "shop", ""]
+    names = ["shop.orders", "hidden.things", "shop", "", f"{clean_name(ODD)}.a"]
     assert await sources_at_hand(gateway, None, names) == SourcesAtHand(None, frozenset({"shop.orders"}))
     assert (await sources_at_hand(gateway, tmp_path / "none", names)).ends is None, "no backup is there"

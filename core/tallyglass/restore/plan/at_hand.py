@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from tallyglass.errors import InputError, PrivilegeError
+from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Incident
@@ -49,13 +49,22 @@ async def sources_at_hand(gateway: Gateway, backup: Path | None, names: Iterable
     """What there is for the collections with these ``names``, as they are shown; ``backup`` is a backup or a folder of
     them. What this user may not read counts as unknown. Raises ReadError."""
     keeping: set[str] = set()
-    for db in sorted({name.partition(".")[0] for name in names if name}):
-        try:
-            infos = await gateway.list_collections(db)
-        except PrivilegeError:
-            continue
-        keeping |= {clean_name(str(info.ns)) for info in infos if keeps_images(info)}
+    wanted = {name.partition(".")[0] for name in names if name}
+    for db in await _databases(gateway):
+        if clean_name(db) in wanted:
+            try:
+                infos = await gateway.list_collections(db)
+            except (PrivilegeError, ReadError):  # may not be read, or has a name that the driver refuses
+                continue
+            keeping |= {clean_name(str(info.ns)) for info in infos if keeps_images(info)}
     return SourcesAtHand(await _ends(gateway, backup) if backup else None, frozenset(keeping))
+
+
+async def _databases(gateway: Gateway) -> list[str]:
+    try:
+        return await gateway.list_databases()
+    except PrivilegeError:
+        return []
 
 
 async def _ends(gateway: Gateway, backup: Path) -> tuple[Ts, ...] | None:
