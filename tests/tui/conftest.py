@@ -34,7 +34,7 @@ class HandFeeds(Feeds):
         self._loop.close()
 
     def follow(
-        self, name: str, make: Any, *, merge: Any = None, silence: float = 60.0, once: bool = False
+        self, name: str, make: Any, *, merge: Any = None, silence: float = 60.0, once: bool = False, subject: str = ""
     ) -> Feed[Any]:
         feed: Feed[Any] = Feed(name, merge, silence)
         self.named[name] = self._feeds[name] = feed

@@ -96,7 +96,7 @@ def test_the_dashboard_goes_on_with_the_profile_that_was_chosen(monkeypatch: pyt
     choices = iter(["prod", "broken", None])
     monkeypatch.setattr(run, "tune_interpreter", lambda: None)
     monkeypatch.setattr(run, "_questions", lambda _: "")
-    monkeypatch.setattr(run, "Feeds", lambda _: SimpleNamespace(close=lambda: None, fatal=None))
+    monkeypatch.setattr(run, "Feeds", lambda *_: SimpleNamespace(close=lambda: None, fatal=None))
 
     def play(app: Dashboard, **_: object) -> None:
         ran.append((app.context.label, app._notice))

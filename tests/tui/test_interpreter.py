@@ -61,7 +61,7 @@ def test_a_collection_returns_the_memory_of_what_was_freed(monkeypatch: pytest.M
 def test_only_the_process_of_the_dashboard_has_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
     contexts: list[Context] = []
     monkeypatch.setattr(run, "tune_interpreter", lambda: None)
-    monkeypatch.setattr(run, "Feeds", lambda _: SimpleNamespace(close=lambda: None, fatal=None))
+    monkeypatch.setattr(run, "Feeds", lambda *_: SimpleNamespace(close=lambda: None, fatal=None))
     monkeypatch.setattr(Dashboard, "run", lambda app, **_: contexts.append(app.context))
     target = run.Target.parse("mongodb://db1/")
     run.run_dashboard(target, PAGES)

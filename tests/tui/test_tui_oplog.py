@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import bson
@@ -37,8 +36,8 @@ from tallyglass.oplog.snapshot import (
     RowKind,
 )
 from tallyglass.restore.pre_images.before_after import BeforeAfterText
+from tallyglass_tui import clock
 from tallyglass_tui.incidents.filter import IncidentFilter
-from tallyglass_tui.oplog import opened_text
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.restore.page import RestorePage
@@ -389,7 +388,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         assert f"--oplogLimit={BASE}:3" in screen.text
         grown = replace(INCIDENT, ops=300, documents=300)
         await screen.put("incidents", IncidentScan((trim, grown), 4100, Ts(BASE - 50, 1), done=True))
-        monkeypatch.setattr(opened_text, "datetime", SimpleNamespace(now=lambda zone: NOW + timedelta(hours=3)))
+        monkeypatch.setattr(clock, "now", lambda: NOW + timedelta(hours=3))
         screen.app.page.on_tick(None)
         screen.app.flush_now()
         await screen.pilot.pause()

@@ -13,6 +13,7 @@ from tallyglass.counters.snapshot import CounterView, Forecast
 from tallyglass.counters.verdict import Thresholds, crossing_warnings
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_time
+from tallyglass_tui.clock import now as present
 
 UNKNOWN = "?"
 IDLE = "idle"
@@ -200,7 +201,7 @@ def ago(when: datetime | None, now: datetime) -> str:
 
 def typed_time(when: datetime, now: datetime | None = None) -> str:
     """What a typed time means: in UTC, local, and its age."""
-    return f"{moment(when)} = {local(when)} local, {ago(when, now or datetime.now(UTC))}"
+    return f"{moment(when)} = {local(when)} local, {ago(when, now or present())}"
 
 
 def time_meaning(text: str) -> str:

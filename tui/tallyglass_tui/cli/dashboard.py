@@ -6,11 +6,13 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
 
 from tallyglass.errors import InputError, TallyglassError
+from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
 from tallyglass_tui.cli.options import (
     ConnectionOptions,
@@ -43,6 +45,9 @@ _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, inc
     envvar="TALLYGLASS_ALARM",
     help="Ring, or notify the desktop (OSC 9), when a counter becomes urgent or an incident removes data.",
 )
+@click.option(
+    "--record", type=click.Path(path_type=Path), metavar="FILE", help="Record what is shown, for tallyglass replay."
+)
 @config_option
 @history_option
 def command(
@@ -52,6 +57,7 @@ def command(
     no_history: bool = False,
     mouse: bool = False,
     alarm: str = "off",
+    record: Path | None = None,
 ) -> int:
     """Open the dashboard on a deployment."""
     target = target_of(given)
@@ -79,6 +85,7 @@ def command(
         mouse=mouse,
         alarm=alarm,
         open_profile=open_profile,
+        record=record,
     )
 
 
@@ -91,19 +98,37 @@ def open_dashboard(
     mouse: bool = False,
     alarm: str = "off",
     open_profile: OpenProfile | None = None,
+    record: Path | None = None,
 ) -> int:
     """Import and run the dashboard; returns its exit code."""
+    module = dashboard_module()
+    recorder = None
+    if record:
+        from tallyglass_tui.cli.record import recorder_of, tell
+
+        record = absolute_path(record)
+        recorder = recorder_of(record, target, label)
     try:
-        run = importlib.import_module("tallyglass_tui.shell.run")
+        return int(
+            module.run_dashboard(
+                target, PAGES, backup, label=label, watch=watch, mouse=mouse, alarm=alarm, open_profile=open_profile,
+                recorder=recorder,
+            )
+        )  # fmt: skip
+    finally:
+        if recorder and record:
+            recorder.close()
+            tell(recorder, record)
+
+
+def dashboard_module() -> ModuleType:
+    """The module that runs the dashboard. Raises TallyglassError where Textual is not installed."""
+    try:
+        return importlib.import_module("tallyglass_tui.shell.run")
     except ModuleNotFoundError as error:
         raise TallyglassError(
             f"The dashboard cannot be opened: {error.name} is not installed.", "pip install 'tallyglass[tui]'"
         ) from None
-    return int(
-        run.run_dashboard(
-            target, PAGES, backup, label=label, watch=watch, mouse=mouse, alarm=alarm, open_profile=open_profile
-        )
-    )
 
 
 def why_no_terminal() -> str:

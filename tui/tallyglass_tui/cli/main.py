@@ -24,6 +24,8 @@ COMMANDS = {
     "oplog": "print oplog entries, one per line",
     "incidents": "list who deleted what: drops, mass deletes and updates",
     "watch": "print new incidents with who wrote them, and keep the evidence",
+    "record": "keep what the dashboard shows in a file, without a screen",
+    "replay": "show the dashboard on such a file",
     "restore": "plan how to get it back, and print the commands",
     "doctor": "show what this user may read, and which role is missing",
     "demo": "start an embedded MongoDB with a workload, to try it",

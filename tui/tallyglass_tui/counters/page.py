@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -15,6 +15,7 @@ from textual.events import Resize
 
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
 from tallyglass.mongo.gateway import Gateway
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name, short_name
 from tallyglass_tui.counters.detail import CounterDetail
@@ -121,7 +122,7 @@ class CountersPage(Page):
     @property
     def data_age(self) -> float | None:
         """Seconds since the counters were last read."""
-        return (datetime.now(UTC) - self._snapshot.at).total_seconds() if self._snapshot else None
+        return (clock.now() - self._snapshot.at).total_seconds() if self._snapshot else None
 
     @property
     def trouble(self) -> str:
@@ -151,7 +152,7 @@ class CountersPage(Page):
             return None
         if self._opened and counter.repair:
             return "the repair", counter.repair
-        now = datetime.now(UTC)
+        now = clock.now()
         left = ends(counter.forecast, now)
         return "the counter", f"{name(counter)}: {fmt.count(counter.value)}, {fmt.share(counter.used)} used, {left}"
 
@@ -230,7 +231,7 @@ class CountersPage(Page):
         """Filter and sort: few counters at once, many in the background while the old rows stay on the screen."""
         snapshot = self._snapshot
         if snapshot is None or len(snapshot.counters) <= _AT_ONCE:
-            counters, now = (snapshot.counters, snapshot.at) if snapshot else ((), datetime.now(UTC))
+            counters, now = (snapshot.counters, snapshot.at) if snapshot else ((), clock.now())
             self._arranged = arrange(counters, self._order, self._arranged, now)
         elif not self._arranging:
             self._arranging = True
@@ -276,7 +277,7 @@ class CountersPage(Page):
             return
         self._listing = listing = fold(self._arranged, self._unfolded)
         plain = self.shell.plain_glyphs
-        now = self._snapshot.at if self._snapshot else datetime.now(UTC)
+        now = self._snapshot.at if self._snapshot else clock.now()
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             counter = listing.counters[index]

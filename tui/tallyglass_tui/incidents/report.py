@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from textual.message import Message
@@ -13,6 +12,7 @@ from tallyglass.errors import InputError, TallyglassError
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
+from tallyglass_tui import clock
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.path_completion import complete_path
@@ -63,7 +63,7 @@ def _write(path: Path, incident: Incident, others: Sequence[Incident], deploymen
     from tallyglass.report.write import write_report
 
     try:
-        write_report(path, document_of(incident, others, deployment, datetime.now(UTC), values=False))
+        write_report(path, document_of(incident, others, deployment, clock.now(), values=False))
     except TallyglassError as error:
         return str(error)
     return f"Written to {clean(str(path), 300)}"

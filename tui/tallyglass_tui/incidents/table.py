@@ -6,7 +6,6 @@ The rows hold still while they are read: from the first key on, what is new is o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -14,6 +13,7 @@ from textual.binding import Binding, BindingType
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.text import clean
+from tallyglass_tui import clock
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, incident_cell
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.incidents.report import ReportAsked
@@ -131,7 +131,7 @@ class IncidentTable(LiveTable):
         """Show the incidents of a scan; None before the first result. ``why_none`` says why there can be none."""
         if scan is not self.scan:
             self.scan, self._ordered = scan, self._rows_of(scan) if scan else []
-        incidents, now = self._ordered, datetime.now(UTC)
+        incidents, now = self._ordered, clock.now()
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return incident_cell(incidents[index], now, column, width, self._sources)

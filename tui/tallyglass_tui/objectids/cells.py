@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_time
 from tallyglass.objectid import ObjectIdParts, first_of, last_of, range_filter
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
@@ -96,7 +97,7 @@ def parse_span(text: str, now: datetime | None = None) -> Span:
 
     Raises InputError.
     """
-    now = (now or datetime.now(UTC)).replace(microsecond=0)
+    now = (now or clock.now()).replace(microsecond=0)
     left, divided, right = text.partition(RANGE)
     start = parse_time(left, now)
     alone = now if start < now else start + timedelta(seconds=1)

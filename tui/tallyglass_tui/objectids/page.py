@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import ClassVar
 
 from textual import on
@@ -14,6 +14,7 @@ from textual.events import Paste, Resize
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
 from tallyglass.objectid import ObjectIdParts, decode, find_all
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.objectids import cells as id_cells
 from tallyglass_tui.shell.messages import ObjectIdsRequested, Tick, Visit
@@ -175,7 +176,7 @@ class ObjectIdsPage(Page):
 
     @on(RowList.Moved)
     def _moved(self) -> None:
-        self._show_facts(datetime.now(UTC))
+        self._show_facts(clock.now())
 
     @on(RowList.Chosen)
     def _chosen(self) -> None:
@@ -217,7 +218,7 @@ class ObjectIdsPage(Page):
         self._show_moment()
 
     def _show(self) -> None:
-        ids, now = self._ids, datetime.now(UTC)
+        ids, now = self._ids, clock.now()
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return id_cells.cell(ids[index], now, column, width)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, OplogRow
+from tallyglass_tui import clock
 from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.oplog.rows import ENTRY_HEADING, entry_lines, incident_lines
 from tallyglass_tui.widgets.text_pane import TextPane
@@ -41,7 +41,7 @@ class OpenedText(TextPane):
         from tallyglass.oplog.entry.row import detail
 
         self.entry, self.incident = row, None
-        lines = entry_lines(row, detail(row.raw) if row.raw else "", datetime.now(UTC), majority)
+        lines = entry_lines(row, detail(row.raw) if row.raw else "", clock.now(), majority)
         self.show(lines, prose=ENTRY_HEADING)
 
     def add(self, row: OplogRow, found: Sequence[str], notes: Sequence[str]) -> None:
@@ -56,13 +56,13 @@ class OpenedText(TextPane):
     def show_incident(self, incident: Incident) -> None:
         """Show the facts of an incident."""
         self.entry, self.incident = None, incident
-        lines = incident_lines(incident, datetime.now(UTC))
+        lines = incident_lines(incident, clock.now())
         self.show(lines, prose=len(lines))
 
     def renew(self, majority: Ts | None, incident: Incident | None) -> None:
         """Show the age as it is now, whether a majority has the entry by now, and what is known of the incident by
         now: ``incident``, or None if it is not in the list any more."""
-        now = datetime.now(UTC)
+        now = clock.now()
         if self.entry is not None:
             self.show_prose(entry_lines(self.entry, "", now, majority)[:ENTRY_HEADING])
         elif self.incident is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from textual import on
@@ -17,6 +16,7 @@ from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
 from tallyglass.text import clean
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.incidents.cells import about
 from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP, IncidentFilter
@@ -116,14 +116,17 @@ class OplogPage(Page):
         self._last = None
         self.tail.restart((_no_oplog(self) or "Reading the oplog ...",))
         self._feed = self.feeds.follow(
-            "oplog", lambda gateway: oplog_reads.follow(gateway, wanted), merge=oplog_reads.merge, silence=_SILENCE
-        )
+            "oplog", lambda gateway: oplog_reads.follow(gateway, wanted), merge=oplog_reads.merge, silence=_SILENCE,
+            subject=self._wanted_text,
+        )  # fmt: skip
         self.subscribe(self._feed, self._show_update)
         self.show_lines()
 
     def _show_update(self, update: OplogUpdate) -> None:
-        self._last = update
+        went_back, self._last = self._last is not None and update.at < self._last.at, update
         if not self._past:
+            if went_back:
+                self.tail.restart()
             self.tail.add(update.rows, update.dropped, update.majority)
             if not self.tail.count:
                 self.tail.say((self._waiting_line(),))
@@ -216,7 +219,7 @@ class OplogPage(Page):
         at = parse_since(text)
         window = self._last.window if self._last else None
         if window and window.first and window.last:
-            check_within(at, window.first, max(window.last, Ts(int(datetime.now(UTC).timestamp()), 0)))
+            check_within(at, window.first, max(window.last, Ts(int(clock.now().timestamp()), 0)))
         self._visited = False
         self._jumps.to(at)
 

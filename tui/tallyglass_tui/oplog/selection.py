@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.oplog.filter.query import words_for
 from tallyglass.oplog.snapshot import Incident, OplogRow
 from tallyglass.text import clean
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.rows import incident_lines
 from tallyglass_tui.oplog.views import OplogViews
+from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.messages import RestoreRequested
 
 
@@ -54,7 +55,7 @@ class Selection:
             return "the text", self._page.opened.text
         incident = self.incident
         if incident is not None:
-            return "the incident", "\n".join(incident_lines(incident, datetime.now(UTC)))
+            return "the incident", "\n".join(incident_lines(incident, clock.now()))
         rows = _with_document(self._page.tail.selected)
         if not rows:
             return None
@@ -70,7 +71,8 @@ class Selection:
 
     async def _save(self, rows: list[OplogRow]) -> None:
         if not rows:
-            self._page.say("No entry is selected.")
+            recorded = self._page.shell.context.recorded
+            self._page.say(NOT_FROM_A_RECORDING if recorded else "No entry is selected.")
             return
         try:
             path = await asyncio.to_thread(oplog_reads.save, rows, Path.cwd())

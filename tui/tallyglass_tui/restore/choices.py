@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -15,9 +14,11 @@ from tallyglass.restore.model.way import FROM_BACKUP
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.logged import logged_statement
 from tallyglass.text import clean
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.plan_process import plan_apart
+from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
 from tallyglass_tui.widgets.input_line import InputLine
@@ -109,7 +110,9 @@ class Choices:
     def ask_for_folder(self) -> None:
         """Ask where to write the plan's folder."""
         plan = self._plan_with_commands()
-        if plan:
+        if self._page.shell.context.recorded:
+            self._page.say(NOT_FROM_A_RECORDING)
+        elif plan:
             self._ask("folder", plan.work_dir)
 
     def copy_phase(self, number: int) -> None:
@@ -177,15 +180,16 @@ class Choices:
             self._ask("backup", "")
         else:
             self.draft = Draft(
-                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=datetime.now(UTC), way=way,
+                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=clock.now(), way=way,
                 oplog=draft.oplog, statement=draft.statement, reported=draft.reported,
             )  # fmt: skip
             asked = self.draft
             shell = self._page.shell
             target = shell.context.target
             feed = shell.feeds.follow(
-                "restore plan", lambda _: plan_apart(target, asked), silence=PLAN_SILENCE, once=True
-            )
+                "restore plan", lambda _: plan_apart(target, asked), silence=PLAN_SILENCE, once=True,
+                subject=str(asked.limit),
+            )  # fmt: skip
             self._planning = feed
             self._page.follow_plan(feed)
         self._page.show_draft()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.group import merged_checks
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.model.way import FROM_IMAGES
 from tallyglass.text import clean, clean_name
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.widgets.cells import fit, fit_middle
@@ -100,7 +101,7 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
     label: Piece = (" plan     ", "text--muted")
     no: Piece = (" NO       ", "text--bad")
     if draft.planning:
-        waited = (datetime.now(UTC) - draft.since).total_seconds() if draft.since else 0.0
+        waited = (clock.now() - draft.since).total_seconds() if draft.since else 0.0
         return [label, (fit(_reading(draft, waited), width), "")]
     if draft.failure:
         return [no, (fit(draft.failure, width), "")]
@@ -136,7 +137,7 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
     label: Piece = (" drill    ", "text--muted")
     if drill.made is None:
         return [label, ("none yet from this machine: tallyglass restore drill proves a backup", "text--muted")]
-    age = datetime.now(UTC) - drill.made
+    age = clock.now() - drill.made
     ago = f"{fmt.duration(age.total_seconds())} ago"
     if not drill.proved:
         return [label, (fit(f"failed {ago}: {drill.title}", width), "text--bad")]
@@ -152,7 +153,7 @@ def _window_line(drill: LastDrill | None, width: int) -> list[Piece]:
     if found is None:
         return []
     style = ("text--good", "text--warn", "text--bad")[min(found.status, 2)]
-    text = f"{fmt.ago(found.made, datetime.now(UTC))}: {found.line}"
+    text = f"{fmt.ago(found.made, clock.now())}: {found.line}"
     return [(" window   ", "text--muted"), (fit(text, width), style)]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,18 +15,19 @@ from textual.events import AppBlur, AppFocus, Event, Key, Paste
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.timer import Timer
+from textual.widget import Widget
 
 from tallyglass.counters.snapshot import CountersSnapshot
-from tallyglass.deployment.cluster import Deployment, look_at
+from tallyglass.deployment.cluster import Deployment
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
 from tallyglass_tui.shell.context import Context, OpenProfile
 from tallyglass_tui.shell.crash import crash_report
+from tallyglass_tui.shell.deployment import watch_deployment
 from tallyglass_tui.shell.feed import Feed, Feeds
 from tallyglass_tui.shell.key_order import KeyOrder
 from tallyglass_tui.shell.messages import OplogRequested, Tick, Visit
@@ -41,9 +41,6 @@ from tallyglass_tui.terminal.interpreter import GarbageCollection
 from tallyglass_tui.terminal.theme import ANSI_LIGHT, TALLYGLASS, choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import Piece
 
-_LOOK_SECONDS = 5.0
-"""How often the members and their states are read: twice in the 10 s within which every page is up to date again."""
-
 _ALARM_SECONDS = 2.0
 """How often it is decided whether something became red: nobody answers a bell faster."""
 
@@ -52,13 +49,6 @@ _LOOK_DEADLINE = 12.0
 _NO_COLOR = NoColor()
 _MOST_COPIED = 150_000
 """The most bytes sent to a terminal's clipboard: in base64 they still fit the output buffer."""
-
-
-async def watch_deployment(gateway: Gateway) -> AsyncIterator[Deployment]:
-    """Yields the kind of the deployment every few seconds."""
-    while True:
-        yield await look_at(gateway)
-        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _finder() -> type[Provider]:
@@ -203,6 +193,10 @@ class Dashboard(TerminalApp):
         page = self.page
         if page:
             page.call_after_refresh(page.visit, message)
+
+    def bars(self) -> Iterable[Widget]:
+        """No lines above the keys: the live dashboard has none."""
+        return ()
 
     @property
     def can_go_back(self) -> bool:

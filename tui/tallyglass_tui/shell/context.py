@@ -13,12 +13,16 @@ if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
 
 
+NOT_FROM_A_RECORDING = "This is a recording, which may come from anybody: nothing is copied or written from it."
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the dashboard was started with.
 
     ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is how the
-    process may adjust its garbage collector: not at all if the app is only a part of the process.
+    process may adjust its garbage collector: not at all if the app is only a part of the process. ``recorded``: the
+    dashboard shows a recording.
     """
 
     target: Target
@@ -26,6 +30,7 @@ class Context:
     label: str = ""
     watch: WatchSettings | None = None
     garbage: GarbagePolicy = NO_GARBAGE_POLICY
+    recorded: bool = False
 
 
 class OpenProfile(Protocol):

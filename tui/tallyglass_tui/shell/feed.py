@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from tallyglass.connection.target import Target
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
@@ -51,8 +51,9 @@ class FeedTrouble:
 class Feed(Generic[T]):
     """One running feed as the screen sees it. Safe to use from both threads."""
 
-    def __init__(self, name: str, merge: Callable[[T, T], T] | None, silence: float) -> None:
+    def __init__(self, name: str, merge: Callable[[T, T], T] | None, silence: float, subject: str = "") -> None:
         self.name = name
+        self.subject = subject
         self.silence = silence
         self.ended = False
         self.stopped = False
@@ -65,6 +66,11 @@ class Feed(Generic[T]):
         self._heard: float | None = None
         self._readers: list[Feed[T]] = []
         self._future: concurrent.futures.Future[None] | None = None
+
+    @property
+    def merges(self) -> bool:
+        """Whether values are joined, rather than the latest kept."""
+        return self._merge is not None
 
     def take(self) -> T | None:
         """The value that arrived since the last call, or None."""
@@ -97,9 +103,13 @@ class Feed(Generic[T]):
         """Record why nothing arrives; keeps the time of the first failure."""
         since = self._trouble.since if self._trouble else datetime.now(UTC)
         lost = isinstance(error, (ReadError, ConnectError))
-        self._trouble = FeedTrouble(error.title, error.advice, since, lost)
+        self.show_trouble(FeedTrouble(error.title, error.advice, since, lost))
+
+    def show_trouble(self, trouble: FeedTrouble) -> None:
+        """Set the current problem."""
+        self._trouble = trouble
         for reader in tuple(self._readers):
-            reader._trouble = self._trouble
+            reader._trouble = trouble
 
     def reader(self) -> Feed[T]:
         """A second mailbox that receives what this one receives, including its present content."""
@@ -124,11 +134,20 @@ def open_target(target: Target, **options: Any) -> Gateway:
     return open_deployment(target, **options)
 
 
-class Feeds:
-    """The background thread, the gateway in it, and the feeds that run there."""
+class Record(Protocol):
+    """Keeps what the feeds deliver."""
 
-    def __init__(self, open_gateway: Callable[[], Gateway]) -> None:
+    def put(self, feed: str, subject: str, value: object, merge: Callable[[Any, Any], Any] | None = None) -> None:
+        """Keep a value of a feed; ``merge`` joins it with one that was not kept yet."""
+        ...
+
+
+class Feeds:
+    """The background thread, the gateway in it, and the feeds that run there. ``record`` keeps what they deliver."""
+
+    def __init__(self, open_gateway: Callable[[], Gateway], record: Record | None = None) -> None:
         self._open = open_gateway
+        self._record = record
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonThreadExecutor())
         self._gateway: asyncio.Future[Gateway] = self._loop.create_future()
@@ -151,12 +170,14 @@ class Feeds:
         merge: Callable[[T, T], T] | None = None,
         silence: float = 60.0,
         once: bool = False,
+        subject: str = "",
     ) -> Feed[T]:
         """Run ``make`` and start it again whenever it fails, ends, or says nothing for ``silence`` seconds.
 
-        ``once`` lets it end. A feed that already runs under ``name`` is stopped.
+        ``once`` lets it end. A feed that already runs under ``name`` is stopped. ``subject`` tells feeds of one name
+        apart in a recording: a filter, the point of a plan.
         """
-        feed: Feed[T] = Feed(name, merge, silence)
+        feed: Feed[T] = Feed(name, merge, silence, subject)
         before = self._feeds.get(name)
         if before:
             before.stop()
@@ -198,6 +219,7 @@ class Feeds:
     def close(self, seconds: float = 1.2) -> None:
         """Stop all feeds and the thread; wait at most ``seconds``, since a frozen server may not let go."""
         if not self._thread.is_alive():
+            self._loop.close()
             return
         if not self._closing:
             self._closing = True
@@ -256,6 +278,7 @@ class Feeds:
                     async with asyncio.timeout(feed.silence):
                         value = await anext(values)
                     feed.put(value)
+                    self._keep(feed, value)
                     delay = _FIRST_DELAY
             except StopAsyncIteration:
                 if once:
@@ -269,8 +292,21 @@ class Feeds:
                 feed.fail(_unexpected(feed.name, error))
             finally:
                 await _close(values)
+            if feed.trouble:
+                self._keep(feed, feed.trouble)
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
+
+    def _keep(self, feed: Feed[T], value: T | FeedTrouble) -> None:
+        if self._record and isinstance(value, FeedTrouble):
+            self._record.put(trouble_of(feed.name), feed.subject, value)
+        elif self._record:
+            self._record.put(feed.name, feed.subject, value, feed._merge)
+
+
+def trouble_of(feed: str) -> str:
+    """The name under which a recording keeps the problems of a feed."""
+    return f"{feed}: trouble"
 
 
 def _unexpected(name: str, error: Exception) -> ReadError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -17,6 +16,7 @@ from tallyglass.moment import AmbiguousTime, parse_since
 from tallyglass.objectid import decode, find_all
 from tallyglass.oplog.filter.query import words_for
 from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.incidents import by_urgency
 from tallyglass_tui.shell.messages import (
@@ -97,7 +97,7 @@ class Finder(Provider):
     def _counters(self) -> Iterator[PaletteEntry]:
         snapshot = self._shell.feeds.latest("counters", CountersSnapshot)
         for counter in snapshot.counters if snapshot else ():
-            left = fmt.time_left(counter.forecast, datetime.now(UTC))
+            left = fmt.time_left(counter.forecast, clock.now())
             name = f"{counter.ns} {counter.id}".rstrip()
             yield PaletteEntry(
                 f"Counter {name}", f"Open it; time left: {left}", self._visit(CounterRequested(counter.key))

@@ -99,6 +99,7 @@ class Page(Screen[None]):
         yield Banner()
         with Vertical(id="body"):
             yield from self.compose_body()
+        yield from self.shell.bars()
         yield KeysLine()
         columns, rows = SMALLEST
         yield Static(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Protocol
+
+from textual.widget import Widget
 
 from tallyglass.deployment.cluster import Deployment
 from tallyglass_tui.shell.context import Context
@@ -26,6 +28,10 @@ class Shell(Protocol):
     """Names of the profiles that can be switched to."""
     plain_glyphs: bool
     """Whether bars and graphs keep to ASCII."""
+
+    def bars(self) -> Iterable[Widget]:
+        """Lines that every page shows above its keys."""
+        ...
 
     @property
     def can_go_back(self) -> bool:

@@ -23,6 +23,7 @@ from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpre
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass_tui.shell.recording import Recorder, Recording
 
 
 _QUESTIONS = 4
@@ -39,12 +40,13 @@ def run_dashboard(
     mouse: bool = False,
     alarm: str = AlarmKind.OFF,
     open_profile: OpenProfile | None = None,
+    recorder: Recorder | None = None,
 ) -> int:
     """Show the dashboard on the terminal until the user leaves it; the exit status.
 
     ``open_profile`` makes the context of a profile that the user switches to; None offers no profiles.
     ``mouse`` takes wheel and clicks, which the terminal then no longer uses to select text.
-    ``alarm`` is an :class:`AlarmKind`.
+    ``alarm`` is an :class:`AlarmKind`. ``recorder`` keeps what the first deployment shows.
     Raises ConnectError for a target that cannot be used, InputError for an invalid keymap file. stdin and stderr must
     be the terminal.
     """
@@ -59,7 +61,7 @@ def run_dashboard(
             notice = notice or str(error)
         app = Dashboard(
             context,
-            _feeds(context),
+            _feeds(context, recorder),
             pages,
             keymap=keymap,
             profiles=profiles,
@@ -72,6 +74,7 @@ def run_dashboard(
             app.run(mouse=mouse)
         finally:
             app.feeds.close()
+            recorder = None
         if app.next_profile is not None and open_profile:
             # The app has left the terminal here, so a password can be asked for.
             try:
@@ -91,5 +94,21 @@ def _questions(pages: Sequence[PageSpec]) -> str:
     return f"{'; '.join(f'{page.key} {page.answers}' for page in pages[:_QUESTIONS])}; ? tells more."
 
 
-def _feeds(context: Context) -> Feeds:
-    return Feeds(lambda: open_target(context.target))
+def run_replay(recording: Recording, pages: Sequence[PageSpec], *, mouse: bool = False) -> int:
+    """Show the dashboard on a recording until the user leaves it; the exit status. Raises InputError for an invalid
+    keymap file."""
+    from tallyglass_tui.shell.replay import ReplayDashboard
+
+    context = Context(Target("mongodb://recorded/"), label=recording.label, recorded=True)
+    app = ReplayDashboard(recording, pages, context, keymap=load_keymap(pages))
+    tune_interpreter()
+    app.driver_class = BastionDriver
+    try:
+        app.run(mouse=mouse)
+    finally:
+        app.feeds.close()
+    return app.return_code or 0
+
+
+def _feeds(context: Context, recorder: Recorder | None) -> Feeds:
+    return Feeds(lambda: open_target(context.target), recorder)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from rich.cells import cell_len
 
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import LEAST_LAG, SetMember
 from tallyglass.text import clean
+from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.widgets.cells import fit
@@ -65,13 +66,13 @@ def status_pieces(
         late.append((f" · {fmt.duration(age)} old", "nav--alert"))
     style = "nav--alert" if rate.paused or rate.slow else "nav--muted"
     badge, brief = ((f" · {words} " if words else " ", style) for words in (rate.badge, rate.brief))
-    clock = (f" · {now or datetime.now(UTC):%H:%M}Z", "nav--muted")
+    hour = (f" · {now or clock.now():%H:%M}Z", "nav--muted")
     forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
     found: tuple[Piece, ...] = ()
     # Which deployment this is matters more than the clock and the rate.
     kept = len(forms) - 1 if len(forms) > 1 and not label else len(forms)
     for choice in (forms[:kept], forms[kept:]):
-        for tail in ([*late, clock, badge], [*late, badge], [*late, brief]):
+        for tail in ([*late, hour, badge], [*late, badge], [*late, brief]):
             for words in choice:
                 found = (*fixed, *words, *tail)
                 if _fits(found, room):

@@ -1,0 +1,92 @@
+"""``tallyglass record FILE``: what the dashboard would show, kept while an incident is worked on."""
+
+from __future__ import annotations
+
+import select
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import click
+
+from tallyglass.paths import absolute_path
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, print_message, warn
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tallyglass.connection.target import Target
+    from tallyglass_tui.shell.feed import Feeds
+    from tallyglass_tui.shell.recording import Recorder
+
+_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@connection_options(shards=True)
+@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
+def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
+    """Record counters, oplog and incidents to a new FILE for `tallyglass replay`, without a screen, until Ctrl-C.
+
+    Only you can read FILE. It holds what the screen shows: names, _ids and statements, no documents, no passwords; a
+    day of a busy set fits. To record plans too: tallyglass URI --record FILE.
+    """
+    target = target_of(given)
+    path = absolute_path(file)
+    recorder = recorder_of(path, target, "")
+    # A signal that arrives just before a wait does not end it; a wakeup socket has no such race.
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    signal.set_wakeup_fd(writer.fileno())
+    for number in _END_SIGNALS:
+        signal.signal(number, lambda *_: None)
+    feeds = follow_pages(target, recorder)
+    print_message(f"Recording to {path}; press Ctrl-C to stop.")
+    try:
+        select.select([reader], [], [], seconds)
+    finally:
+        feeds.close()
+        recorder.close()
+    if feeds.fatal:
+        raise feeds.fatal
+    for trouble in feeds.troubles:
+        warn(trouble.line)
+    tell(recorder, path)
+    return UNKNOWN if feeds.troubles or recorder.lacks else OK
+
+
+def recorder_of(path: Path, target: Target, label: str) -> Recorder:
+    """A recorder of what every page shows. Raises InputError if the file exists, or cannot be written."""
+    from tallyglass_tui.recorded import KINDS
+    from tallyglass_tui.shell.recording import Recorder
+
+    return Recorder(path, label or target.label, KINDS)
+
+
+def tell(recorder: Recorder, path: Path) -> None:
+    """Say where the recording is, and what it lacks."""
+    for reason in recorder.lacks:
+        warn(reason)
+    print_message(f"Recorded to {path}: tallyglass replay shows it.")
+
+
+def follow_pages(target: Target, recorder: Recorder) -> Feeds:
+    """Run the feeds that the pages would start."""
+    from tallyglass.counters.follow.watch import WatchSettings, watch
+    from tallyglass.oplog.filter.query import OplogFilter
+    from tallyglass.restore.drill.past_drills import follow_last
+    from tallyglass_tui.oplog import reads
+    from tallyglass_tui.shell.deployment import watch_deployment
+    from tallyglass_tui.shell.feed import Feeds, open_target
+    from tallyglass_tui.shell.incidents import share_incidents
+
+    feeds = Feeds(lambda: open_target(target), recorder)
+    feeds.start()
+    feeds.follow("deployment", watch_deployment)
+    feeds.follow("counters", lambda gateway: watch(gateway, WatchSettings()))
+    feeds.follow("oplog", lambda gateway: reads.follow(gateway, OplogFilter()), merge=reads.merge)
+    feeds.follow("last drill", follow_last)
+    share_incidents(feeds)
+    return feeds
