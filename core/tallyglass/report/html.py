@@ -36,7 +36,10 @@ pre { background: var(--shade); border: 1px solid var(--line); border-radius: 6p
 .bar rect { fill: var(--bar); } .chosen rect { fill: var(--chosen); } .chosen { font-weight: 600; }
 .axis { display: flex; justify-content: space-between; color: var(--quiet); font-size: .8rem; }
 footer { margin-top: 2.5rem; color: var(--quiet); font-size: .85rem; }
-@media (max-width: 40rem) { dl, .bar { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; } }
+@media (max-width: 40rem) { dl, .bar { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; }
+  thead { display: none; } tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--line); }
+  td, td.right { display: block; text-align: left; padding: 0; border: 0; } td:empty { display: none; }
+  td::before { content: attr(data-head) " "; color: var(--quiet); } }
 @media print { :root { --ink: #000; --quiet: #444; --paper: #fff; --line: #bbb; --shade: #f4f4f4; --bar: #999;
   --chosen: #b34700; } main { max-width: none; padding: 0; } .bar rect { print-color-adjust: exact; }
   h2 { break-after: avoid; } .bar, tr, pre { break-inside: avoid; } }
@@ -88,14 +91,17 @@ def _block(block: Block) -> Iterator[str]:
 
 def _table(table: Table) -> Iterator[str]:
     yield '<div class="wide"><table><thead>'
-    yield _row("th", table.head, table.right)
+    yield _row("th", table.head, table)
     yield "</thead><tbody>"
-    yield from (_row("td", row, table.right) for row in table.rows)
+    yield from (_row("td", row, table) for row in table.rows)
     yield "</tbody></table></div>"
 
 
-def _row(tag: str, cells: Sequence[str], right: frozenset[int]) -> str:
-    marks = (' class="right"' if n in right else "" for n in range(len(cells)))
+def _row(tag: str, cells: Sequence[str], table: Table) -> str:
+    """A row. Each cell knows its column's title, which a narrow screen shows beside it."""
+    marks = (
+        f' data-head="{escape(title)}"' + ' class="right"' * (n in table.right) for n, title in enumerate(table.head)
+    )
     return (
         f"<tr>{''.join(f'<{tag}{mark}>{escape(cell)}</{tag}>' for cell, mark in zip(cells, marks, strict=True))}</tr>"
     )

@@ -24,5 +24,8 @@ def check_report(path: Path) -> None:
 
 
 def write_report(path: Path, document: Document) -> None:
-    """Write the report, readable by its owner alone. Raises InputError where it cannot be written."""
-    write_whole(path, _FORMS[path.suffix.lower()](document))
+    """Write the report, as Markdown unless its ending says otherwise, readable by its owner alone.
+
+    Raises InputError where it cannot be written.
+    """
+    write_whole(path, _FORMS.get(path.suffix.lower(), to_markdown)(document))

@@ -12,13 +12,15 @@ import pytest
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.report.html import to_html
+from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import past_drills
 from tallyglass.restore.drill.drill import _comparable, _measured
 from tallyglass.restore.drill.last_window import keep_window, last_window, summary
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
-from tallyglass.restore.drill.report import DrillFinding, Report, compare, from_json, markdown, sealed, to_json
+from tallyglass.restore.drill.report import DrillFinding, Report, compare, document_of, from_json, sealed, to_json
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Plan
@@ -86,13 +88,13 @@ def test_the_line_and_the_exit_code_are_those_of_a_monitoring_plugin(level: str,
 
 def test_names_of_the_data_do_nothing_in_the_markdown() -> None:
     hostile = "shop.<img src=x>|*b*\x1b[31m[link](http://x)"
-    text = markdown(report(namespaces={hostile: None}))
+    text = to_markdown(document_of(report(namespaces={hostile: None})))
     row = next(line for line in text.splitlines() if "img" in line)
     assert "\x1b" not in text
     assert "<img" not in row
     assert "\\[link" in row
     assert row.count("|") - row.count("\\|") == 3
-    assert report().checksum in markdown(report())
+    assert report().checksum in to_html(document_of(report()))
 
 
 def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
@@ -114,7 +116,7 @@ def test_drills_at_random_points_are_counted_apart_from_those_that_could_not_be_
     found = [past_drills.with_random(report(level, seed=7, made=f"2026-11-2{n}")) for n, level in enumerate(levels)]
     assert [(one.random_identical, one.random_drills) for one in found] == [(1, 1), (2, 2), (2, 2), (2, 3), (3, 4)]
     assert "3 of 4 drills at random points were identical to what was computed, since 2026-11-20." in found[-1].line
-    assert "3 of 4" in markdown(found[-1])
+    assert "3 of 4" in to_html(document_of(found[-1]))
     assert past_drills.with_random(report(seed=7, deployment="d2")).random_drills == 1
     assert from_json(to_json(sealed(found[-1]))) == sealed(found[-1])
 

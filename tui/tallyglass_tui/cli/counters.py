@@ -10,9 +10,10 @@ import click
 
 from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import iso
+from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import ask, print_text, table, timeout_option, write_json
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -53,16 +54,22 @@ guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: 
 @history_option
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @guesses_option
+@click.option("--report", metavar="FILE", help="Write FILE, a new page (.html) or Markdown (.md), instead.")
 @timeout_option
 def command(
-    given: ConnectionOptions, config: Path | None, no_history: bool, wants_json: bool, guesses: bool, seconds: float
-) -> int:
+    given: ConnectionOptions, config: Path | None, no_history: bool, wants_json: bool, guesses: bool,
+    report: str | None, seconds: float,
+) -> int:  # fmt: skip
     """Show every sequence counter once: value, share of its range used, rate, and when it runs out.
 
     Exit 3 if some collections could not be searched: there may be more counters.
     """
     from tallyglass.counters.check_line import incomplete
+    from tallyglass.report.write import check_report, write_report
 
+    path = absolute_path(report) if report else None
+    if path:
+        check_report(path)
     snapshot = look_once(given, config, seconds, history=not no_history)
     if snapshot.discovering:
         looked = f"{snapshot.collections_looked:,} of {snapshot.collections_seen:,} collections"
@@ -73,7 +80,12 @@ def command(
         warn(f"{one.ns} {one.id}: known, and now {one.absence}.")
     listed = [counter for counter in snapshot.counters if guesses or counter.may_warn]
     unsure = len(snapshot.counters) - len(listed)
-    if wants_json:
+    if path:
+        from tallyglass_tui.cli.counters_report import document_of
+
+        write_report(path, document_of(replace(snapshot, counters=tuple(listed)), target_of(given).label))
+        print_text(f"Written to {path}")
+    elif wants_json:
         write_json(counter_facts(counter) for counter in (snapshot.counters if guesses else listed))
     elif listed:
         print_text(as_table(replace(snapshot, counters=tuple(listed))))

@@ -1,4 +1,4 @@
-"""What a drill proved: a frozen report, its form as JSON and Markdown, and how it differs from the last one."""
+"""What a drill proved: a frozen report, its form as JSON and as a page, and how it differs from the last one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tallyglass.errors import InputError
+from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
 from tallyglass.restore.model.plan import Level
 from tallyglass.text import clean
 
@@ -190,41 +191,36 @@ def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tupl
     return tuple(found)
 
 
-def markdown(report: Report) -> str:
-    """The report as Markdown."""
-    return "\n".join(_lines(report)) + "\n"
+def document_of(report: Report) -> Document:
+    """The report as a page to pass on."""
+    return Document(
+        f"Restore drill of {clean(report.set_name) or 'a deployment'}: {WORDS[report.level]}",
+        [Paragraph(clean(report.title, 600), strong=True), Facts(_facts(report))],
+        [section for section in _sections(report) if section],
+        f"Checksum of the JSON report (SHA-256): {report.checksum}",
+    )
 
 
-def _lines(report: Report) -> Iterator[str]:
-    yield f"# Restore drill of {_cell(report.set_name or 'a deployment')}: {WORDS[report.level]}"
-    yield ""
-    yield _cell(report.title)
-    yield ""
-    yield from _table(("", ""), _facts(report))
+def _sections(report: Report) -> Iterator[Section | None]:
     if report.seconds:
-        yield "## Duration"
-        yield ""
-        yield from _table(("phase", "seconds"), [(name, f"{value:.1f}") for name, value in report.seconds.items()])
-    for title, findings in (
-        ("Differences from the last drill", report.differences),
-        ("Checks", report.findings),
-    ):
-        if findings:
-            yield f"## {title}"
-            yield ""
-            rows = [(one.level, one.id, f"{one.title} {one.advice}".rstrip()) for one in findings]
-            yield from _table(("", "check", ""), rows)
+        seconds = [(name, f"{value:.1f}") for name, value in report.seconds.items()]
+        yield Section("Duration", [Table(("phase", "seconds"), seconds, frozenset({1}))])
+    yield _found("Differences from the last drill", report.differences)
+    yield _found("Checks", report.findings)
     if report.output:
-        yield "## What the failed step printed last"
-        yield ""
-        yield from (f"    {clean(line, 300)}" for line in report.output)
-        yield ""
+        yield Section("What the failed step printed last", [Code([clean(line, 300) for line in report.output])])
     if report.namespaces:
-        yield "## Verified collections and views"
-        yield ""
-        counts = [(ns, "not counted" if held is None else str(held)) for ns, held in sorted(report.namespaces.items())]
-        yield from _table(("namespace", "documents"), counts)
-    yield f"Checksum of the JSON report (SHA-256): `{report.checksum}`"
+        counts = [
+            (clean(ns), "not counted" if held is None else f"{held:,}")
+            for ns, held in sorted(report.namespaces.items())
+        ]
+        title = "Verified collections and views"
+        yield Section(title, [Table(("namespace", "documents"), counts, frozenset({1}))])
+
+
+def _found(title: str, findings: Sequence[DrillFinding]) -> Section | None:
+    rows = [(one.level, one.id, clean(f"{one.title} {one.advice}".rstrip(), 600)) for one in findings]
+    return Section(title, [Table(("", "check", "result"), rows)]) if rows else None
 
 
 def _facts(report: Report) -> list[tuple[str, str]]:
@@ -248,7 +244,7 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("tools", ", ".join(f"{name} {version}" for name, version in report.tools.items())),
         ("last drill", report.previous),
     ]
-    return [(name, value) for name, value in facts if value]
+    return [(name, clean(value, 500)) for name, value in facts]
 
 
 def _drawn(report: Report) -> str:
@@ -263,17 +259,3 @@ def _conditions(report: Report) -> str:
 
 def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.0f} s"
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield "|" + "---|" * len(head)
-    for row in rows:
-        yield f"| {' | '.join(map(_cell, row))} |"
-    yield ""
-
-
-def _cell(text: str) -> str:
-    """Text escaped for a Markdown table and HTML."""
-    shown = clean(text, 500).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
-    return shown.replace("`", "\\`").replace("*", "\\*").replace("_", "\\_").replace("[", "\\[")

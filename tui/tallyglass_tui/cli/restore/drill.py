@@ -66,7 +66,9 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 @click.option(
     "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
 )
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json or Markdown.")
+@click.option(
+    "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json, .html or Markdown."
+)
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the report as one JSON document.")
 @click.option(
@@ -183,12 +185,16 @@ class InterruptedDrill(click.exceptions.Exit):
 
 
 def _hand_over(made: Report, report: Path | None, metrics: Path | None) -> None:
+    from tallyglass.report.write import write_report
     from tallyglass.restore.drill.metrics import families
     from tallyglass.restore.drill.past_drills import last
-    from tallyglass.restore.drill.report import markdown
+    from tallyglass.restore.drill.report import document_of
 
     if report is not None:
-        write_whole(report, _as_json(made) if report.suffix == ".json" else markdown(made))
+        if report.suffix == ".json":
+            write_whole(report, _as_json(made))
+        else:
+            write_report(report, document_of(made))
     if metrics is not None:
         found = families(made, last(made.deployment, proved=True))
         write_whole(metrics, as_text(found), 0o644)

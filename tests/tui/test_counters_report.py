@@ -1,0 +1,40 @@
+"""The page of ``counters --report``: the levels of ``check``, every counter, and what was not read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from tallyglass.counters.snapshot import (
+    Ceiling,
+    CountersSnapshot,
+    CounterTrouble,
+    CounterView,
+    Forecast,
+    NumericType,
+    Semantics,
+)
+from tallyglass.report.markdown import to_markdown
+from tallyglass_tui.cli.counters_report import document_of
+
+NOW = datetime(2026, 11, 23, 17, 0, tzinfo=UTC)
+FORECAST = Forecast(NOW + timedelta(days=3), NOW + timedelta(days=5), NOW + timedelta(days=9), rate=1.0)
+FINE = CounterView(
+    "a", "shop.counters", "orders", "seq", "f:1", "", 1_000, NumericType.INT32, Semantics.LAST, 0,
+    Ceiling(2**31 - 1, "int32"), 0.0, 1.0, Forecast(far=True),
+)  # fmt: skip
+
+
+def test_it_begins_with_what_needs_somebody() -> None:
+    urgent = replace(FINE, key="b", id="people<b>", used=0.95, forecast=FORECAST, repair="db.x.updateOne({})")
+    snapshot = CountersSnapshot(NOW, (FINE, urgent), (CounterTrouble("hr.ids", "may not be read."),), known=2)
+    text = to_markdown(document_of(snapshot, "rs0"))
+    assert "**1 of 2 counters needs somebody.**" in text
+    assert text.index("| urgent | shop.counters people&lt;b>") < text.index("| shop.counters orders |")
+    assert "| 2,147,482,647 to int32 |" in text
+    assert "| 3.0d..9.0d |" in text
+    assert "    db.x.updateOne({})" in text
+    assert "hr.ids: may not be read." in text
+    fine = to_markdown(document_of(CountersSnapshot(NOW, (FINE,), known=1), "rs0"))
+    assert "Needs somebody" not in fine
+    assert "Repairs" not in fine

@@ -1,0 +1,63 @@
+"""The counters as a page to pass on: what needs somebody first, then all of them, and what was not read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from tallyglass import __version__
+from tallyglass.counters.check_line import incomplete
+from tallyglass.counters.snapshot import CountersSnapshot, CounterView
+from tallyglass.counters.verdict import CRITICAL, OK, SEVERITY, Thresholds, grade, name_of
+from tallyglass.moment import iso
+from tallyglass.report.document import Block, Code, Document, Paragraph, Section, Table
+from tallyglass_tui import format as fmt
+
+_HEAD = ("counter", "value", "ids left", "used", "rate", "ends in", "flags")
+_NUMBERS = frozenset({1, 2, 3, 4})
+_MOST_WRITTEN_OUT = 10**12
+"""Longer numbers of ids left are shortened: the table fits a page."""
+
+
+def document_of(snapshot: CountersSnapshot, label: str) -> Document:
+    """The report of the counters of a snapshot, with the levels of ``check`` at its default thresholds."""
+    now = snapshot.at
+    graded = [(counter, *grade(counter, Thresholds(), now)) for counter in snapshot.counters]
+    raised = sorted((one for one in graded if one[1] != OK), key=lambda one: -SEVERITY[one[1]])
+    rows = [("urgent" if level == CRITICAL else "soon", name_of(one), why) for one, level, why in raised]
+    gaps = [*incomplete(snapshot), *(f"{one.ns}: {one.title} {one.advice}".rstrip() for one in snapshot.troubles)]
+    fixes = [one.repair for one in snapshot.counters if one.repair]
+    needs = "needs" if len(rows) == 1 else "need"
+    lead: list[Block] = [
+        Paragraph(f"{len(rows)} of {fmt.plural(len(graded), 'counter')} {needs} somebody.", strong=True)
+    ]
+    sections = [
+        Section("Needs somebody", [Table(("", "counter", "why"), rows)]) if rows else None,
+        Section("All counters", [Table(_HEAD, [_row(one, now) for one in snapshot.counters], _NUMBERS)]),
+        Section("Repairs", [Code(fixes)])
+        if (fixes := [one.repair for one in snapshot.counters if one.repair])
+        else None,
+        Section("Not read", [Paragraph(gap) for gap in gaps]) if gaps else None,
+    ]
+    return Document(
+        f"Counters of {label}, {iso(now.replace(microsecond=0))}",
+        [*lead, Paragraph("Ends in: a band; with 80 % certainty a counter ends within it.")],
+        [one for one in sections if one],
+        f"Made by Tallyglass {__version__}.",
+    )
+
+
+def _row(counter: CounterView, now: datetime) -> Sequence[str]:
+    return (
+        name_of(counter),
+        fmt.count(counter.value),
+        f"{_left(counter.left)} to {counter.ceiling.reason}" if counter.ceiling else "no limit is known",
+        fmt.share(counter.used),
+        fmt.rate(counter.rate),
+        fmt.time_left(counter.forecast, now),
+        ", ".join(fmt.flags(counter, now)),
+    )
+
+
+def _left(ids: int | None) -> str:
+    return fmt.count(ids) if ids is None or ids < _MOST_WRITTEN_OUT else fmt.short(ids)
