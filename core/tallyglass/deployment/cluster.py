@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from tallyglass.deployment.members import SetMember, old_data, read_members
 from tallyglass.deployment.product import Product, product_of, server_name, untested
 from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
 from tallyglass.mongo.alone import Alone
-from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Document, Gateway
-from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.text import clean, clean_name
+
+if TYPE_CHECKING:
+    from tallyglass.mongo.cluster_gateway import ClusterGateway
 
 _TOGETHER = "Back up and restore all shards and the config servers to one cluster time, with the balancer stopped."
 
@@ -127,6 +129,10 @@ async def look_at(gateway: Gateway) -> Deployment:
 
     Several shards that are read as one are one deployment; its members are those of all shards.
     """
+    # Imported here: a screen needs only the names of this module, and begins before the driver is loaded.
+    from tallyglass.mongo.cluster_gateway import ClusterGateway
+    from tallyglass.mongo.mongo_gateway import MongoGateway
+
     if isinstance(gateway, ClusterGateway):
         return await _look_at_cluster(gateway)
     hello = await gateway.command("hello")

@@ -136,7 +136,8 @@ class Dashboard(TerminalApp):
 
     def on_mount(self) -> None:
         """Start the feeds and show the first page."""
-        self.feeds.start()
+        # The driver is imported in the background thread: not before the first screen, which it would delay.
+        self.call_after_refresh(self.feeds.start)
         self.app_resume_signal.subscribe(self, self._resumed)
         if self._keymap_file:
             self.set_keymap(self._keymap_file)
