@@ -3,10 +3,12 @@ record of what the data was."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import lzma
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -228,6 +230,36 @@ class Scene:
         done = self.run(plan, *options, seconds=seconds)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{done.args}"
         return done.stderr
+
+
+def kill_at(scene: Scene, plan: Plan, step: int, *, with_step: bool) -> None:
+    """Kill the script in a step: alone, so that the step goes on, or with all that it runs, as when the machine goes
+    down."""
+    running = Path(plan.work_dir) / "running"
+    with subprocess.Popen(
+        [str(scene.save(plan)), "--yes"],
+        env=scene.environment, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while f"[{step}/" not in (line := process.stderr.readline()):
+            assert line, "it ended before that step"
+        while with_step and not running.exists() and process.poll() is None:
+            time.sleep(0.005)
+        process.kill()
+        if with_step and running.exists():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(running.read_text().split()[0]), signal.SIGKILL)
+
+
+def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
+    """Run it again as its message says: after the step of the killed run has ended."""
+    deadline = time.monotonic() + 60
+    while True:
+        done = scene.run(plan)
+        if "[still-running]" not in done.stderr:
+            return done
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
 
 
 class OtherClient(ABC):

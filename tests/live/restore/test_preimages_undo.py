@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,7 +14,7 @@ import pytest
 from bson import decode
 from click.testing import CliRunner
 from pymongo import MongoClient
-from restore_scene import OtherClient, Scene, blocks, ids
+from restore_scene import OtherClient, Scene, blocks, ids, kill_at, resume
 
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
@@ -26,7 +22,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import documents
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.plan import Level
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.sources.image_files import image_file
@@ -223,36 +219,6 @@ async def test_images_that_expire_after_the_plan_stop_the_script(kept: Scene) ->
     assert done.returncode != 0
     assert "no longer exists" in done.stderr
     assert contents(kept) == before
-
-
-def kill_at(scene: Scene, plan: Plan, step: int, *, with_step: bool) -> None:
-    """Kill the script in a step: alone, so that the step goes on, or with all that it runs, as when the machine goes
-    down."""
-    running = Path(plan.work_dir) / "running"
-    with subprocess.Popen(
-        [str(scene.save(plan)), "--yes"],
-        env=scene.environment, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
-    ) as process:  # fmt: skip
-        assert process.stderr is not None
-        while f"[{step}/" not in (line := process.stderr.readline()):
-            assert line, "it ended before that step"
-        while with_step and not running.exists() and process.poll() is None:
-            time.sleep(0.005)
-        process.kill()
-        if with_step and running.exists():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(int(running.read_text().split()[0]), signal.SIGKILL)
-
-
-def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:
-    """Run it again as its message says: after the step of the killed run has ended."""
-    deadline = time.monotonic() + 60
-    while True:
-        done = scene.run(plan)
-        if "[still-running]" not in done.stderr:
-            return done
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 @pytest.mark.soak

@@ -6,6 +6,7 @@ import json
 import os
 import random
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,12 @@ from bson import Timestamp, json_util
 from pymongo import DeleteOne, MongoClient, UpdateOne
 from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
-from restore_scene import OtherClient, Scene, blocks
+from restore_scene import OtherClient, Scene, blocks, kill_at, resume
 
 from adversary.attack import Result, Session, described, evidence
-from adversary.scenario import Scenario, dense
+from adversary.scenario import Scenario, Undo, dense
 from adversary.statements import Document, Statement, Write, apply, each_effect, operators
-from adversary.world import World
+from adversary.world import Step, World
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
@@ -37,10 +38,10 @@ _WRITTEN = "w"
 
 
 def in_turn(scenario: Scenario) -> Scenario:
-    """One undo, and the statements one after the other: a real server does not repeat how they interleave."""
+    """The statements one after the other: a real server does not repeat how they interleave."""
     found = sorted(scenario.statements, key=lambda one: one.start)
     statements = tuple(replace(one, start=2_000 + at * 1_000, step=0, pause=0, order=1) for at, one in enumerate(found))
-    return replace(scenario, statements=statements, undos=scenario.undos[:1])
+    return replace(scenario, statements=statements)
 
 
 class Server:
@@ -123,22 +124,22 @@ class Case:
         self.world = World({row["_id"]: row for row in self.scenario.documents})
         self.world.add(self.scenario.statements)
         self.world.run()
-        (self.undo,) = self.scenario.undos
+        self.session = Session(self.scenario, self.world)
+        self.written = Counter[Any]()
 
     def live(self) -> dict[Any, Document]:
         """The documents on the server."""
         return {row["_id"]: row for row in self.items.find()}
 
-    def happen(self) -> tuple[Ts, Ts]:
-        """Run all statements; the newest entry before the accident, and the newest of it."""
-        server, around = Server(self.scene, self.name), (self.scene.now(), self.scene.now())
+    def happen(self) -> dict[str, tuple[Ts, Ts]]:
+        """Run all statements; for each, the newest entry before it, and the newest of it."""
+        server, around = Server(self.scene, self.name), dict[str, tuple[Ts, Ts]]()
         for statement in self.scenario.statements:
             self.scene.settle()
             before = self.scene.now()
             server.run(statement)
             self.scene.settle()
-            if statement.name == self.undo.accident:
-                around = before, self.scene.now()
+            around[statement.name] = before, self.scene.now()
         server.close()
         return around
 
@@ -163,32 +164,43 @@ class Case:
             await gateway.close()
         return None
 
-    async def attack(self) -> Result | None:
-        """Undo it; None where the list shows no such incident."""
+    async def attack(self) -> AsyncIterator[Result]:
+        """Undo the accidents one after the other; without those of which the list shows no incident."""
         around = self.happen()
         if self.live() != self.world.live:
             raise AssertionError(f"{self.name}: the model differs from the server\n{self.live()}\n{self.world.live}")
-        row = await self.row(*around)
-        own = [step for step in self.world.steps if step.who == self.undo.accident]
-        if row is None or not own:
-            return None
-        statement = next(one for one in self.scenario.statements if one.name == self.undo.accident)
-        known = evidence(self.undo, statement, len(own), row.op)
+        folder = self.scene.folder
+        for undo in self.scenario.undos:
+            row = await self.row(*around[undo.accident])
+            own = [step for step in self.world.steps if step.who == undo.accident]
+            if row is not None and own:
+                self.scene.folder = folder / undo.accident
+                self.scene.folder.mkdir()
+                yield await self.undo(undo, row, own)
+
+    async def undo(self, undo: Undo, row: Incident, own: list[Step]) -> Result:
+        """One undo, by the emitted script, while a client writes, killed on the way where the scenario says so."""
+        statement = next(one for one in self.scenario.statements if one.name == undo.accident)
+        known = evidence(undo, statement, len(own), row.op)
         plan = await self.scene.undo(row, evidence=known)
         if plan.level is Level.BLOCK:
-            return Result(self.undo, "refused", blocks(plan)[0])
+            return Result(undo, "refused", blocks(plan)[0])
         with Writer(self.scene, self.name, list(self.world.initial)) as writer:
-            done = self.scene.run(plan)
+            if undo.cut is not None:
+                with suppress(AssertionError):  # it stopped before that step
+                    kill_at(self.scene, plan, 3 + undo.cut, with_step=bool(undo.wait))
+            done = resume(self.scene, plan)
+        self.written += writer.written
         live = self.live()
         for id_, row_ in live.items():
-            assert row_.pop(_WRITTEN, 0) <= writer.written[id_], "others' work is kept, and never doubled"
+            assert row_.pop(_WRITTEN, 0) <= self.written[id_], "others' work is kept, and never doubled"
         listed = Path(plan.work_dir) / "still-damaged.jsonl"
         if done.returncode not in (0, 3) or not listed.exists():
             assert live == self.world.live, f"{self.name}: {done.stderr}"
-            return Result(self.undo, "refused", done.stderr[-300:])
+            return Result(undo, "refused", done.stderr[-300:])
         damaged = {json_util.loads(json.dumps(json.loads(line)["_id"])) for line in listed.read_text().splitlines()}
         self.world.live = live
-        return Session(self.scenario, self.world).judge(self.undo, own, damaged, code=done.returncode, known=known)
+        return self.session.judge(undo, own, damaged, code=done.returncode, known=known)
 
 
 @pytest.mark.parametrize("first", range(0, _CASES, _PART))
@@ -196,9 +208,9 @@ async def test_no_undo_on_a_server_is_wrong_in_silence(scene: Scene, tmp_path: P
     found: list[Result] = []
     for seed in range(first, first + _PART):
         case = Case(scene, seed, tmp_path / str(seed))
-        result = await case.attack()
-        found += [result] if result is not None else []
-        print(seed, result.verdict if result is not None else "no such row", flush=True)
+        results = [result async for result in case.attack()]
+        found += results
+        print(seed, *[result.verdict for result in results] or ["no such row"], flush=True)
         case.items.drop()
     print(Counter(one.verdict for one in found))
     assert [described(one) for one in found if one.verdict == "wrong"] == []
