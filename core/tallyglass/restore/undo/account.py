@@ -228,7 +228,12 @@ class DocumentTrace:
             total := increased(self.increments, path, get(before, path), value, self.changed[path])
         ):
             self.changed[path] = total
+        elif repair and path in self.replaced and value == self.replaced[path][0]:
+            self.changed[path] = self.replaced[path][1]
+            self.computed.discard(path)
         elif self._may_be_computed(path, value, before, after):
+            if path not in self.computed:
+                self.replaced[path] = get(before, path), self.changed[path]
             self.computed.add(path)
         else:
             self.replaced[path] = get(before, path), self.changed.pop(path)

@@ -119,13 +119,16 @@ class Counterfactual:
             return
         try:
             after = None if self.actual is None else apply_update(self.actual, o)
-            if after is None or self.actual is None or self.wanted is None or self.doubts:
+            if after is None or self.actual is None or self.wanted is None:
                 self.others(op, o)
                 return
-            paths = [path for path in differing(self.actual, after) if get(after, path) != get(self.wanted, path)]
-            if any(path not in self.replaced or self.replaced[path][0] != get(after, path) for path in paths):
+            changed = list(differing(self.actual, after))
+            paths = [one for one in changed if one in self.doubts or get(after, one) != get(self.wanted, one)]
+            back = all(one in self.replaced and self.replaced[one][0] == get(after, one) for one in paths)
+            if not back or (self.doubts and not paths):
                 self.others(op, o)
                 return
+            self.doubts.difference_update(paths)
             for path in paths:
                 self.wanted = put(self.wanted, path, self.replaced.pop(path)[1])
             self.actual = after
@@ -153,8 +156,8 @@ class Counterfactual:
                 whose[path] = _Whose.ADDED
         result = after if whole else _apply_beside(wanted, before, after, whose)
         for path, owner in whose.items():
-            if owner is _Whose.THEIRS:
-                self.overwritten = True
+            self.overwritten |= owner is _Whose.THEIRS
+            if path and owner in (_Whose.THEIRS, _Whose.UNCLEAR) and path not in self.doubts:
                 self.replaced[path] = get(before, path), get(wanted, path)
             self.doubts.discard(path)
             if owner is _Whose.UNCLEAR:

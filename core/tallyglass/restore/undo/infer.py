@@ -29,6 +29,8 @@ _LOOK_BACK_SECONDS = 3_600
 """How far before the point is looked for updates of the same shape: those are what the application does anyway."""
 _NEXT_MILLIS = 200
 """A driver sends the next command of a bulk write as soon as the one before is answered."""
+_NEXT_NUMBERS = 10
+"""How far apart in number commands of one bulk write are looked for: those that change nothing leave no entry."""
 _AS_MERGE = "it may be the same statement, as $merge and upserts insert: remove them manually if nobody needs them"
 _REMOVED = {
     "drop": "dropped", "dropDatabase": "dropped with its database", "out": "replaced by $out",
@@ -148,7 +150,7 @@ class _Around:
         sides: dict[str, set[Side]] = {}
         for op, side, _, _ in self.others:
             sides.setdefault(op, set()).add(side)
-        near = range(min(self.numbers, default=0) - 1, max(self.numbers, default=0) + 2)
+        near = range(min(self.numbers, default=0) - _NEXT_NUMBERS, max(self.numbers, default=0) + _NEXT_NUMBERS + 1)
         for op, side, number, millis in self.others:
             if not self.accident.session:
                 found[op] += side is Side.INSIDE and len(sides[op]) < len(Side)
