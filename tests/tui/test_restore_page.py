@@ -395,7 +395,7 @@ async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(unclear))
-        assert "next     x asks what was run and how many it reported; Enter takes one" in text
+        assert "next     x asks what was run, and how many; Enter takes one of the groups" in text
         assert 'one of 1,000 entries: s = "BAD" (1795197975:1 to 1795197976:1,' in text
         await screen.press("enter")
         assert screen.app.screen.query_one(InputLine).value == TEXT
