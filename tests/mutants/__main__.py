@@ -24,7 +24,7 @@ import tempfile
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from enum import StrEnum
@@ -36,8 +36,9 @@ from tests.mutants.random_changes import draw
 
 LIST = Path(__file__).with_name("mutations.toml")
 PARALLEL = 2
-LONGEST_SECONDS = 120.0
-"""A test run that takes longer counts as killed: the mutation made something wait or loop forever."""
+LONGEST_SECONDS, LONGEST_FACTOR = 120.0, 4.0
+"""A test run that takes longer than both counts as killed, the latter times what it takes without a mutation: the
+mutation made something wait or loop forever."""
 
 MOST_SURVIVORS = 0.15
 """The share of random changes that may survive the unit tests: the live tests, which take hours here, find others."""
@@ -68,10 +69,12 @@ class Result:
 
 
 class Tree:
-    """A private copy of the working tree, which runs one mutation at a time."""
+    """A private copy of the working tree, which runs one mutation at a time. ``usual`` are the seconds that tests take
+    without one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, usual: Mapping[tuple[str, ...], float]) -> None:
         self.folder = folder
+        self._usual = usual
         ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "dist", "*.egg-info")
         shutil.copytree(ROOT, folder, ignore=ignored)
         # Validate caches by content: a file that changes twice within a second must not be loaded from a stale cache.
@@ -90,7 +93,8 @@ class Tree:
             return Verdict.ERROR, "old and new text are the same"
         file.write_text(original.replace(mutation.old, mutation.new), encoding="utf-8")
         try:
-            code, output = self.run(mutation.tests)
+            seconds = max(LONGEST_SECONDS, LONGEST_FACTOR * self._usual[mutation.tests])
+            code, output = self.run(mutation.tests, seconds)
         finally:
             file.write_text(original, encoding="utf-8")
         if code == _TESTS_PASSED:
@@ -99,7 +103,7 @@ class Tree:
             return Verdict.KILLED, ""
         return Verdict.ERROR, f"pytest ended with {code}:\n{output}"
 
-    def run(self, tests: Sequence[str], seconds: float = LONGEST_SECONDS) -> tuple[int | None, str]:
+    def run(self, tests: Sequence[str], seconds: float) -> tuple[int | None, str]:
         """Run tests. Return the exit code of pytest, or None if it took too long, and the end of its output."""
         # Plain asserts: rewriting them in every run takes longer than running the tests.
         options = ["-x", "-q", "--no-header", "--tb=line", "--assert=plain", "-p", "no:cacheprovider"]
@@ -158,16 +162,20 @@ def results(mutations: Sequence[Mutation], trees: queue.Queue[Tree]) -> Iterator
 def run_all(mutations: Sequence[Mutation]) -> list[Result] | None:
     """Run the mutations and print each result. Return the results, or None if the tests fail without a mutation."""
     found: list[Result] = []
+    usual: dict[tuple[str, ...], float] = {}
     with tempfile.TemporaryDirectory(prefix="tallyglass-mutants-") as folder:
         trees: queue.Queue[Tree] = queue.Queue()
         for number in range(PARALLEL):
-            trees.put(Tree(Path(folder) / str(number)))
+            trees.put(Tree(Path(folder) / str(number), usual))
         tree = trees.get()
-        code, output = tree.run(sorted({test for mutation in mutations for test in mutation.tests}), ALL_SECONDS)
+        for tests in sorted({mutation.tests for mutation in mutations}):
+            began = time.monotonic()
+            code, output = tree.run(tests, ALL_SECONDS)
+            usual[tests] = time.monotonic() - began
+            if code != _TESTS_PASSED:
+                print(f"The tests do not pass without a mutation:\n{output or f'more than {ALL_SECONDS:.0f} s'}")
+                return None
         trees.put(tree)
-        if code != _TESTS_PASSED:
-            print(f"The tests do not pass without a mutation:\n{output or f'they took more than {ALL_SECONDS:.0f} s'}")
-            return None
         for result in results(mutations, trees):
             print(f"{result.verdict:<8} {result.seconds:5.1f} s  {result.mutation}", flush=True)
             found.append(result)
