@@ -134,7 +134,7 @@ def test_a_collection_becomes_live_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sent(run(tmp_path, named, there={"s.c": 2})) == [], "it was done before"
     for there in (THERE, {"s.c_pitr": 1}, {}):
         assert "Nothing was written." in run(tmp_path, named, there=there).stderr
-    absent = mongosh.must_be_absent("s.c")
+    absent = 'await mustBeAbsent("s.c");'
     assert sent(run(tmp_path, absent, there={})) == []
     assert "was created since the plan" in run(tmp_path, absent).stderr
 

@@ -15,7 +15,7 @@ from tallyglass.restore.tools.files import WIDTH, fold_json
 
 __all__ = [
     "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
-    "empty_spare", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_be_absent", "must_match",
+    "empty_spare", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_match",
     "on_live", "on_spare", "program", "replace_by", "restore_definitions", "review_repairs", "say", "take_names",
     "update_one",
 ]  # fmt: skip
@@ -47,11 +47,6 @@ def must(db: str, body: Mapping[str, Any]) -> str:
 def drop_if_there(db: str, body: Mapping[str, Any]) -> str:
     """One command that drops something, which may be absent already."""
     return f"await dropIfThere({literal(db)}, {literal(body)});"
-
-
-def must_be_absent(ns: str) -> str:
-    """Stop where there is something of this name."""
-    return f"await mustBeAbsent({literal(ns)});"
 
 
 def empty_spare(mark: str) -> str:
