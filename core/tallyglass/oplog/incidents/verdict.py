@@ -46,7 +46,7 @@ _TTL_SLACK_MILLIS, _TTL_STEPS = 2_000, 5
 """How late a pass may begin, and how many intervals from another one: a monitor with much to remove skips some."""
 
 
-class Part(NamedTuple):
+class MaybeStatement(NamedTuple):
     """A stretch that may be a statement of its own: its first and last timestamp as numbers, and its documents."""
 
     first: int
@@ -76,7 +76,7 @@ class Finding:
     starts: list[int] = field(default_factory=list)
     sessions: int = 0
     confidence: str = "high"
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MaybeStatement, ...] = ()
 
 
 @dataclass(slots=True)
@@ -327,14 +327,14 @@ def _touch_one(older: Burst, newer: Burst) -> bool:
     return each_once and is_repeated(joined(older.touched, newer.touched))
 
 
-def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[Part, ...]:
+def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[MaybeStatement, ...]:
     """The statements that a row may be; empty if it is one."""
-    found: list[Part] = []
+    found: list[MaybeStatement] = []
     for one in pieces:
         if not found or one.first in opens:
-            found.append(Part(one.first, one.last, one.documents))
+            found.append(MaybeStatement(one.first, one.last, one.documents))
         else:
-            found[-1] = Part(found[-1].first, one.last, found[-1].documents + one.documents)
+            found[-1] = MaybeStatement(found[-1].first, one.last, found[-1].documents + one.documents)
     return tuple(found) if len(found) > 1 else ()
 
 
