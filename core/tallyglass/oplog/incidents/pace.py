@@ -10,10 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from tallyglass.oplog.incidents.burst import Burst, together
 from tallyglass.oplog.incidents.families import Family
-from tallyglass.oplog.incidents.recurrence import SLOT_MILLIS, YOUNG, Recurrence
-
-AWAY_MILLIS = 30_000
-"""What is closer belongs to a row of a pool: it is no measure of the pool's usual pace."""
+from tallyglass.oplog.incidents.recurrence import AWAY_MILLIS, SLOT_MILLIS, YOUNG, Recurrence
 
 POOL_SLOTS = 2 * YOUNG
 """A pool that wrote in so many other slots, five minutes, is an application's."""

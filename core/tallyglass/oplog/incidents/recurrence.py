@@ -23,6 +23,9 @@ OTHERS = 3
 SHARE = 0.25
 """The share of the window that the others must span; five acts of one afternoon do not."""
 
+AWAY_MILLIS = 30_000
+"""What is closer belongs to the burst, or to the row of a pool: it is no measure of what is usual."""
+
 YOUNG = 15
 """So many slots with bursts that stand apart are an application, even if it was started a moment ago."""
 
@@ -185,9 +188,9 @@ class Recurrence:
         return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
 
     def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
-        """Whether others of similar size recur, outside of the slots of an interval."""
+        """Whether others of similar size recur, apart from what is close to an interval."""
         kind = size_class(size)
-        first, last = first_wall // SLOT_MILLIS, last_wall // SLOT_MILLIS
+        first, last = (first_wall - AWAY_MILLIS) // SLOT_MILLIS, (last_wall + AWAY_MILLIS) // SLOT_MILLIS
         seen = self._of(kind - _CLASSES, apart=False)
         spans = (seen.last - seen.first) * SLOT_MILLIS >= SHARE * window.millis
         if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
-from tallyglass.oplog.incidents.pace import AWAY_MILLIS, hurried
+from tallyglass.oplog.incidents.pace import hurried
 from tallyglass.oplog.incidents.recurrence import (
+    AWAY_MILLIS,
     EPISODE_MILLIS,
     SIMILAR,
     YOUNG,
