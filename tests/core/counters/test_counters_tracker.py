@@ -247,6 +247,27 @@ def test_past_from_the_oplog_continues_the_series() -> None:
     assert tracker.series.span == 3600
 
 
+def test_a_set_back_that_was_repaired_ends_no_history_whether_it_was_watched_or_read_from_the_oplog() -> None:
+    numbers = [*range(1_000, 1_300), 800, 801, *range(1_303, 1_600)]
+    watched, fresh = Shop(), Shop()
+    for n, number in enumerate(numbers):
+        watched.look(T0 + n, {"_id": "a", "seq": number})
+    fresh.look(T0 + len(numbers), {"_id": "a", "seq": numbers[-1] + 1})
+    watched.look(T0 + len(numbers), {"_id": "a", "seq": numbers[-1] + 1})
+    past = [PastValue(T0 + n, number, INT32) for n, number in enumerate(numbers)]
+    fresh.collection.add_past({"a": {"seq": past}})
+    trackers = [watched.tracker(), fresh.tracker()]
+    for tracker in trackers:
+        tracker.update_forecasts(T0 + len(numbers))
+        assert (tracker.rewound, tracker.series.broken_at, tracker.series.span) == (None, None, len(numbers))
+        assert tracker.series.last - tracker.series.first == 600
+    rates = [tracker.forecasts[0].rate or 0.0 for tracker in trackers]
+    assert rates[0] == pytest.approx(rates[1], rel=0.05)
+    # While it is set back, the past is not comparable.
+    watched.look(T0 + 1_000, {"_id": "a", "seq": 700})
+    assert watched.tracker().series.broken_at == T0 + 1_000
+
+
 def test_past_says_when_it_was_rewound_and_when_it_turned() -> None:
     shop = Shop()
     shop.look(T0, {"_id": "a", "seq": 100.0})

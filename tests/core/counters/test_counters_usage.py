@@ -155,6 +155,17 @@ def test_of_counters_with_equal_numbers_each_gets_ids_of_its_own() -> None:
     assert sorted(one.grade for one in found) == [Grade.CERTAIN, Grade.OPEN]
 
 
+@pytest.mark.parametrize(("issues", "grade"), [(300, Grade.CERTAIN), (100, Grade.UNLIKELY)])
+def test_a_sequence_that_was_set_back_twice_among_hundreds_stays_one(issues: int, grade: Grade) -> None:
+    numbers = list(range(7_000, 7_000 + issues))
+    for place in (issues // 3, issues // 2):
+        numbers[place : place + 2] = [numbers[place] - 500, numbers[place + 1]]
+    found = used(numbers, [(ORDERS, "n")])
+    found.inserted.setdefault(NOTES, []).append((START, 9, 0))
+    (finding,) = findings(found)
+    assert finding.grade is grade, finding.evidence
+
+
 def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
     numbers = list(range(7_000, 7_030))
     assert [

@@ -132,3 +132,12 @@ async def test_an_insert_is_read_once_though_it_follows_several_updates() -> Non
     finding, _ = await found_by(reader_of(gateway))
     assert finding.grade is Grade.CERTAIN
     assert gateway.inserts <= SECONDS
+
+
+async def test_a_part_of_the_oplog_shows_no_fall_that_is_none() -> None:
+    oplog = [entry for n in range(SECONDS) for entry in (update(START + n, 500 + n), insert(START + n, 500 + n, 2))]
+    reader, grades = reader_of(OplogGateway(oplog)), []
+    while not await reader.advance(-math.inf):
+        grades += [finding.grade for finding in findings(await reader.evidence())]
+    assert len(grades) > 3
+    assert Grade.UNLIKELY not in grades

@@ -6,7 +6,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
@@ -57,6 +57,7 @@ class Tracker:
     """
 
     __slots__ = (
+        "_before_fall",
         "_view",
         "burn",
         "cells",
@@ -130,6 +131,7 @@ class Tracker:
         self.forecast_at = 0.0
         self.window: deque[tuple[float, Number]] | None = None
         self.cells: Sequence[PoolPart] = ()
+        self._before_fall: Series | None = None
         self._view: CounterView | None = None
 
     def recognise(self, identity: Identity) -> bool:
@@ -202,6 +204,8 @@ class Tracker:
                 self._went_back(past.number, following.number, following.at)
             elif self.high is not None and not self._is_before(following.number, self.high):
                 self._forget_rewind()
+        if self.high is None and not self.reset_note:
+            kept = _without_dips(kept)
         self.series.extend_back(kept, steps)
         self._measure(self.last_at)
         self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
@@ -216,7 +220,7 @@ class Tracker:
 
     def _reverse_direction(self) -> None:
         self.direction = -1
-        self.series, self.high = _EMPTY, None
+        self.series, self._before_fall = _EMPTY, None
         self._forget_rewind()
         self.falls.clear()
         self._begin_series()
@@ -351,12 +355,18 @@ class Tracker:
         if self._is_before(number, self.value) and self.identity.confidence <= LOOSE:
             self.is_counter = False
         elif self._is_before(number, self.value):
+            if self.high is None:
+                self._before_fall, self.series = self.series, Series()
+                self.series.break_off(at, "the value went back")
             self._went_back(self.value, number, at)
         else:
             self.rose = True
             self._see_change(number - self.value)
             if self.high is not None and not self._is_before(number, self.high):
                 self._forget_rewind()
+                if self._before_fall is not None:
+                    # It is past all that it had reached: what it did before goes on.
+                    self.series, self._before_fall = self._before_fall, None
         self.value, self.changed_at = number, at
         self.stale_forecast, self._view = True, None
 
@@ -370,6 +380,7 @@ class Tracker:
         self.forecast_at, self._view = 0.0, None
         self.reset_note = intended_reset(self.falls, start, known.cycle, known.resets, known.bound)
         if self.reset_note:
+            self._before_fall = None
             self._forget_rewind()
             return
         if self._descends():
@@ -476,6 +487,12 @@ class Tracker:
         if self._view is None:
             self._view = view_of(self)
         return self._view
+
+
+def _without_dips(points: Sequence[tuple[float, int]]) -> list[tuple[float, int]]:
+    """The points in order of time without those from a fall until the number was past all that it had reached."""
+    tops = accumulate((value for _, value in points), max)
+    return [point for point, top in zip(points, tops, strict=True) if point[1] >= top]
 
 
 def _family(kind: NumericType) -> NumericType:

@@ -48,7 +48,9 @@ _OPEN_ISSUES = 3
 _CYCLES, _LEAST_CYCLE = 2, 5
 """A sequence that cycles was seen to start again so often, and has so many different ids."""
 
-_FALLS_ONCE_IN = 10
+_FALLS_ONCE_IN, _CORRECTED_ONCE_IN = 10, 100
+"""A sequence is set back by hand once in so many issues: the first time, and again. Stock falls with each sale."""
+
 _FEW_FALL = 1 / 3
 _BLOCKS = (
     10,
@@ -215,8 +217,8 @@ class _Behaviour:
 
     @property
     def falls_often(self) -> bool:
-        """Whether the value decreased more often than a single manual correction explains."""
-        return self.falls > 1 or (self.falls == 1 and self.issues < _FALLS_ONCE_IN)
+        """Whether the value decreased more often than corrections by hand explain."""
+        return self.falls * (_FALLS_ONCE_IN if self.falls == 1 else _CORRECTED_ONCE_IN) > self.issues
 
     @property
     def only_falls(self) -> bool:
@@ -288,7 +290,7 @@ def _without_fallen(documents: Documents) -> Documents:
 def _is_restless(updates: Sequence[Update]) -> bool:
     """Whether enough was seen of a number to say that it rises and falls."""
     moves = _behaviour_in_one(updates)
-    return moves.falls > 1 and moves.issues >= DOUBTED_AFTER
+    return moves.falls > 1 and moves.falls_often and moves.issues >= DOUBTED_AFTER
 
 
 def may_be_late(value: float) -> bool:

@@ -117,6 +117,7 @@ class UsageReader:
     async def evidence(self) -> Evidence:
         """What was read so far."""
         found = self._evidence
+        self._order_updates()
         found.targets.clear()
         found.inserted.clear()
         for at, (wall, ns, leaves_there) in sorted(self._inserts.items(), key=itemgetter(0)):
@@ -147,6 +148,7 @@ class UsageReader:
                     break
             count, end = count + seen, start
         self._forget_removed()
+        self._order_updates()
         # What will be inserted after the last entry is not known, however late the inserts are read.
         async for _ in self._read_probes(_probes(self._evidence), last.time + 1):
             yield
@@ -154,6 +156,12 @@ class UsageReader:
         unused = {(one.ns, one.path) for one in found if one.grade not in (Grade.CERTAIN, Grade.LIKELY)}
         async for _ in self._read_probes(_late_probes(self._evidence, unused), last.time + 1):
             yield
+
+    def _order_updates(self) -> None:
+        """Put the updates of each number in order: older ones are read after newer ones, as if the number fell."""
+        for by_document in self._evidence.updates.values():
+            for updates in by_document.values():
+                updates.sort(key=lambda update: update.at)
 
     async def _read_probes(self, probes: Sequence[Probe], latest: int) -> AsyncGenerator[None, None]:
         periods = _merged(probes, latest)
@@ -256,9 +264,6 @@ Probe = tuple[Moment, int]
 
 def _probes(evidence: Evidence) -> list[Probe]:
     """Which inserts are read, so that each candidate has some of its updates covered."""
-    for by_document in evidence.updates.values():
-        for updates in by_document.values():
-            updates.sort(key=lambda update: update.at)
     chosen: list[Probe] = []
     for key in candidates(evidence):
         ends = _ends_of_use(evidence.updates[key])
