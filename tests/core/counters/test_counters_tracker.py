@@ -72,6 +72,18 @@ def test_a_number_that_is_recognised_again_keeps_what_was_seen_of_it() -> None:
     assert shop.tracker() is not before
 
 
+def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:
+    shop = Shop("pool")
+    rows = [{"_id": n, "COUNT": 1000 * n + 100, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
+    for hour in range(3):
+        shop.look(T0 + 3600 * hour, *({**row, "COUNT": row["COUNT"] + hour} for row in rows))
+    before = shop.tracker()
+    shop.collection.learn({"other": UsageFinding(Namespace("shop", "pool"), "other", Grade.OPEN)})
+    (view,) = shop.look(T0 + 3600 * 3, *({**row, "COUNT": row["COUNT"] + 3} for row in rows))
+    assert shop.tracker() is before
+    assert (view.value, before.series.span) == (618, 3 * 3600)
+
+
 def test_rate_and_recent() -> None:
     shop = Shop()
     for second in range(5):

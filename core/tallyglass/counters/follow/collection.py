@@ -88,7 +88,6 @@ class CounterCollection:
         self._signatures.clear()
         self.found.clear()
         self.groups.clear()
-        self.pools.clear()
         self.has_past = False
 
     async def read(self, gateway: Gateway, at: float, pacer: Pacer) -> None:
