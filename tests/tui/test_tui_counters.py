@@ -243,6 +243,16 @@ async def test_guesses_stand_apart_and_are_never_first_to_run_out(screen_at: Any
         assert not rows[1].startswith("!")
 
 
+@pytest.mark.parametrize(
+    ("forecast", "words"),
+    [(Forecast(far=True), " FINE  no end in sight"), (Forecast(rate=7.0), " too early to say what runs out first")],
+)
+async def test_without_a_date_the_first_line_says_so(screen_at: Any, forecast: Forecast, words: str) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(counter(1, forecast=forecast)))
+        assert screen.lines[1].rstrip() == words
+
+
 async def test_a_counter_too_young_to_judge_is_listed(screen_at: Any) -> None:
     async with screen_at() as screen:
         await screen.put("counters", snapshot(counter(1, used=0.6, forecast=Forecast(steps=3))))

@@ -321,6 +321,10 @@ class CountersPage(Page):
             room = max(_LEAST_NAME, self.size.width - len(what) - 8)
             called = short_name(first, min(len(name(first)), room))
             yield [(f" {word} ", style), (called.strip(), "text--title"), (f" {what}", "")]
+        elif any(counter.forecast.rate and not counter.forecast.far for counter in snapshot.counters[:_LOOKED_AT]):
+            yield [(" too early to say what runs out first", "text--muted")]
+        elif snapshot.counters:
+            yield [(f" {_VERDICTS[0][0]} ", _VERDICTS[0][1]), ("no end in sight", "")]
         pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}:", "")]
         if self._filter:
             rows = f"{len(shown.rows):,}" if shown.order == order else "..."
@@ -349,7 +353,7 @@ def _first(counters: Sequence[CounterView], now: datetime) -> CounterView | None
     known = [counter for counter in counters if counter.may_warn]
     worst = next((one for wanted in (2, 1) for one in known if level(one, now) == wanted), None)
     dated = [counter for counter in known if counter.forecast.early]
-    return worst or min(dated, key=lambda one: one.forecast.early or now, default=known[0] if known else None)
+    return worst or min(dated, key=lambda one: one.forecast.early or now, default=None)
 
 
 def _trouble_line(trouble: CounterTrouble) -> str:
