@@ -465,12 +465,12 @@ async def test_the_rows_hold_still_while_they_are_read_and_new_ones_are_counted(
         assert "4,711" in screen.lines[3], "what is known of a row is renewed"
         assert [line.partition("  ")[0] for line in screen.lines[3:6]] == [line.partition("  ")[0] for line in before]
         assert "2 losses · 1 mass change" in screen.lines[1]
-        assert "what happened · 1 new, g shows it" in screen.lines[2]
+        assert "what happened · 1 new: g" in screen.lines[2]
         await screen.put("incidents", replace(SCAN, incidents=(CHANGED, late)))
         assert "4,711" in screen.lines[3], "one that was merged into another stays until the rows are ordered anew"
         await screen.press("g")
         assert "drop of the last minute" in screen.lines[3]
-        assert "g shows" not in screen.text
+        assert " new: g" not in screen.text
         assert "4,711" not in screen.text
 
 

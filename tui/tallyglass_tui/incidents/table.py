@@ -95,7 +95,7 @@ class IncidentTable(LiveTable):
 
     def header(self, width: int) -> Iterable[Piece]:
         """The titles; what is new is counted beside that of the incidents."""
-        new = f"{self.new:,} new, g shows {'it' if self.new == 1 else 'them'}" if self.new else ""
+        new = f"{self.new:,} new: g" if self.new else ""
         for text, style in super().header(width):
             title = text.rstrip()
             if new and title == TITLE and len(title) + len(new) + 3 <= len(text):
