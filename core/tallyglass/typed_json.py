@@ -34,6 +34,8 @@ def plain(value: Any, packed: bool = False) -> Any:
         return str(value)
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, frozenset):
+        return sorted(plain(item) for item in value)
     if isinstance(value, (list, tuple)):
         items = [plain(item, packed) for item in value]
         return _table(items) if packed and len(items) > 1 and is_dataclass(value[0]) else items
@@ -122,6 +124,10 @@ def built(kind: Any, value: Any, where: str) -> Any:
             return None
         kinds = [one for one in arguments if one is not NoneType]
         return built(float if float in kinds else kinds[0], value, where) if value is not None else _misfit(where)
+    if origin is frozenset:
+        return frozenset(
+            built(arguments[0], item, where) for item in (value if isinstance(value, list) else _misfit(where))
+        )
     if origin is tuple:
         if isinstance(value, Mapping) and value.keys() == _TABLE:
             value = _from_table(value, where)

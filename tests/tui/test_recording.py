@@ -23,6 +23,7 @@ from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan, OplogRow, OplogUpdate, RowKind
+from tallyglass.restore.plan.at_hand import SourcesAtHand
 from tallyglass_tui import clock
 from tallyglass_tui.oplog.reads import merge
 from tallyglass_tui.pages import PAGES
@@ -46,6 +47,8 @@ INCIDENT = Incident(
     1, "drop", "drop of shop.carts", "shop.carts", Harm.LOSS, Ts(T0, 1), Ts(T0, 1), AT, AT, 1, 120, samples=("1",)
 )
 ROW = OplogRow(RowKind.ENTRY, Ts(T0, 5), 1, AT, "i", "shop.orders", "insert a=1", raw=b"\5\0\0\0\0")
+
+SOURCES = SourcesAtHand((Ts(T0, 1),), frozenset({"shop.orders", "shop.carts"}))
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),
@@ -100,6 +103,7 @@ def test_what_was_recorded_comes_back_at_its_time(tmp_path: Path, now: list[floa
     scan = IncidentScan((INCIDENT,), 10, Ts(T0, 0), done=True)
     recorder = record(
         path, now, (1, "counters", "", SNAPSHOT), (1, "incidents", "", scan), (2, "deployment", "", DEPLOYMENT),
+        (2, "sources", "", SOURCES),
         (5, "counters", "", later), (6, "counters", "", later), (9, "nobody knows", "", object()),
     )  # fmt: skip
     assert not recorder.lacks
@@ -110,6 +114,7 @@ def test_what_was_recorded_comes_back_at_its_time(tmp_path: Path, now: list[floa
     assert found.value("counters", "", 0) == (1000, SNAPSHOT)
     assert found.value("incidents", "", 0) == (1000, scan)
     assert found.value("deployment", "", 0) == (2000, DEPLOYMENT)
+    assert found.value("sources", "", 0) == (2000, SOURCES)
     assert found.places("counters", "", -1, 4999) == range(1)
 
 
@@ -246,6 +251,6 @@ async def test_a_replay_shows_copies_and_writes_nothing(tmp_path: Path, now: lis
         assert "insert later" not in text
         assert "Not recorded before" in await press("i")
         assert "drop of shop.carts" in await press("right_square_bracket", "right_square_bracket")
-        assert "Not in this recording: last drill, restore plan" in await press("r")
+        assert "Not in this recording: sources" in await press("r")
     app.feeds.close()
     assert clock.now().year == datetime.now(UTC).year
