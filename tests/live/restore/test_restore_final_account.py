@@ -123,12 +123,12 @@ async def test_no_update_meets_a_document_with_one_field_name_twice(scene: Scene
 
 async def test_deleted_documents_with_one_field_name_twice_come_back_byte_for_byte(scene: Scene) -> None:
     shop = scene.client["shop"]
-    shop.create_collection("orders", **KEPT)
-    shop.orders.insert_many([twice(1, ("s", "a"), ("s", "b")), {"_id": 2, "s": "c"}])
-    before, since = documents(scene.client, "shop", "orders", None), scene.now()
-    shop.orders.delete_many({})
-    scene.must_run(await undo(scene, done_since(scene, since, "d", "shop.orders")))
-    assert sorted(documents(scene.client, "shop", "orders", None)) == sorted(before)
+    shop.create_collection("repeated", **KEPT)
+    shop.repeated.insert_many([twice(1, ("s", "a"), ("s", "b")), {"_id": 2, "s": "c"}])
+    before, since = documents(scene.client, "shop", "repeated", None), scene.now()
+    shop.repeated.delete_many({})
+    scene.must_run(await undo(scene, done_since(scene, since, "d", "shop.repeated")))
+    assert sorted(documents(scene.client, "shop", "repeated", None)) == sorted(before)
 
 
 async def test_names_and_values_are_compared_exactly_whatever_the_collation(scene: Scene) -> None:

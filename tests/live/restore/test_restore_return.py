@@ -174,7 +174,7 @@ async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sess
     bad = [row["o"] for row in logged[:count]]
     assert {frozenset(o.get("diff", o)) for o in bad} >= {frozenset({"d", "u", "saddr"})}
     assert any("diff" not in o for o in bad), "both forms"
-    incident = await scene.incident("updateMany", "shop.items")
+    incident = await scene.incident("updates", "shop.items")
     first = Ts(logged[0]["ts"].time, logged[0]["ts"].inc)
     assert "incident-unclear" in ids(await scene.plan(backup, first, incident=incident))
     plan = await scene.plan(backup, first)
