@@ -194,7 +194,7 @@ def test_user_without_privileges_is_one_sentence(name: str, guarded_set: Guarded
         (["restore", "plan", *BACKUP, "--script=/nowhere/x.sh"], "/nowhere is missing"),
         (["restore", "plan", *BACKUP, "--out=~no such user/x"], "parent is missing"),
         (["restore", "verify", "/nowhere/plan.json", "--spare=mongodb://h/"], "plan.json"),
-        (["restore"], "plan, run, prepare, verify"),
+        (["restore"], "Name a subcommand: backups, drill, look"),
     ],
 )
 def test_malformed_arguments_are_one_sentence(words: list[str], expected: str, replica_set: ReplicaSet) -> None:

@@ -96,11 +96,13 @@ def test_incidents_and_plan_agree(scene: tuple[str, Path], tmp_path: Path) -> No
     (found,) = answer("incidents", uri)
     assert {"kind", "ns", "first_ts", "last_ts", "wall", "ops", "documents"} <= set(found)
     assert (found["kind"], found["ns"], found["documents"]) == ("deleteMany", f"{DB}.orders", 150)
-    by_number = run("restore", "plan", uri, f"--backup={taken}", "--incident=1", "--json")
+    best = run("restore", "plan", uri, f"--backup={taken}", "--incident=1", "--json")
+    assert "backup and oplog: possible." in best.stderr
+    assert best.exit_code < 2, best.stderr
+    by_number = run("restore", "plan", uri, f"--backup={taken}", "--incident=1", "--from=backup", "--json")
     assert by_number.exit_code == 1, by_number.stderr
     plan = json.loads(by_number.stdout)
-    ways, first = by_number.stderr.partition("First answer: ")[::2]
-    assert "backup and oplog: possible." in ways
+    first = by_number.stderr.partition("First answer: ")[2]
     assert first.startswith("the oplog reaches from")
     assert "\numask 077; mongodump" in first
     assert plan["limit"] == plan["point"] == found["first_ts"] == found["point"]
@@ -157,7 +159,9 @@ def test_prepare_and_verify_exit_codes(scene: tuple[str, Path], tmp_path: Path) 
     assert note.stat().st_mode & 0o777 == 0o600
     assert run("restore", "prepare", scene[0], f"--out={out}").exit_code == 2
     plan = tmp_path / "plan.json"
-    plan.write_text(run("restore", "plan", scene[0], f"--backup={scene[1]}", "--incident=1", "--json").stdout)
+    plan.write_text(
+        run("restore", "plan", scene[0], f"--backup={scene[1]}", "--incident=1", "--from=backup", "--json").stdout
+    )
     compared = run("restore", "verify", str(plan), f"--spare={scene[0]}")
     assert compared.exit_code == 2
     assert "holds 51 documents; 200 were computed" in compared.stdout

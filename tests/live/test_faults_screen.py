@@ -78,7 +78,7 @@ def test_recovers_from_a_silent_server(open_on: Open, fault: str) -> None:
         terminal.press("3")
         terminal.wait(lambda text: SINCE.search(text) and "faults.counters" in text)
         terminal.press("2")
-        terminal.wait(lambda text: "first id" in text and SINCE.search(text))
+        terminal.wait(lambda text: "Paste any text" in text and SINCE.search(text))
         regain()
         after = bump(servers)
         terminal.press("1")
@@ -116,7 +116,7 @@ def test_shows_data_over_a_slow_or_lossy_link(open_on: Open, delay: float, loss:
         terminal.press("3")
         terminal.wait("faults.counters")
         terminal.press("2")
-        terminal.wait("first id")
+        terminal.wait("Paste any text")
         proxy.delay = proxy.loss = 0.0
         last = bump(servers, 0)
         terminal.press("1")

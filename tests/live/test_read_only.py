@@ -113,7 +113,7 @@ VISITS: list[tuple[str, str, set[str]]] = [
     ("Counters", "1", documented("Counters")),
     ("ObjectIds", "2", set()),
     ("Oplog", "3", {"getMore", "collStats"}),
-    ("Oplog", "i", documented("Oplog")),
+    ("Oplog", "i", documented("Oplog") - {"getClusterParameter"}),  # sent once it is known what there is to bring back
     ("Restore", "4", set()),
     ("Restore", "enter", documented("Restore")),
 ]

@@ -49,7 +49,12 @@ class Tmux:
 
     def wait(self, seen: str, seconds: float = TIMEOUT_SECONDS) -> str:
         """Wait until the pane contains a text, and return the pane's text."""
-        return until(lambda: self._run("capture-pane", "-p"), lambda text: seen in text, seconds)
+        return until(lambda: self.screen, lambda text: seen in text, seconds)
+
+    @property
+    def screen(self) -> str:
+        """The pane's text."""
+        return self._run("capture-pane", "-p")
 
     def attach(self) -> Terminal:
         """Attach a terminal to the pane."""
@@ -149,7 +154,7 @@ def test_assert_running_notices_a_dead_dashboard(replica_set: ReplicaSet, tmux: 
 )
 def test_exits_with_the_tmux_server(replica_set: ReplicaSet, tmux: Tmux, number: signal.Signals, setup: str) -> None:
     tmux.start(*dashboard(replica_set.uri, setup=setup))
-    tmux.wait(is_connected)
+    until(lambda: tmux.screen, is_connected)
     pid = int(tmux.show("#{pane_pid}"))
     assert state(pid) in ("S", "R")
     tmux.kill(number)

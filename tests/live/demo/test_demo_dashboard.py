@@ -42,6 +42,9 @@ async def test_the_first_accident_can_be_undone_with_the_commands_shown() -> Non
                     await pilot.press("up")
                 await pilot.press("enter")
                 await until(pilot, " can come back")
+                await pilot.press("f")
+                await until(pilot, "onto 127.0.0.1")
+                await until(pilot, " can come back")
                 for _ in range(3):
                     await pilot.press("tab")
                 await until(pilot, "Restore and replay in one run")

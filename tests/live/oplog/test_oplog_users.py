@@ -52,9 +52,8 @@ def test_a_session_names_its_user_and_a_statement_names_none(guarded_set: Guarde
     first, last = (f"{ts.time}:{ts.inc}" for ts in (min(deleted), max(deleted)))
     expected = {
         "first_ts": first, "last_ts": last, "point": first, "documents": 30, "operations": len(deleted), "sessions": 0,
-        "routine": False, "note": "", "confidence": "low", "open": True,
+        "routine": False, "note": "", "open": True,
     }  # fmt: skip
-    # An oplog of a few seconds does not show what is usual: the confidence is low.
     assert {name: seen["many"][name] for name in expected} == expected
     unknown = incidents(guarded.uri(reader))["looped"]
     assert (unknown["user"], unknown["user_hash"]) == (None, uid)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tallyglass.oplog.incidents.burst import Burst, together
-from tallyglass.oplog.incidents.families import Family
+from tallyglass.oplog.incidents.families import RUN_MILLIS, Family
 from tallyglass.oplog.incidents.recurrence import AWAY_MILLIS, SLOT_MILLIS, YOUNG, Recurrence
 
 POOL_SLOTS = 2 * YOUNG
@@ -27,12 +27,22 @@ def hurried(row: Burst, bursts: Sequence[Burst], family: Family, seen: Recurrenc
 
     ``bursts`` are those of the family, in order of time.
     """
-    first, last = (row.first_wall - AWAY_MILLIS) // SLOT_MILLIS, (row.last_wall + AWAY_MILLIS) // SLOT_MILLIS
     millis = family.last_wall - family.first_wall - row.millis
-    if millis <= 0 or seen.slots_without(first, last) < POOL_SLOTS:
+    if millis <= 0 or not _is_usual(row, seen):
         return [row]
     usual = FASTER * (family.documents - row.documents) / millis
     return [together(pieces) for pieces in _beyond((one for one in bursts if row.holds(one)), usual)]
+
+
+def is_trickle(run: Burst, seen: Recurrence) -> bool:
+    """Whether a session writes so slowly as no loop does, where its user writes all the time."""
+    return run.millis > RUN_MILLIS * run.documents and _is_usual(run, seen)
+
+
+def _is_usual(burst: Burst, seen: Recurrence) -> bool:
+    """Whether there is enough at other times to know what is usual."""
+    first, last = (burst.first_wall - AWAY_MILLIS) // SLOT_MILLIS, (burst.last_wall + AWAY_MILLIS) // SLOT_MILLIS
+    return seen.slots_without(first, last) >= POOL_SLOTS
 
 
 def _beyond(bursts: Iterable[Burst], pace: float) -> list[list[Burst]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
-from tallyglass.oplog.incidents.pace import hurried
+from tallyglass.oplog.incidents.pace import hurried, is_trickle
 from tallyglass.oplog.incidents.recurrence import (
     AWAY_MILLIS,
     EPISODE_MILLIS,
@@ -407,7 +407,7 @@ def _pools(
 
 
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
-    if is_steady(run, window):
+    if is_steady(run, window) or is_trickle(run, pool):
         return Judgment(0, "steady")
     verdict = seen.judge(run, window)
     return verdict if verdict.reason or run.batch < 2 else _batch_verdict(verdict, run, pool, window)
