@@ -143,6 +143,18 @@ def test_it_ends_at_its_bound_and_says_so(tmp_path: Path, now: list[float], monk
         Recorder(tmp_path / "r", "", KINDS)
 
 
+def test_a_value_that_cannot_be_written_is_left_out_and_its_feed_goes_on(tmp_path: Path, now: list[float]) -> None:
+    odd = replace(SNAPSHOT, counters=(replace(COUNTER, value=object()),))
+    recorder = record(
+        tmp_path / "r", now, (1, "counters", "", odd), (3, "counters", "", SNAPSHOT), (5, "counters", "", odd),
+        (7, "counters", "", replace(SNAPSHOT, known=3)),
+    )  # fmt: skip
+    assert recorder.lacks == ["Some of this could not be recorded: counters."]
+    found = Recording(tmp_path / "r", KINDS)
+    assert found.moments() == [3000, 7000]
+    assert [found.value("counters", "", place)[1].known for place in (0, 1)] == [2, 3]
+
+
 def whole(tmp_path: Path, now: list[float]) -> bytes:
     record(tmp_path / "whole", now, *((n * 2, "oplog", "", update(n)) for n in range(9)))
     return (tmp_path / "whole").read_bytes()

@@ -81,7 +81,7 @@ class Recorder:
         self.ended = ""
         """Why nothing more is recorded, in one sentence; empty while it goes on."""
         self.left_out: set[str] = set()
-        """The feeds of which a value was too large to be recorded."""
+        """The feeds of which a value could not be recorded: it was too large, or JSON has no form for it."""
         try:
             self._raw = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
         except FileExistsError:
@@ -96,8 +96,8 @@ class Recorder:
     @property
     def lacks(self) -> list[str]:
         """Why it lacks something that was shown, a sentence each."""
-        too_large = [f"Too large to be recorded: {', '.join(sorted(self.left_out))}."] if self.left_out else []
-        return too_large + [self.ended] * bool(self.ended)
+        gaps = [f"Some of this could not be recorded: {', '.join(sorted(self.left_out))}."] if self.left_out else []
+        return gaps + [self.ended] * bool(self.ended)
 
     def put(self, feed: str, subject: str, value: object, merge: Merge | None = None) -> None:
         """Record a value that a feed delivered. Of values that come fast only the last is written."""
@@ -127,12 +127,18 @@ class Recorder:
 
     def _write_track(self, feed: str, subject: str, track: _Track) -> None:
         began = time.monotonic()
-        after = plain(_without_documents(track.value))
-        whole = track.changes % _WHOLE_EVERY == 0
-        change = [after] if whole else difference(track.before, after)
+        value, kind = _without_documents(track.value), self._names[type(track.value)]
+        track.value, track.waiting = None, False
         milliseconds = round((track.at - self._began) * 1000)
-        track.value, track.waiting, kind = None, False, self._names[type(track.value)]
-        line = json.dumps([milliseconds, feed, subject, kind, change], ensure_ascii=True)
+        try:
+            after = plain(value)
+            whole = track.changes % _WHOLE_EVERY == 0
+            change = [after] if whole else difference(track.before, after)
+            line = json.dumps([milliseconds, feed, subject, kind, change], ensure_ascii=True)
+        except TypeError:
+            # The pages go on: a recorder must not end the feed that delivered the value.
+            change, line = None, ""
+            self.left_out.add(feed)
         if len(line) > _LONGEST_LINE:
             self.left_out.add(feed)
         elif change is not None:
