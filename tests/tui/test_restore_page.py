@@ -188,12 +188,18 @@ async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: A
         folder = tmp_path / "w"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert "--oplogLimit=1795197974:2" in (folder / "steps.txt").read_text()
+        await screen.press("tab", "y")
+        assert screen.app.clipboard.endswith(f"tallyglass restore run {folder}")
+        (shown,) = [line for line in screen.lines if line.startswith(" next     ")]
+        assert shown.rstrip().endswith(str(folder)[-12:])
         (folder / "checksums").write_text("of another plan")
         await screen.press("w", "enter")
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()
         assert "Nothing was written" in screen.text
         assert (folder / "checksums").read_text() == "of another plan"
+        await screen.press("r")
+        assert "restore run" not in "".join(screen.lines[:6])
 
 
 async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> None:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Loss, Plan, PlanFile, Return, Strategy
-from tallyglass.restore.plan.folder import folder_files, write_folder
+from tallyglass.restore.plan.folder import folder_files, run_line, write_folder
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.tools.files import PLAN
@@ -221,3 +222,15 @@ def test_zsh_and_bash_run_a_folded_line_alike(tmp_path: Path) -> None:
     }
     assert len(commands) == 1
     assert commands.pop().splitlines()[:2] == [b"--config=source.yml", b"--db=local"]
+
+
+def test_the_line_that_runs_a_folder_works_in_another_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a virtual environment its folder may be on PATH of this process alone."""
+    for name in ("venv", "installed"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tallyglass").touch(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
+    by_path = f"{tmp_path}/venv/tallyglass restore run '/a b'"
+    for path, line in (("", by_path), ("venv", by_path), ("installed", "tallyglass restore run '/a b'")):
+        monkeypatch.setenv("PATH", str(tmp_path / path) if path else "/nowhere")
+        assert run_line(Path("/a b")) == line

@@ -64,7 +64,7 @@ class Draft:
     ``since`` when planning began, ``first`` is its quick answer, ``reading`` its progress. ``way`` is the
     way of the plan, or the requested one; empty for the best possible. ``ways`` are known once an incident has been
     planned. ``statement`` and ``reported`` are what a person says of the incident: what was run, and how many
-    documents it reported.
+    documents it reported. ``run`` is the line for a shell that runs the plan's folder, empty until it is written.
     """
 
     limit: Ts | None = None
@@ -83,6 +83,7 @@ class Draft:
     first: First | None = field(default=None, compare=False)
     statement: str = ""
     reported: int | None = None
+    run: str = ""
 
     @property
     def other_way(self) -> Way | None:

@@ -177,6 +177,9 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
     if plan is None or draft.planning or draft.failure:
         return []
     label: Piece = (" next     ", "text--muted")
+    if draft.run:
+        line = draft.run if len(draft.run) <= width else fit_middle(f"y copies: {draft.run}", width)
+        return [label, (line, "text--good")]
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
     if plan.groups and advice is not None:
         return [label, (fit("x asks what was run, and how many; Enter takes one of the groups", width), "")]

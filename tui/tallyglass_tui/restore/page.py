@@ -180,12 +180,15 @@ class RestorePage(Page):
             "its entries may be several statements, x asks what was run and how many it reported, and Enter takes one "
             "group.",
             "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
-            "only you can read: restore.sh in it asks before each step and checks after it. Each line can be pasted in "
-            "that folder instead; y copies the one under the cursor, Y all of its phase.",
+            "only you can read, and shows the line for a shell that runs it, which asks before each step and checks "
+            "after it; y copies it beside the checks. Each line of Commands can be pasted in that folder instead; y "
+            "copies the one under the cursor, Y all of its phase.",
         )
 
     def to_copy(self) -> tuple[str, str] | None:
-        """The item under the cursor."""
+        """The item under the cursor; once the plan is written, beside checks and loss the line that runs it."""
+        if self._draft.run and self._part in ("checks", "loss"):
+            return "the line that runs the plan", self._draft.run
         if self._part == PARTS[0]:
             incident = self.query_one(IncidentTable).selected
             return ("the point", str(incident.limit)) if incident else None
@@ -258,9 +261,15 @@ class RestorePage(Page):
         """Write the plan's folder in the background, and report the result."""
 
         def write() -> None:
-            self.app.call_from_thread(self.say, write_new(plan, path))
+            self.app.call_from_thread(self._show_written, plan, *write_new(plan, path))
 
         self.run_worker(write, thread=True, exit_on_error=False)
+
+    def _show_written(self, plan: Plan, text: str, line: str) -> None:
+        if line and self._draft.plan is plan:
+            self._choices.draft = replace(self._draft, run=line)
+            self._show_head()
+        self.say(text)
 
     def action_section(self, by: int) -> None:
         """Go to another part."""

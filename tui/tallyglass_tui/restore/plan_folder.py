@@ -6,15 +6,16 @@ from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.restore.model.plan import Plan
-from tallyglass.text import shell_quote
 
 
-def write_new(plan: Plan, path: Path) -> str:
-    """Write the folder of a plan, never over an existing one. Returns the message for the user."""
-    from tallyglass.restore.plan.folder import SCRIPT, write_folder
+def write_new(plan: Plan, path: Path) -> tuple[str, str]:
+    """Write the folder of a plan, never over an existing one. Returns the message for the user, and the line for a
+    shell that runs the folder; empty if nothing was written."""
+    from tallyglass.restore.plan.folder import run_line, write_folder
 
     try:
         written = write_folder(plan, path)
     except InputError as error:
-        return f"Nothing was written. {error.title} {error.advice}".rstrip()
-    return f"Written. See README.md there, then: bash {shell_quote(str(written / SCRIPT))}"
+        return f"Nothing was written. {error.title} {error.advice}".rstrip(), ""
+    line = run_line(written)
+    return f"Written. See README.md there, then: {line}", line

@@ -21,7 +21,8 @@ from tallyglass.restore.model.plan import Level, Plan, Strategy
 from tallyglass.restore.plan.readme import readme
 from tallyglass.restore.plan.step_text import step_text
 from tallyglass.restore.tools.files import PLAN, fold_json, without_password
-from tallyglass.text import clean, clean_name
+from tallyglass.restore.tools.toolset import own_program
+from tallyglass.text import clean, clean_name, shell_quote
 
 SCRIPT = "restore.sh"
 CHECKSUMS = "checksums"
@@ -107,6 +108,11 @@ def write_folder(plan: Plan, path: Path) -> Path:
     except OSError as error:
         raise InputError(f"The folder {clean(str(path))} cannot be written: {error.strerror}.") from None
     return path
+
+
+def run_line(path: Path) -> str:
+    """The line for a shell that runs the plan of a folder, from anywhere."""
+    return f"{shell_quote(own_program())} restore run {shell_quote(str(path))}"
 
 
 def _private(name: str) -> Callable[[str, int], int]:

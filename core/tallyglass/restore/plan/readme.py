@@ -33,7 +33,7 @@ def _head(plan: Plan) -> Iterator[str]:
     point = f"just before {plan.limit} ({iso(plan.limit.time)})"
     yield f"# Undo an incident in {clean(plan.set_name)}" if plan.incident else f"# Restore {clean(plan.set_name)}"
     yield ""
-    yield "Run `bash restore.sh` in this folder: it asks before each step. Nothing was changed so far."
+    yield "Run `tallyglass restore run DIR` with this folder: it asks before each step. Nothing was changed so far."
     yield ""
     rows = [
         ("Undoes", plan.incident),
@@ -98,8 +98,8 @@ def _how(plan: Plan) -> Iterator[str]:
     total = sum(step.seconds or 0.0 for step in plan.commands)
     yield from ("", "## How to run it, and how to stop", "")
     yield from _item(
-        "`bash restore.sh` (or `tallyglass restore run` on this folder) asks before each step, checks after it, and "
-        "stops at the first doubt."
+        "`tallyglass restore run` (or `bash restore.sh` here, which also finds it where the plan was made) asks before "
+        "each step, checks after it, and stops at the first doubt."
     )
     yield from _item("`--until=secure` (restore, verify, return, clean) ends after a phase; `--yes` asks nothing.")
     yield from _item(

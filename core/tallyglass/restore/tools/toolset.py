@@ -95,12 +95,18 @@ def how_to_get(missing: tuple[str, ...], version: str) -> str:
 _USUAL = frozenset(f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("bin", "sbin"))
 
 
+def own_program() -> str:
+    """What any shell of this user can call this program by: its name, or the path of the one beside this Python where
+    only a virtual environment has it. That may be on PATH here alone."""
+    beside, found = Path(sys.executable).with_name("tallyglass"), shutil.which("tallyglass")
+    own = str(beside.parent) not in _USUAL and os.access(beside, os.X_OK)
+    return str(beside) if own and found in (None, str(beside)) else "tallyglass"
+
+
 def found_in() -> tuple[str, ...]:
     """The folders of the programs that the steps call, without those that every shell looks in."""
-    found = [where for name in (*NAMES, "mongosh", "node", "mongod", "tallyglass") if (where := shutil.which(name))]
-    beside = Path(sys.executable).with_name("tallyglass")
-    if shutil.which("tallyglass") is None and os.access(beside, os.X_OK):
-        found.append(str(beside))
+    found = [where for name in (*NAMES, "mongosh", "node", "mongod") if (where := shutil.which(name))]
+    found += filter(None, [shutil.which(own_program())])
     folders = dict.fromkeys(str(Path(where).absolute().parent) for where in found)
     # A line of a script, and a list that colons divide.
     return tuple(name for name in folders if name not in _USUAL and name.isprintable() and os.pathsep not in name)

@@ -303,10 +303,13 @@ async def _incident(gateway: Gateway, number: int, since: Ts | None, seconds: fl
 
 
 def _write_folder(path: Path, made: Plan) -> None:
-    from tallyglass.restore.plan.folder import SCRIPT, write_folder
+    from tallyglass.restore.plan.folder import run_line, write_folder
 
-    written = clean(str(write_folder(made, path)), 300)
-    print_message(f"the plan is in {written}: read README.md there, then run bash {SCRIPT}; it asks before each step.")
+    written = write_folder(made, path)
+    print_message(
+        f"the plan is in {clean(str(written), 300)}: see README.md there. To run it, asking before each step: "
+        f"{run_line(written)}"
+    )
 
 
 def _write_script(path: Path, made: Plan) -> None:
