@@ -41,7 +41,7 @@ def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> N
     with Terminal(dashboard("demo"), env) as demo:
         demo.wait("crm.IDs people")
         demo.press("4")
-        demo.wait(lambda shown: any(_LOST in line and "going on" not in line for line in shown.splitlines()))
+        demo.wait(lambda shown: any(_LOST in line and " ago " in line for line in shown.splitlines()))
         pick(demo, _LOST)
         demo.press("\r")
         assert "can come back" in demo.wait(lambda shown: shown.splitlines()[1].startswith((" YES ", " NO ")), _LONG)

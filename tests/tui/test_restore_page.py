@@ -23,7 +23,7 @@ from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan.at_hand import SourcesAtHand
-from tallyglass.text import clean
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.head import head_lines
 from tallyglass_tui.restore.page import RestorePage
@@ -421,6 +421,27 @@ async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None
         assert 'undo shop.orders: s = "BAD"; 600 entries on 600 documents, 1795197975:1 (' in text
         assert "_id 1, 2 and others" in text
         assert 'stays shop.orders: s = "ok"; 600 entries' in text
+
+
+async def test_the_verdict_cuts_no_word_and_a_recorded_plan_names_its_backup() -> None:
+    row = model.WriteGroup("shop.orders", "", 346, Ts(1795197975, 1), Ts(1795197976, 1), 346)
+    back = model.Return("shop.orders", model.Strategy.MERGE, kept=1178)
+    made = replace(PLAN, undone=(row,), returns=(back,), checks=())
+    verdict, _, backup, *_ = head_lines(Draft(plan=made), 80)
+    whole = "346 documents of shop.orders can come back"
+    assert [text for text, _ in verdict][1:] == [whole, "; 1,178 later ones stay"]
+    assert [text for text, _ in backup][:2] == [" backup   ", "/backup"]
+    verdict = head_lines(Draft(plan=replace(made, checks=PLAN.checks)), 80)[0]
+    assert [text for text, _ in verdict][1:] == [whole, "; 1 warning"]
+
+
+@pytest.mark.parametrize(("width", "shown"), [(33, "deletes by many on plant.readings"), (60, "many sessions at once")])
+def test_the_collection_of_an_incident_is_not_cut_for_what_the_sessions_say(width: int, shown: str) -> None:
+    one = incident(1, 1795190000, Harm.LOSS, title="deletes by many sessions at once on plant.readings", open=True)
+    now = one.first.time + timedelta(seconds=24)
+    cells = {column.key: incident_cell(one, now, column, width)[0][0] for column in INCIDENT_COLUMNS}
+    assert shown in cells["title"]
+    assert cells["ago"].strip() == "for 24s"
 
 
 async def test_both_pages_list_the_same_incidents_in_one_order_with_one_count(screen_at: Any) -> None:

@@ -42,8 +42,8 @@ def incident_cell(
     first = incident.first.time
     text = {
         "when": lambda: f"{first:%m-%d %H:%M:%S}",
-        "ago": lambda: f"{fmt.brief((now - first).total_seconds())} ago",
-        "title": lambda: fit_middle(clean(incident.title, 600) + (" (going on)" if incident.open else ""), width),
+        "ago": lambda: _when(fmt.brief((now - first).total_seconds()), incident.open),
+        "title": lambda: _title(clean(incident.title, 600), width),
         "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
         "who": lambda: _by(incident),
         "back": lambda: "" if sources is None or incident.routine else str(sources.of(incident)),
@@ -52,6 +52,15 @@ def incident_cell(
         "took": lambda: fmt.brief(incident.last.t - incident.first.t),
     }[column.key]()
     return ((fit(text, width, right=column.right), f"table--{look}" if column.key == "title" else ""),)
+
+
+def _when(age: str, going_on: bool) -> str:
+    return f"for {age}" if going_on else f"{age} ago"
+
+
+def _title(title: str, width: int) -> str:
+    """The title; where it is too long, without what the sessions beside it say, so that the collection stays."""
+    return fit_middle(title if len(title) <= width else title.replace(" by many sessions at once", " by many"), width)
 
 
 def _by(incident: Incident) -> str:

@@ -12,7 +12,7 @@ from tallyglass.text import clean, clean_name
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
-from tallyglass_tui.widgets.cells import fit, fit_middle
+from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
 LINES = 6
@@ -76,10 +76,11 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
 def _backup_line(draft: Draft) -> list[Piece]:
     if draft.way == FROM_IMAGES and draft.plan:
         return [(" from     ", "text--muted"), _source(draft.plan), _other(draft)]
-    if not draft.backup:
+    backup = draft.backup or (str(draft.plan.backup.path) if draft.plan else "")
+    if not backup:
         return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
     spare = draft.plan.spare if draft.plan else draft.spare
-    pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(draft.backup, 60), "")]
+    pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(backup, 60), "")]
     pieces += [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
     pieces += [("  oplog ", "text--muted"), (clean(draft.oplog, 60), "")] if draft.oplog else []
     return [*pieces, _other(draft)]
@@ -165,10 +166,11 @@ def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
         why = f"blocked by {fmt.plural(len(blocks), 'check')}: {clean(blocks[0].title, 400)}"
         return [(" NO       ", "text--bad"), (fit(why, width), "")]
     warnings = sum(check.level is Level.WARN for check in checks)
-    words = [_what_returns(draft, plan), *_what_stays(plan)]
-    if warnings:
-        words.append(fmt.plural(warnings, "warning"))
-    return [(" YES      ", "text--warn" if warnings else "text--good"), (fit("; ".join(words), width), "")]
+    words = [_what_returns(draft, plan), *([f"; {fmt.plural(warnings, 'warning')}"] if warnings else [])]
+    kept = sum(row.kept for row in plan.returns)
+    words += [f"; {fmt.plural(kept, 'later one')} stay{'s' * (kept == 1)}"] if kept else []
+    whole = whole_pieces([(word, "") for word in words], width)
+    return [(" YES      ", "text--warn" if warnings else "text--good"), *whole]
 
 
 def _next_line(draft: Draft, width: int) -> list[Piece]:
@@ -199,11 +201,6 @@ def _what_returns(draft: Draft, plan: Plan) -> str:
     if not counts or None in counts:
         return f"{where} can come back"
     return f"{fmt.plural(sum(filter(None, counts)), 'document')} of {where} can come back"
-
-
-def _what_stays(plan: Plan) -> list[str]:
-    kept = sum(row.kept for row in plan.returns)
-    return [f"{fmt.plural(kept, 'later document')} stay{'s' * (kept == 1)}"] if kept else []
 
 
 def _room(draft: Draft, plan: Plan) -> list[Piece]:

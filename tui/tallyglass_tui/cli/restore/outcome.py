@@ -61,10 +61,10 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     return 0
 
 
-_COLUMNS = ("namespace", "touched", "restored", "already right", "left, right", "left, unclear", "still damaged")
+_COLUMNS = ("namespace", "touched", "restored", "already right", "left, right", "unclear", "damaged")
 _LEGEND = (
     "left, right: others deleted or changed it since, and it is as it would be without the accident.",
-    "left, unclear: it was left alone, and holds the accident's value, one that may be computed from it, or a doubt.",
+    "unclear: it was left alone, and holds the accident's value, one that may be computed from it, or a doubt.",
 )
 
 
@@ -72,6 +72,8 @@ _LEFT = "What the entry at the point updated or replaced stays: the plan names n
 
 
 def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
+    from tallyglass.restore.undo.outcome import is_complete
+
     cells = [
         (row.ns, *map(str, (row.touched, row.restored, row.already, row.left, row.unclear, row.still_damaged)))
         for row in rows
@@ -84,6 +86,8 @@ def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
         lines += [f"  {row.ns} {one.id}: {one.why}" for one in row.damaged[:SHOWN]]
     if damaged:
         lines.append(f"Still damaged or unclear: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
+    elif is_complete(rows):
+        lines.append(f"All is as it would be without the accident: {sum(row.restored for row in rows):,} came back.")
     elif rows and not any(row.restored or row.empty for row in rows):
         lines.append("Nothing was restored.")
     return lines
