@@ -54,7 +54,8 @@ class Film:
         )  # fmt: skip
         if done.returncode > ready:
             raise SystemExit(f"{shown} ended with {done.returncode}:\n{done.stdout}")
-        text = done.stdout.replace(str(self._folder), _HOME)
+        folder = str(self._folder)
+        text = done.stdout.replace(folder, _HOME).replace(folder.replace("_", r"\_"), _HOME)  # as in Markdown
         self._shoot([f"$ {shown}", *[line for line in text.splitlines() if line.strip()][-last:]], seconds, caption)
         return done.stdout
 
