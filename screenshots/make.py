@@ -88,7 +88,7 @@ async def restore(camera: Camera) -> None:
     camera.shoot("restore-checks")
     await camera.press("tab", until="merge")
     camera.shoot("restore-loss")
-    await camera.press("tab", "tab", *["j"] * 5, until=">  6 restore")
+    await camera.press("tab", "tab", *["j"] * 5, until=">  6 ")
     camera.shoot("restore-commands")
 
 

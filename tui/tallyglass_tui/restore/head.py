@@ -62,12 +62,13 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
     undone = ": ".join(part for part in (title, clean(plan.after) if plan else "") if part)
     by_way = "all that others wrote, before and after it" if draft.way == FROM_IMAGES else "everything before it"
     kept = (clean(plan.before) if plan else "") or by_way
+    when = [
+        (f"just before {limit}", "text--title"),
+        (f"  {fmt.moment(limit.time)}", ""),
+        (f"  {limit.time.astimezone():%H:%M:%S %z} local", ""),
+    ]
     return [
-        [
-            (" point    ", "text--muted"),
-            (f"just before {limit}", "text--title"),
-            (f"  {fmt.moment(limit.time)}  {limit.time.astimezone():%H:%M:%S %z} local", ""),
-        ],
+        [(" point    ", "text--muted"), *whole_pieces(when, width)],
         [(" keeps    ", "text--muted"), (fit(kept, width), "text--good")],
         [(" undoes   ", "text--muted"), (fit(undone or "it, and everything after it", width), "text--warn")],
     ]
@@ -90,7 +91,7 @@ def _source(plan: Plan) -> Piece:
     """Where the documents of an undo come from."""
     if plan.backup.form == "pre-images":
         return "pre-images, no backup and no spare", "text--good"
-    return f"pre-images, and {clean(str(plan.backup.path), 60)} for the missing ones", "text--good"
+    return f"pre-images, then {clean(str(plan.backup.path), 60)}", "text--good"
 
 
 def _other(draft: Draft) -> Piece:
