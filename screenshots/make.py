@@ -25,6 +25,8 @@ from tallyglass.demo.session import Demo
 from tallyglass.demo.streams import all_streams
 from tallyglass.demo.workload import PERSON, Schedule
 
+TOOLS = Path(__file__).resolve().parent.parent / ".tools" / "bin"
+"""Where ``make tools`` installs what a plan runs."""
 SIZES = ((80, 24), (120, 40))
 SCHEDULE = Schedule(first=6, between=18, repair_after=8)
 HISTORY_SECONDS = 75
@@ -84,6 +86,7 @@ async def oplog(camera: Camera) -> None:
 async def restore(camera: Camera) -> None:
     """Show the guided restore, from the list of incidents to the commands."""
     await camera.press("4", until="deleteMany on shop.orders")
+    await camera.pilot.pause(3)  # until it is known from what each could come back
     camera.shoot("restore-incidents")
     await camera.pick("deleteMany on shop.orders")
     await camera.press("enter", until=" can come back")
@@ -131,6 +134,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     # The emitted commands contain a folder in the home directory, which would reveal the user's name.
     os.environ["HOME"] = "/home/dba"
+    os.environ["PATH"] = f"{TOOLS}{os.pathsep}{os.environ['PATH']}"
     os.environ["TZ"] = "Europe/Vienna"
     time.tzset()
     with Demo(schedule=SCHEDULE, seed=7) as demo:
