@@ -23,6 +23,7 @@ from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan.at_hand import SourcesAtHand
+from tallyglass.text import clean
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.head import head_lines
