@@ -128,16 +128,22 @@ class Scene:
         finally:
             await gateway.close()
 
-    async def incident(self, kind: str, ns: str) -> Incident:
-        """The newest incident of that kind in this scenario, found as the commands and the screen find it. What was
-        emptied between scenarios is left out: a database that is dropped again and again is routine."""
+    async def incident(self, kind: str, ns: str, holding: Ts | None = None) -> Incident:
+        """The newest incident of that kind in this scenario, or the one that holds an entry, found as the commands and
+        the screen find it. What was emptied between scenarios is left out: a database that is dropped again and again
+        is routine. With others' writes among them, to the same documents, updates are no updateMany."""
+        kinds = (kind, "updates") if kind == "updateMany" else (kind,)
         gateway = open_gateway(self.source.uri)
         try:
             async for progress in scan(gateway, self.begun):
-                found = [one for one in progress.incidents if (one.kind, one.ns) == (kind, ns)]
+                found = [
+                    one
+                    for one in progress.incidents
+                    if one.kind in kinds and one.ns == ns and (holding is None or one.first <= holding <= one.last)
+                ]
                 if progress.done:
                     assert found, [(one.kind, one.ns) for one in progress.incidents]
-                    return max(found, key=lambda one: one.first)
+                    return max(found, key=lambda one: (one.kind == kind, one.first))
         finally:
             await gateway.close()
         raise AssertionError

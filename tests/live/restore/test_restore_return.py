@@ -126,7 +126,7 @@ async def test_a_bad_update_amid_writers_without_sessions(scene: Scene) -> None:
         assert not writers[0].trouble, writers[0].trouble
     bad = {"ns": "shop.accounts", "o.diff.u.status": "BAD"}
     first, last = scene.first_entry(bad, since), scene.newest_of(bad)
-    incident = await scene.incident("updateMany", "shop.accounts")
+    incident = await scene.incident("updateMany", "shop.accounts", first)
     # On a loaded machine the run of updates may have been torn by a pause.
     incident = replace(incident, first=min(first, incident.first), last=max(last, incident.last), point=None)
     plan = await scene.plan(backup, incident.first, incident=incident)
@@ -174,7 +174,7 @@ async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sess
     bad = [row["o"] for row in logged[:count]]
     assert {frozenset(o.get("diff", o)) for o in bad} >= {frozenset({"d", "u", "saddr"})}
     assert any("diff" not in o for o in bad), "both forms"
-    incident = await scene.incident("updates", "shop.items")
+    incident = await scene.incident("updateMany", "shop.items")
     first = Ts(logged[0]["ts"].time, logged[0]["ts"].inc)
     assert "incident-unclear" in ids(await scene.plan(backup, first, incident=incident))
     plan = await scene.plan(backup, first)

@@ -266,19 +266,24 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
 
 
+_ABSENT = (b"null", b"undefined", b"None")
+"""What a program writes into a text for a value that is not there."""
+
 _FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
 """What numbers are usually computed with; any two numbers are related by some factor and summand."""
 
 
 def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
     """Whether others may have computed a value from what the accident left in another field: a number by one of the
-    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and zero or a text
-    from the lack of one."""
+    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and zero, or a text
+    that is empty or names the lack of one, from the lack of one."""
     numbers, texts = _NUMBERS, frozenset({walk.STRING})
     kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:
-        lacking = good is not None and good[0] in kinds
-        return lacking and (kinds is texts or not any(value[1]))
+        if good is None or good[0] not in kinds:
+            return False
+        text = value[1][4:-1]
+        return (not text or any(word in text for word in _ABSENT)) if kinds is texts else not any(value[1])
     if kinds is texts:
         return bad[1][4:-1] in value[1][4:-1]
     one, result = number(bad), number(value)
