@@ -325,7 +325,8 @@ class CountersPage(Page):
             yield [(" too early to say what runs out first", "text--muted")]
         elif snapshot.counters:
             yield [(f" {_VERDICTS[0][0]} ", _VERDICTS[0][1]), ("no end in sight", "")]
-        pieces: list[Piece] = [(f" {fmt.plural(len(snapshot.counters), 'counter')}:", "")]
+        counted = fmt.plural(len(snapshot.counters), "counter")
+        pieces: list[Piece] = [(f" {counted}:" if snapshot.counters else f" {counted}", "")]
         if self._filter:
             rows = f"{len(shown.rows):,}" if shown.order == order else "..."
             pieces.append((f" {rows} with '{self._filter[:30]}' ·", "text--warn"))
