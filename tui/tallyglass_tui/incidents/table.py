@@ -105,7 +105,7 @@ class IncidentTable(LiveTable):
                 yield text, style
 
     def release(self) -> None:
-        """Order the rows anew, with what came in meanwhile."""
+        """Sort the rows again, with what came in meanwhile."""
         self._held = False
         scan, self.scan = self.scan, None
         self.show_scan(scan)

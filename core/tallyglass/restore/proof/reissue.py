@@ -178,7 +178,7 @@ class Search:
                 continue
             if not before and one.last is None:
                 one.last = one.restored
-            # A new document begins anew: that is no decrease.
+            # A new document starts again: that is no decrease.
             one.last = None if operation.op == "i" else one.last
             one.move(whole.ts.t, value)
             if before:
