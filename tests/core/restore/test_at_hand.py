@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -32,6 +33,9 @@ DELETED = Incident(
         (SourcesAtHand(ends=(Ts(40, 1),), keeping=frozenset({"shop.orders"})), {"kind": "drop"}, "backup"),
         (SourcesAtHand(keeping=frozenset({"shop.other"})), {}, "?"),
         (SourcesAtHand(ends=(Ts(40, 1),)), {"kind": "ttl"}, "no"),
+        (SourcesAtHand(ends=(), unread=frozenset({"shop"})), {}, "?"),
+        (SourcesAtHand(ends=(), unread=frozenset({"shop"})), {"kind": "drop"}, "no"),
+        (SourcesAtHand(ends=(Ts(40, 1),), unread=frozenset({"shop"})), {}, "backup"),
     ],
 )
 def test_the_source_of_an_incident(sources: SourcesAtHand, changes: dict[str, Any], word: str) -> None:
@@ -62,5 +66,15 @@ class Databases:
 async def test_what_may_not_be_read_is_unknown(tmp_path: Path) -> None:
     gateway: Any = Databases()
     names = ["shop.orders", "hidden.things", "shop", "", f"{clean_name(ODD)}.a"]
-    assert await sources_at_hand(gateway, None, names) == SourcesAtHand(None, frozenset({"shop.orders"}))
+    unread = frozenset({"hidden", clean_name(ODD)})
+    assert await sources_at_hand(gateway, None, names) == SourcesAtHand(None, frozenset({"shop.orders"}), unread)
     assert (await sources_at_hand(gateway, tmp_path / "none", names)).ends is None, "no backup is there"
+
+
+async def test_databases_and_options_that_may_not_be_listed_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway: Any = Databases()
+    names_alone = AsyncMock(return_value=[CollectionInfo(Namespace("shop", "orders"), options=None)])
+    monkeypatch.setattr(gateway, "list_collections", names_alone)
+    assert (await sources_at_hand(gateway, None, ["shop.orders"])).unread == {"shop"}
+    monkeypatch.setattr(gateway, "list_databases", AsyncMock(side_effect=PrivilegeError("not authorized")))
+    assert (await sources_at_hand(gateway, None, ["shop.orders", "crm.x"])).unread == {"shop", "crm"}

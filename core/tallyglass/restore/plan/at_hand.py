@@ -29,10 +29,11 @@ class SourceAtHand(StrEnum):
 @dataclass(frozen=True, slots=True)
 class SourcesAtHand:
     """What there is: when the backups ended that the oplog continues, None if none is named or none can be read, and
-    the collections that keep pre-images now."""
+    the collections that keep pre-images now. ``unread`` are databases of which that is not known."""
 
     ends: tuple[Ts, ...] | None = None
     keeping: frozenset[str] = frozenset()
+    unread: frozenset[str] = frozenset()
 
     def of(self, incident: Incident) -> SourceAtHand:
         """Where the documents of this incident could come from."""
@@ -40,9 +41,10 @@ class SourcesAtHand:
             return SourceAtHand.NONE
         if written(incident) and incident.ns in self.keeping:
             return SourceAtHand.IMAGES
-        if self.ends is None:
-            return SourceAtHand.UNKNOWN
-        return SourceAtHand.BACKUP if any(end < incident.limit for end in self.ends) else SourceAtHand.NONE
+        if any(end < incident.limit for end in self.ends or ()):
+            return SourceAtHand.BACKUP
+        unread = written(incident) and incident.ns.partition(".")[0] in self.unread
+        return SourceAtHand.UNKNOWN if self.ends is None or unread else SourceAtHand.NONE
 
 
 async def sources_at_hand(gateway: Gateway, backup: Path | None, names: Iterable[str]) -> SourcesAtHand:
@@ -50,21 +52,27 @@ async def sources_at_hand(gateway: Gateway, backup: Path | None, names: Iterable
     them. What this user may not read counts as unknown. Raises ReadError."""
     keeping: set[str] = set()
     wanted = {name.partition(".")[0] for name in names if name}
-    for db in await _databases(gateway):
+    listed = await _databases(gateway)
+    unread: set[str] = set() if listed is not None else set(wanted)
+    for db in listed or ():
         if clean_name(db) in wanted:
             try:
                 infos = await gateway.list_collections(db)
             except (PrivilegeError, ReadError):  # may not be read, or has a name that the driver refuses
+                unread.add(clean_name(db))
                 continue
             keeping |= {clean_name(str(info.ns)) for info in infos if keeps_images(info)}
-    return SourcesAtHand(await _ends(gateway, backup) if backup else None, frozenset(keeping))
+            if any(info.options is None for info in infos):  # their names alone may be read
+                unread.add(clean_name(db))
+    return SourcesAtHand(await _ends(gateway, backup) if backup else None, frozenset(keeping), frozenset(unread))
 
 
-async def _databases(gateway: Gateway) -> list[str]:
+async def _databases(gateway: Gateway) -> list[str] | None:
+    """None where this user may not list them."""
     try:
         return await gateway.list_databases()
     except PrivilegeError:
-        return []
+        return None
 
 
 async def _ends(gateway: Gateway, backup: Path) -> tuple[Ts, ...] | None:
