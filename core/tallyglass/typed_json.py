@@ -120,32 +120,33 @@ def built(kind: Any, value: Any, where: str) -> Any:
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        if value is None and NoneType in arguments:
-            return None
-        kinds = [one for one in arguments if one is not NoneType]
-        return built(float if float in kinds else kinds[0], value, where) if value is not None else _misfit(where)
+        return _one_of(arguments, value, where)
     if origin is frozenset:
-        return frozenset(
-            built(arguments[0], item, where) for item in (value if isinstance(value, list) else _misfit(where))
-        )
+        return frozenset(_items(arguments[0], value, where))
     if origin is tuple:
-        if isinstance(value, Mapping) and value.keys() == _TABLE:
-            value = _from_table(value, where)
-        if not isinstance(value, list):
-            _misfit(where)
-        return tuple(built(arguments[0], item, where) for item in value)
-    if isinstance(kind, type) and is_dataclass(kind) and kind is not Ts:
-        return _object(kind, value, where)
+        is_table = isinstance(value, Mapping) and value.keys() == _TABLE
+        return tuple(_items(arguments[0], _from_table(value, where) if is_table else value, where))
     if kind in _READERS:
-        if not isinstance(value, str):
-            _misfit(where)
-        return _READERS[kind](value)
+        return _READERS[kind](value) if isinstance(value, str) else _misfit(where)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _object(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
     wanted: tuple[type, ...] = (int, float) if kind is float else (kind,)
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind is not bool):
         _misfit(where)
     return value
+
+
+def _one_of(kinds: Sequence[Any], value: Any, where: str) -> Any:
+    if value is None:
+        return None if NoneType in kinds else _misfit(where)
+    present = [one for one in kinds if one is not NoneType]
+    return built(float if float in present else present[0], value, where)
+
+
+def _items(kind: Any, value: Any, where: str) -> list[Any]:
+    return [built(kind, item, where) for item in (value if isinstance(value, list) else _misfit(where))]
 
 
 def _object(kind: Any, value: Any, where: str) -> Any:
