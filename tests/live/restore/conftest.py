@@ -32,13 +32,14 @@ def live_set() -> Iterator[ReplicaSet]:
         "maxNumberOfTransactionOperationsInSingleOplogEntry=10",
     )
     options = [word for one in parameters for word in ("--setParameter", one)]
-    with ReplicaSet(1, options=options) as servers, shared("live_set", servers):
+    # A few documents of 16 MB fill what a smaller cache may hold unwritten, and a busy machine then waits for minutes.
+    with ReplicaSet(1, options=options, cache_gb=1.0) as servers, shared("live_set", servers):
         yield servers
 
 
 @pytest.fixture(scope="package")
 def spare() -> Iterator[Standalone]:
-    with Standalone() as servers, shared("spare", servers):
+    with Standalone(cache_gb=1.0) as servers, shared("spare", servers):
         yield servers
 
 

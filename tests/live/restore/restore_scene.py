@@ -25,7 +25,7 @@ import lz4.frame
 from bson import Timestamp
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
-from pymongo import MongoClient
+from pymongo import MongoClient, timeout
 
 from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import ReplicaSet, Servers, free_port
@@ -77,10 +77,11 @@ def documents(client: MongoClient[Any], db: str, name: str, at: Ts | None) -> li
 
 
 def empty(client: MongoClient[Any]) -> None:
-    """Drop everything of a scenario."""
-    for name in client.list_database_names():
-        if name not in OWN:
-            client.drop_database(name)
+    """Drop everything of a scenario. A server that does not answer any more fails it, rather than waiting for ever."""
+    with timeout(300):
+        for name in client.list_database_names():
+            if name not in OWN:
+                client.drop_database(name)
 
 
 class Scene:

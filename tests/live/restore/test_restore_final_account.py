@@ -21,6 +21,7 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.plan import Level, Plan
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.undo.evidence import read_evidence
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
@@ -40,12 +41,15 @@ def done_since(scene: Scene, since: Ts, op: str, ns: str) -> Incident:
     return made(scene, kind, ns, scene.first_entry(mine, since), scene.newest_of(mine))
 
 
-async def undo(scene: Scene, incident: Incident, work: str = "work") -> Plan:
+async def undo(scene: Scene, incident: Incident, work: str = "work", count: int | None = None) -> Plan:
+    """The plan that undoes an incident. With a ``count`` no pause between its entries leaves it unclear."""
+    known = read_evidence("", count)
+    asked = RestoreRequest(
+        None, scene.source.uri, incident=incident, work_dir=str(scene.folder / work), evidence=known
+    )  # fmt: skip
     gateway = open_gateway(scene.source.uri)
     try:
-        plan = await plan_undo(
-            gateway, RestoreRequest(None, scene.source.uri, incident=incident, work_dir=str(scene.folder / work))
-        )
+        plan = await plan_undo(gateway, asked)
     finally:
         await gateway.close()
     assert plan.level is not Level.BLOCK, blocks(plan)
@@ -270,7 +274,7 @@ async def test_large_documents_come_back_or_are_listed_with_the_reason(scene: Sc
         sets = {"another field": {"s": "BAD"}, "cut": {"pad": "", "s": "BAD"}, "replaced": {"pad": "y" * (9 * mb)}}
         orders.update_many({}, {"$set": sets[accident]})
     op = "d" if accident in ("removed", "control") else "u"
-    plan = await undo(scene, done_since(scene, since, op, f"shop.{name}"))
+    plan = await undo(scene, done_since(scene, since, op, f"shop.{name}"), count=len(sizes))
     large = [check.title for check in plan.checks if check.id == "large-documents"]
     assert len(large) == (accident in ("another field", "cut", "replaced")), large
     done = scene.run(plan)
