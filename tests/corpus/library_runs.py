@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import bson
-from counters.backdate import write_past
 from pymongo import MongoClient
+from tests.builders.backdate import write_past
 from tests.corpus.applications import Application
 from tests.corpus.confusion import Confusion, confusion
 
@@ -40,6 +40,8 @@ COUNTERS: dict[str, set[tuple[str, str]]] = {
     "auto_increment_reworked": {("idcounters", "c")},
     "auto_number": {("_counters", "value")},
     "mongoose_increment": {("_counters", "count")},
+    "autoinc": {("identitycounters", "count")},
+    "eventstore": {("positions", "position")},
     "easy_auto_increment": {("SerialNumberCounters", "seq")},
     "mongo_autoincrement": {("counters", "current")},
     "mongodb_autoincrement": {("counters", "seq")},
@@ -58,11 +60,12 @@ COUNTERS: dict[str, set[tuple[str, str]]] = {
 
 
 def record(uri: str) -> None:
-    """Write what the libraries wrote to this deployment into the file of the recording."""
+    """Write what the libraries wrote to this deployment into the recording; what it has of others is kept."""
     with MongoClient[dict[str, Any]](uri) as client:
-        rows: list[dict[str, Any]] = []
-        for name in COUNTERS:
-            db = client[PREFIX + name]
+        recorded = {name for name in client.list_database_names() if name.removeprefix(PREFIX) in COUNTERS}
+        rows = [row for row in _recorded() if _namespace(row).partition(".")[0] not in recorded]
+        for name in sorted(recorded):
+            db = client[name]
             for collection in sorted(db.list_collection_names()):
                 indexes = [row["key"] for row in db[collection].list_indexes() if row["name"] != "_id_"]
                 documents = list(db[collection].find())
@@ -74,7 +77,18 @@ def record(uri: str) -> None:
     for entry in entries:
         after = (entry["wall"] - began).total_seconds()
         rows.append({"after": after, **{key: entry[key] for key in kept if key in entry}})
+    rows.sort(key=lambda row: row.get("after", -1.0))
     RECORDING.write_bytes(lzma.compress(b"".join(map(bson.encode, rows)), preset=9))
+
+
+def _recorded() -> list[dict[str, Any]]:
+    return list(bson.decode_iter(lzma.decompress(RECORDING.read_bytes())))
+
+
+def _namespace(row: dict[str, Any]) -> str:
+    """The namespace of a collection, of an entry, or of the first write of a transaction."""
+    inner = row.get("o", {}).get("applyOps") or [row]
+    return str(inner[0]["ns"])
 
 
 def _is_write(entry: dict[str, Any]) -> bool:
@@ -84,7 +98,7 @@ def _is_write(entry: dict[str, Any]) -> bool:
 
 def replay(servers: ReplicaSet) -> int:
     """Give a one-member set the collections of the recording and its oplog; returns the number of collections."""
-    rows = list(bson.decode_iter(lzma.decompress(RECORDING.read_bytes())))
+    rows = _recorded()
     collections = [row for row in rows if "documents" in row]
     with servers.client() as client:
         for row in collections:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from counters.backdate import hours_ago, write_past
+from tests.builders.backdate import hours_ago, write_past
 from textual.pilot import Pilot
 
 import database_tools

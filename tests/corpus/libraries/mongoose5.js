@@ -1,4 +1,4 @@
-// Let libraries for mongoose 5 and the driver 3 hand out ids: node mongoose5.js URI ROUNDS PAUSE_MS.
+// Let libraries for mongoose 5 and the driver 3 hand out ids: node mongoose5.js URI ROUNDS PAUSE_MS [NAME...].
 const { Mongoose } = require('mongoose');
 const { MongoClient } = require('mongodb');
 
@@ -34,6 +34,13 @@ const plugins = {
     const schema = new mongoose.Schema({ title: String });
     schema.plugin(library, { type: Number, modelName: 'Badge', model: 'Badge', fieldName: 'number', field: 'number' });
     return mongoose.model('Badge', schema);
+  },
+  autoinc(mongoose) {
+    const library = require('mongoose-autoinc');
+    library.initialize(mongoose.connection, mongoose);
+    const schema = new mongoose.Schema({ title: String });
+    schema.plugin(library.plugin, { model: 'Ticket', field: 'number', startAt: 500, incrementBy: 5 });
+    return mongoose.model('Ticket', schema);
   },
   easy_auto_increment(mongoose) {
     const schema = new mongoose.Schema({ title: String });
@@ -77,6 +84,20 @@ const drivers = {
   mongodb_counter(db) {
     const next = require('mongodb-counter').createCounters({ collection: older(db) })('jobs');
     return async (n) => db.collection('jobs').insertOne({ _id: await called((done) => next.increment(1, done)), n: n % 5 });
+  },
+  // A commit takes the positions of all its events at once.
+  eventstore(db) {
+    const store = require('eventstore')({
+      type: 'mongodb', url: uri.replace('/?', `/${db.databaseName}?`), positionsCollectionName: 'positions',
+      options: { useNewUrlParser: true, useUnifiedTopology: true },
+    });
+    const ready = called((done) => store.init(done));
+    return async (n) => {
+      await ready;
+      const stream = await called((done) => store.getEventStream(`basket${n % 10}`, done));
+      stream.addEvents(Array.from({ length: 1 + (n % 3) }, (_, part) => ({ event: 'itemAdded', part })));
+      await called((done) => stream.commit(done));
+    };
   },
   mongodb_counter_ranges(db) {
     const next = require('mongodb-counter').createCounters({ collection: older(db) })('clicks');
@@ -122,10 +143,11 @@ async function mongo_sequence() {
   await called((done) => db.close(done));
 }
 
-const report = (name, work) => work.then(() => console.log(name, 'ran'), (error) => console.log(name, 'failed:', error.message));
+const wanted = (name) => process.argv.length < 6 || process.argv.slice(5).includes(name);
+const report = (name, work) => wanted(name) && work().then(() => console.log(name, 'ran'), (error) => console.log(name, 'failed:', error.message));
 process.on('uncaughtException', (error) => console.log('failed:', error.message));
 Promise.all([
-  ...Object.entries(plugins).map(([name, prepare]) => report(name, plugin(name, prepare))),
-  ...Object.entries(drivers).map(([name, prepare]) => report(name, driver(name, prepare))),
-  report('mongo_sequence', mongo_sequence()),
+  ...Object.entries(plugins).map(([name, prepare]) => report(name, () => plugin(name, prepare))),
+  ...Object.entries(drivers).map(([name, prepare]) => report(name, () => driver(name, prepare))),
+  report('mongo_sequence', mongo_sequence),
 ]).then(() => process.exit(0));

@@ -1,6 +1,7 @@
 """Let libraries for Python hand out ids: ``python writers.py URI ROUNDS PAUSE_SECONDS [NAME...]``.
 
 Each writes into a database of its own. Those that need a PyMongo below 4 (djongo, hyperopt) run in another environment.
+``beside:NAME`` writes numbers that are no ids into the database of another library.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, ClassVar
 
 URI, ROUNDS, PAUSE = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -93,17 +95,42 @@ def djongo() -> Callable[[int], object]:
     return lambda n: Parcel.objects.create(group=n % _GROUPS)
 
 
-def run(prepare: Callable[[], Callable[[int], object]]) -> str:
+def beside(name: str) -> Callable[[int], object]:
+    """Page views, stock, logins and a log: numbers of an application that are no ids, in the database of a library."""
+    import pymongo
+
+    db = pymongo.MongoClient(URI)[f"lib_{name}"]
+    db.pages.insert_many({"_id": f"page{n}", "views": random.randint(100, 800)} for n in range(10))
+    db.stock.insert_many({"_id": f"sku{n}", "count": random.randint(100, 900)} for n in range(10))
+    db.accounts.insert_many({"_id": f"u{n}", "logins": random.randint(1, 40), "balance": 5_000} for n in range(10))
+    db.settings.insert_one({"_id": "app", "version": 12, "value": 3})
+
+    def write(n: int) -> None:
+        page, account = random.randrange(10), f"u{random.randrange(10)}"
+        db.pages.update_one({"_id": f"page{page}"}, {"$inc": {"views": 1}})
+        db.stock.update_one({"_id": f"sku{page}"}, {"$inc": {"count": random.choice((-3, -2, -1, 50))}})
+        db.accounts.update_one({"_id": account}, {"$inc": {"logins": 1, "balance": random.randint(-90, 90)}})
+        db.log.insert_one({"who": account, "ms": random.randint(1, 999), "page": page})
+        if n % 20 == 0:
+            db.settings.update_one({"_id": "app"}, {"$inc": {"version": 1}})
+
+    return write
+
+
+def run(name: str) -> str:
     """Run one library to its end."""
-    write = prepare()
+    write = every[name]()
     for n in range(ROUNDS):
         write(n)
         time.sleep(PAUSE * random.uniform(0.5, 1.5))
-    return f"{prepare.__name__} ran"
+    return name
 
 
 if __name__ == "__main__":
     every = {one.__name__: one for one in (mongoengine, fireworks, hyperopt, djongo)}
+    every |= {
+        name: partial(beside, name.removeprefix("beside:")) for name in sys.argv[4:] if name.startswith("beside:")
+    }
     with ThreadPoolExecutor(len(every)) as pool:
-        for line in pool.map(run, [every[name] for name in sys.argv[4:] or every]):
-            print(line)
+        for name in pool.map(run, sys.argv[4:] or every):
+            print(name, "ran")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from bson import Int64, ObjectId, Timestamp
-from counters.backdate import hours_ago, write_past
+from tests.builders.backdate import hours_ago, write_past
 
 from tallyglass.counters.follow.watch import Watcher, WatchSettings, look
 from tallyglass.counters.history.oplog_samples import SLICES, OplogPast, PastValue
