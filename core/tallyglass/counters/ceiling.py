@@ -32,11 +32,11 @@ _CONSUMERS = {
 
 # The server promotes an int32 that overflows, so that int32 storage ends where int64 does.
 _TYPES = {
-    NumericType.INT32: Ceiling(INT64_MAX, "int64"),
-    NumericType.INT64: Ceiling(INT64_MAX, "int64"),
-    NumericType.DOUBLE: Ceiling(DOUBLE_STALL, "double (2^53)"),
-    NumericType.DECIMAL: Ceiling(DECIMAL_STALL, "Decimal128 (34 digits)"),
-    NumericType.STRING: Ceiling(10**30 - 1, "text of digits"),
+    NumericType.INT32: Ceiling(INT64_MAX, "int64", is_storage=True),
+    NumericType.INT64: Ceiling(INT64_MAX, "int64", is_storage=True),
+    NumericType.DOUBLE: Ceiling(DOUBLE_STALL, "double (2^53)", is_storage=True),
+    NumericType.DECIMAL: Ceiling(DECIMAL_STALL, "Decimal128 (34 digits)", is_storage=True),
+    NumericType.STRING: Ceiling(10**30 - 1, "text of digits", is_storage=True),
 }
 
 _LIMITS = (

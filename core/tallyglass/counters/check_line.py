@@ -16,12 +16,14 @@ from tallyglass.counters.verdict import (
     SEVERITY,
     UNKNOWN,
     WARNING,
+    Measured,
     Thresholds,
     days_left,
     grade,
     is_young,
     name_of,
     plain,
+    share_used,
 )
 from tallyglass.text import clean
 
@@ -176,7 +178,7 @@ def _quoted(label: str) -> str:
     return "'" + label.replace("'", "''") + "'"
 
 
-Series = tuple[str, float | None, float | None]
+Series = tuple[str, Measured | None, Measured | None]
 """A label, the share used, and the days left."""
 
 
@@ -190,7 +192,7 @@ def _series(counters: Sequence[CounterView], now: datetime) -> list[Series]:
         _, used, days = found.get(label, (label, None, None))
         found[label] = (
             label,
-            max((one for one in (used, counter.used) if one is not None), default=None),
+            max((one for one in (used, share_used(counter)) if one is not None), default=None),
             min((one for one in (days, days_left(counter, now)) if one is not None), default=None),
         )
     return list(found.values())
@@ -207,11 +209,11 @@ def _perfdata(series: Iterable[Series], limits: Thresholds, room: int) -> tuple[
     for label, used, days in series:
         parts: list[str] = []
         if used is not None:
-            parts.append(
-                f"{_quoted(label)}={used * 100:.4f}%;{limits.warn_used * 100:g};{limits.crit_used * 100:g};0;100"
-            )
+            critical = f"{limits.crit_used * 100:g}" if used.may_be_critical else ""
+            parts.append(f"{_quoted(label)}={used.value * 100:.4f}%;{limits.warn_used * 100:g};{critical};0;100")
         if days is not None:
-            parts.append(f"{_quoted(label + ' days')}={days:.2f};{limits.warn_days:g}:;{limits.crit_days:g}:")
+            critical = f"{limits.crit_days:g}:" if days.may_be_critical else ""
+            parts.append(f"{_quoted(label + ' days')}={days.value:.2f};{limits.warn_days:g}:;{critical}")
         text = " ".join(parts)
         room -= len(text) + 1
         if text and room >= 0:

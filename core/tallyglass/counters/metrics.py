@@ -14,13 +14,13 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 
 from tallyglass.counters.check_line import incomplete
+from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.snapshot import Absence, Ceiling, CountersSnapshot, CounterView, Flag, Forecast
 
 PREFIX = "tallyglass_"
 DEFAULT_MOST = 1_000
 """Default limit of exported sequences, most urgent first."""
 
-_INT32_MAX = 2**31 - 1
 _FAULTS = {
     "behind": (Flag.BEHIND,),
     "rewound": (Flag.REWOUND, Flag.RESET),
@@ -147,7 +147,7 @@ def _family(
 
 def ceiling_label(ceiling: Ceiling) -> str:
     """``storage`` for the limit of the stored type, ``configured`` for any other bound."""
-    return "storage" if ceiling.reason.startswith(("int64", "double", "Decimal128", "text")) else "configured"
+    return "storage" if ceiling.is_storage else "configured"
 
 
 def _values(counter: CounterView) -> Rows:
@@ -158,8 +158,8 @@ def _values(counter: CounterView) -> Rows:
 def _remaining(counter: CounterView) -> Rows:
     if counter.ceiling is not None and counter.left is not None:
         yield (ceiling_label(counter.ceiling),), float(counter.left)
-    if counter.crossing is not None and math.isfinite(counter.value):
-        yield ("int32",), float(max(0, _INT32_MAX - int(counter.value)))
+    if counter.crossing is not None and counter.issued is not None:
+        yield ("int32",), float(max(0, INT32_MAX - counter.issued))
 
 
 def _used(counter: CounterView) -> Rows:

@@ -76,10 +76,14 @@ FLAG_HELP = {
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The last value that a counter can reach, and the limit that sets it: ``MAX_VALUE``, ``int32 consumer``."""
+    """The last value that a counter can reach, and the limit that sets it: ``MAX_VALUE``, ``int32 consumer``.
+
+    ``is_storage``: the type that the number is stored as sets it.
+    """
 
     value: int
     reason: str
+    is_storage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +212,17 @@ class CounterView:
     @property
     def left(self) -> int | None:
         """Ids that can still be handed out; None without a ceiling, or if the value is not a finite number."""
-        if self.ceiling is None or not math.isfinite(self.value):
+        if self.ceiling is None or self.issued is None:
             return None
-        direction = -1 if self.step < 0 else 1
-        issued = int(self.value) - (direction if self.semantics is Semantics.NEXT and self.pool is None else 0)
-        return max(0, (self.ceiling.value - issued) * direction)
+        return max(0, (self.ceiling.value - self.issued) * (-1 if self.step < 0 else 1))
+
+    @property
+    def issued(self) -> int | None:
+        """The last id that was handed out, of a pool their number; None if the value is not a finite number."""
+        if not math.isfinite(self.value):
+            return None
+        ahead = self.semantics is Semantics.NEXT and self.pool is None
+        return int(self.value) - ((-1 if self.step < 0 else 1) if ahead else 0)
 
 
 @dataclass(frozen=True, slots=True)

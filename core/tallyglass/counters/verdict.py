@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from tallyglass.counters.forecast.forecast import format_span
 from tallyglass.counters.limits import INT32_MAX
@@ -15,7 +15,6 @@ from tallyglass.counters.snapshot import (
     Flag,
     Forecast,
     Members,
-    Semantics,
 )
 from tallyglass.text import clean
 
@@ -76,9 +75,8 @@ def _of_near(counter: CounterView) -> Iterator[tuple[int, str]]:
 
 def near_text(counter: CounterView, limit: Ceiling) -> str:
     """How many ids are left until a limit that is near; of a guess also that it is one."""
-    issued = int(counter.value) - (counter.semantics is Semantics.NEXT)
     sure = "" if counter.may_alarm else ", not certain that this is a counter"
-    return f"{limit.value - issued:,} left until {plain(limit.reason)}{sure}"
+    return f"{limit.value - (counter.issued or 0):,} left until {plain(limit.reason)}{sure}"
 
 
 def _of_flags(counter: CounterView, now: datetime) -> Iterator[tuple[int, str]]:
@@ -134,14 +132,34 @@ def crossing_warnings(counter: CounterView, thresholds: Thresholds, now: datetim
         yield f"may pass 2^31 in {_in(days)}"
 
 
+class Measured(NamedTuple):
+    """The share used (0..1) or the days left of the limit that comes first.
+
+    ``may_be_critical``: that is the ceiling; at another limit only readers of the ids could fail.
+    """
+
+    value: float
+    may_be_critical: bool
+
+
+def share_used(counter: CounterView) -> Measured | None:
+    """How much is used of the limit that comes first: the ceiling, 2^31, or another one that is near."""
+    shares = [] if counter.used is None else [Measured(counter.used, may_be_critical=True)]
+    if counter.crossing_used is not None and not counter.cycles:
+        shares.append(Measured(counter.crossing_used, may_be_critical=False))
+    if counter.near is not None and counter.issued is not None:
+        shares.append(Measured(counter.issued / counter.near.value, may_be_critical=False))
+    return max(shares, default=None)
+
+
 def nearest_limit(counter: CounterView, now: datetime) -> tuple[str, int] | None:
     """The limit that matters first, in a word, and the ids left until it; None if neither is known.
 
     It is 2^31 (``int32``) where that is near, though only a reader of the ids could fail there, else the ceiling.
     """
-    if not math.isfinite(counter.value) or counter.pool is not None or counter.members is not None:
+    issued = counter.issued
+    if issued is None or counter.pool is not None or counter.members is not None:
         return None
-    issued = int(counter.value) - (counter.semantics is Semantics.NEXT)
     if counter.near is not None:
         return _word(counter.near.reason), counter.near.value - issued
     if any(crossing_warnings(counter, Thresholds(), now)):
@@ -194,9 +212,11 @@ def _share(used: float) -> str:
     return ">99.9%" if 0.9995 <= used < 1 else f"{used:.1%}"
 
 
-def days_left(counter: CounterView, now: datetime) -> float | None:
-    """Days until the early end of the band; None if there is no date."""
-    return _days_until(counter.forecast.early, now)
+def days_left(counter: CounterView, now: datetime) -> Measured | None:
+    """Days until the ceiling or 2^31, whichever comes first, at the early end of the band; None without a date."""
+    crossing = None if counter.crossing is None or counter.cycles else counter.crossing.early
+    ends = ((_days_until(counter.forecast.early, now), True), (_days_until(crossing, now), False))
+    return min((Measured(days, critical) for days, critical in ends if days is not None), default=None)
 
 
 def _days_until(moment: datetime | None, now: datetime) -> float | None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tallyglass.counters.ceiling import Consumer, ceiling_of
 from tallyglass.counters.metrics import MetricFamily, SequenceSelection, families
 from tallyglass.counters.snapshot import (
-    Ceiling,
     CountersSnapshot,
     CounterTrouble,
     CounterView,
@@ -38,7 +38,7 @@ MONITORING = Path(__file__).parents[3] / "examples" / "monitoring"
 def counter(key: str, **fields: Any) -> CounterView:
     known: dict[str, Any] = {
         "key": key, "ns": "shop.counters", "id": key, "field": "seq", "shape": "manual", "library": "", "value": 5,
-        "type": NumericType.INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": Ceiling(2**63 - 1, "int64"),
+        "type": NumericType.INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": ceiling_of(NumericType.INT64),
         "used": 0.05, "rate": 1.0, "forecast": Forecast(),
     }  # fmt: skip
     return CounterView(**(known | fields))
@@ -63,6 +63,8 @@ def test_both_ceilings_have_their_dates() -> None:
     found = by_name(counter("a", forecast=band, crossing=band, crossing_used=0.5))
     rows = dict(found["sequence_exhaustion_timestamp_seconds"].rows)
     assert rows["shop", "counters", "a", "storage", "early"] == NOW.timestamp()
+    consumer = counter("a", ceiling=ceiling_of(NumericType.INT64, consumers=(Consumer.INT64,)))
+    assert [labels[3:] for labels, _ in by_name(consumer)["sequence_used_ratio"].rows] == [("configured",)]
     assert {labels[3:] for labels in rows} == {(c, b) for c in ("storage", "int32") for b in ("early", "likely")}
 
 

@@ -324,6 +324,26 @@ def test_2_31_warns_and_is_never_critical() -> None:
     assert (result.level, "99.0% of 2^31 used, may pass 2^31 in 1 day" in result.line) == (WARNING, True)
 
 
+def test_perfdata_measures_against_the_limit_that_is_said() -> None:
+    crossing = replace(ends_in(5), likely=None)
+    near = Ceiling(2**31 - 1, "int32")
+    said = counter(value=2**31 - 3_598, used=2.0**-32, ceiling=Ceiling(2**63 - 1, "int64"), crossing=crossing)
+    rows = {
+        "'a'=99.9998%;75;;0;100": replace(said, crossing_used=0.999998, near=near),
+        "'a'=0.0000%;75;90;0;100": said,
+        "'a'=80.0000%;75;90;0;100": replace(said, used=0.8, crossing_used=0.5),
+        "'a'=0.0001%;75;90;0;100": replace(said, used=1e-6, crossing_used=0.999998, cycles=True),
+        "'a days'=5.00;90:;": said,
+        "'a days'=4.00;90:;30:": replace(said, forecast=ends_in(4)),
+    }
+    for text, row in rows.items():
+        line = check_counters(CountersSnapshot(NOW, (row,))).line
+        assert f" {text} ".replace("'a", "'shop.counters a") in f"{line} "
+    line = check_counters(CountersSnapshot(NOW, (replace(said, near=near),))).line
+    assert "3,597 left until int32" in line
+    assert "=99.9998%;75;;0;100" in line
+
+
 def test_a_rewind_fades_and_an_acknowledged_flag_is_silent() -> None:
     for days, level in ((1, CRITICAL), (8, WARNING), (31, OK)):
         row = counter(flags=(Flag.RESET,), rewound_at=NOW - timedelta(days=days))

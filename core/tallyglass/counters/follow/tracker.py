@@ -432,12 +432,13 @@ class Tracker:
             if known.step < 0 and known.bound is not None:
                 return Ceiling(known.bound, known.bound_name)
             # One that is below 0 began there, or went past it.
-            return Ceiling(INT64_MIN, "int64") if self.value < 0 else Ceiling(0, "0 (it descends)")
+            return Ceiling(INT64_MIN, "int64", is_storage=True) if self.value < 0 else Ceiling(0, "0 (it descends)")
         limit = ceiling_of(
             self.kind, bound=known.bound, bound_name=known.bound_name, consumers=known.consumers, digits=known.digits
         )
         if known.block > 1 and limit.value != known.bound:
-            return Ceiling(limit.value // known.block, f"{limit.reason}, {known.block:,} ids a block")
+            reason = f"{limit.reason}, {known.block:,} ids a block"
+            return replace(limit, value=limit.value // known.block, reason=reason)
         return limit
 
     def is_due(self, now: float) -> bool:
