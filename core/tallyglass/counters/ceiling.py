@@ -9,7 +9,15 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import lru_cache
 
-from tallyglass.counters.limits import DECIMAL_STALL, DOUBLE_STALL, INT32_MAX, INT64_MAX, JS_SAFE_MAX, UINT32_MAX
+from tallyglass.counters.limits import (
+    DECIMAL_STALL,
+    DOUBLE_STALL,
+    INT32_MAX,
+    INT64_MAX,
+    JS_SAFE_MAX,
+    MOST_DIGITS,
+    UINT32_MAX,
+)
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.snapshot import Ceiling, NumericType
 
@@ -36,7 +44,7 @@ _TYPES = {
     NumericType.INT64: Ceiling(INT64_MAX, "int64", is_storage=True),
     NumericType.DOUBLE: Ceiling(DOUBLE_STALL, "double (2^53)", is_storage=True),
     NumericType.DECIMAL: Ceiling(DECIMAL_STALL, "Decimal128 (34 digits)", is_storage=True),
-    NumericType.STRING: Ceiling(10**30 - 1, "text of digits", is_storage=True),
+    NumericType.STRING: Ceiling(10**MOST_DIGITS - 1, "text of digits", is_storage=True),
 }
 
 _LIMITS = (

@@ -4,6 +4,12 @@ INT32_MAX = 2**31 - 1
 UINT32_MAX = 2**32 - 1
 JS_SAFE_MAX = 2**53 - 1
 DOUBLE_STALL = 2**53
+"""A double has 53 bits for its digits (IEEE 754): from here on, adding 1 has no effect."""
+
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)
 DECIMAL_STALL = 10**34
+"""A Decimal128 has 34 digits."""
+
+MOST_DIGITS = 30
+"""The most digits of a text that are read as a number: more than an int64 has (19), fewer than a Decimal128 holds."""

@@ -9,7 +9,7 @@ from typing import Any
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
-from tallyglass.counters.limits import DECIMAL_STALL, DOUBLE_STALL, INT64_MAX, INT64_MIN
+from tallyglass.counters.limits import DECIMAL_STALL, DOUBLE_STALL, INT64_MAX, INT64_MIN, MOST_DIGITS
 from tallyglass.counters.snapshot import NumericType
 
 Number = int | float
@@ -55,7 +55,9 @@ def encoded(number: int) -> Int64 | Decimal128:
     return Int64(number) if INT64_MIN <= number <= INT64_MAX else Decimal128(str(number))
 
 
-_DIGITS = re.compile(r"(\d{1,30})\D*\Z")
+_DIGITS = re.compile(rf"(\d{{1,{MOST_DIGITS}}})\D*\Z")
+_TAIL = 200
+"""So many characters at the end of a text are read, which bounds the search for its last digits."""
 
 
 def read_number(raw: Any, *, text: bool = False) -> tuple[Number, NumericType] | None:
@@ -67,14 +69,14 @@ def read_number(raw: Any, *, text: bool = False) -> tuple[Number, NumericType] |
     if kind is not None:
         return int(raw) if isinstance(raw, int) else as_number(raw), kind
     if text and isinstance(raw, str):
-        found = _DIGITS.search(raw[-200:])
+        found = _DIGITS.search(raw[-_TAIL:])
         return (int(found[1]), NumericType.STRING) if found else None
     return None
 
 
 def padded_digits(raw: object) -> int | None:
     """How many digits a text that ends in zero-padded digits has room for; None for any other value."""
-    found = _DIGITS.search(raw[-200:]) if isinstance(raw, str) else None
+    found = _DIGITS.search(raw[-_TAIL:]) if isinstance(raw, str) else None
     return len(found[1]) if found and found[1].startswith("0") else None
 
 

@@ -55,7 +55,8 @@ def use(client: MongoClient[dict[str, Any]]) -> None:
         db.counters.update_one({"_id": "invoices"}, {"$inc": {"seq": 1}})
         db.guesses.update_many({}, {"$inc": {"next_number": 1}})
         db.counters.update_one({"_id": "restless"}, {"$inc": {"seq": (7, -5, -3, 2)[n % 4]}})
-        db.payments.insert_one({"amount": n % 7})
+        db.payments.insert_one({"_id": n, "amount": n % 7})
+        db.payments.update_one({"_id": n}, {"$set": {"invoice": 2**31 - 3_596 + n}})
 
 
 @pytest.mark.parametrize("may_read_oplog", [False, True])

@@ -28,9 +28,12 @@ POINTS = 120
 """How many samples are read: one a day over the four months that a series keeps."""
 
 _LONGEST = POINTS * DAY
+
 _CLOSEST = 60.0
 """Seconds between samples: of minutes the oplog tells more, and each sample is a request."""
+
 _AT_ONCE = 4
+"""Requests under way at a time, as for the oplog."""
 
 
 async def read_dated(gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int) -> list[PastValue]:

@@ -32,17 +32,22 @@ from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
 
 SLICES = 64
-"""The maximum number of slices of a window."""
+"""The maximum number of slices of a window: with a day of oplog one every 23 minutes, so that the hours differ."""
 
 DOCUMENTS = 1_000_000
-"""The maximum number of oplog entries that the server examines for all slices together."""
+"""The maximum number of oplog entries the server examines for all slices together, in about a second."""
 
 ENTRIES = 2_000
-"""The maximum number of counter entries that one slice yields."""
+"""The maximum number of counter entries that one slice yields. Of a slice the first and last values matter."""
 
 _AT_ONCE = 4
+"""Requests under way at a time, so that few threads of the server work for this."""
+
 _BATCH = 400
+"""Entries in an answer, about 100 kB."""
+
 _NARROWEST = 1.0
+"""The narrowest slice, in seconds: the seconds of ``ts`` are what the server can seek to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,10 @@ def pool_levels(
 
 
 _LEAST_GROUP = 8
+"""Documents whose mean stands for the pool. It is off by a third (1 / sqrt(8)) of what the documents differ by."""
+
 _MOST_GROUPS = 32
+"""A sample for every second slice of the oplog, each of more documents then."""
 
 
 def _not_falling(levels: list[tuple[float, float, int]]) -> list[tuple[float, float]]:

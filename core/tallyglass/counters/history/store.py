@@ -33,12 +33,19 @@ from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean, clean_name
 
 SAVE_SECONDS = 300.0
-"""The minimum interval between samples of one counter."""
+"""The minimum interval between samples of one counter: 12 of them make the hour that is the unit of a daily cycle."""
 
 MOST_ROWS = 500_000
+"""Four months of 390 counters, 1,290 samples each. A row takes 124 bytes, which limits the file to 62 MB."""
+
 _KEPT = 120 * DAY
-_KEYS_IN_QUERY = 500
+"""As long as a series in memory."""
+
 _THINNED = ((2 * DAY, HOUR), (14 * DAY, 6 * HOUR))
+"""From which age on samples are how far apart: hours show the cycle of a day for two weeks, then quarters of a day."""
+
+_KEYS_IN_QUERY = 500
+"""Half of the parameters that SQLite allows in one statement before 3.32 (999)."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sample (

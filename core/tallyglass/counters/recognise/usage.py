@@ -453,52 +453,57 @@ def _direct(
     other ids, so that only large and unique numbers count.
     """
     late = seconds > WINDOW_SECONDS
-    ns = key[0]
     every: dict[Hashable, Hits] = {}
     covered: dict[Hashable, int] = {}
     for document, updates in documents.items():
-        hits, covered[document] = _hits_of(evidence, ns, updates, behaviour_of({document: updates}).step, seconds)
+        hits, covered[document] = _hits_of(evidence, key[0], updates, behaviour_of({document: updates}).step, seconds)
         every[document] = {name: hit for name, hit in hits.items() if name[0][0] not in without}
-    chosen = {
-        document: (*name, _with_siblings(every[document], name)) for document, name in _assigned(ns, every).items()
-    }
-    feeders = Counter(target for target, _, _ in chosen.values())
-    good = {
-        document: hit
-        for document, hit in chosen.items()
-        if (late and evidence.targets[hit[0]].spread() >= _RANGE_SPREAD and may_be_late(min(hit[2].values)))
-        or (
-            not late
-            and (_is_cycled(hit[2]) if moves.cycles else _is_spread(evidence.targets[hit[0]], feeders[hit[0]]))
-            and median(hit[2].ranks) <= _MOST_RANK
-        )
-    }
+    good = _believable(evidence, key[0], every, moves, late=late)
     other = {
         document
         for document, count in covered.items()
         if count >= _OTHER_ISSUES and (document not in good or good[document][2].matched(moves) < _OTHER_SHARE * count)
     }
     kept = {document: hit for document, hit in good.items() if document not in other}
-    matched = sum(hit.matched(moves) for _, _, hit in kept.values())
     issued = sum(count for document, count in covered.items() if document not in other)
     if not issued or not kept:
         return None
-    seconds = max(hit.last for _, _, hit in kept.values()) - min(hit.first for _, _, hit in kept.values())
-    share = matched / issued
-    constant = all(_has_constant_step(documents[document]) for document in kept)
-    values = [value for _, _, hit in kept.values() for value in hit.values]
-    few = matched < _SMALL_ISSUES or share < _CERTAIN_SHARE or len(set(values)) < _SMALL_DIFFERENT
-    if few and median(values) < _SMALL:
+    matched = sum(hit.matched(moves) for _, _, hit in kept.values())
+    if not all(_has_constant_step(documents[document]) for document in kept):
         return None
-    if late and (matched < _SMALL_ISSUES or share < _CERTAIN_SHARE):
+    grade = _grade_of([hit for _, _, hit in kept.values()], matched, matched / issued, late=late)
+    return _finding_of(evidence, key, moves, grade, kept, other, (matched, issued)) if grade else None
+
+
+def _believable(
+    evidence: Evidence, ns: Namespace, every: Mapping[Hashable, Hits], moves: _Behaviour, *, late: bool
+) -> dict[Hashable, tuple[Key, Semantics, _Hit]]:
+    """The hits in the target of each document, without those that may be coincidences."""
+    chosen = {
+        document: (*name, _with_siblings(every[document], name)) for document, name in _assigned(ns, every).items()
+    }
+    feeders = Counter(target for target, _, _ in chosen.values())
+
+    def is_believable(target: Key, hit: _Hit) -> bool:
+        if late:
+            return evidence.targets[target].spread() >= _RANGE_SPREAD and may_be_late(min(hit.values))
+        if median(hit.ranks) > _MOST_RANK:
+            return False
+        return _is_cycled(hit) if moves.cycles else _is_spread(evidence.targets[target], feeders[target])
+
+    return {document: found for document, found in chosen.items() if is_believable(found[0], found[2])}
+
+
+def _grade_of(hits: Sequence[_Hit], matched: int, share: float, *, late: bool) -> Grade | None:
+    """The grade of a number of which so many values, and this share of them, were found; None if these are too few."""
+    values = [value for hit in hits for value in hit.values]
+    few = matched < _SMALL_ISSUES or share < _CERTAIN_SHARE
+    if (few and late) or ((few or len(set(values)) < _SMALL_DIFFERENT) and median(values) < _SMALL):
         return None
-    if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS and constant:
-        grade = Grade.CERTAIN
-    elif matched >= _LIKELY_ISSUES and share >= _LIKELY_SHARE and constant:
-        grade = Grade.LIKELY
-    else:
-        return None
-    return _finding_of(evidence, key, moves, grade, kept, other, (matched, issued))
+    seconds = max(hit.last for hit in hits) - min(hit.first for hit in hits)
+    if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS:
+        return Grade.CERTAIN
+    return Grade.LIKELY if matched >= _LIKELY_ISSUES and share >= _LIKELY_SHARE else None
 
 
 def _has_constant_step(updates: Sequence[Update]) -> bool:
