@@ -239,13 +239,14 @@ class Discovery:
         sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE)]
         if not sample:
             return Content.EMPTY, ()
-        if any(_is_certain(ns.collection, row) for row in sample):
+        if ns.collection in KNOWN_COLLECTIONS and any(_is_certain(ns.collection, row) for row in sample):
             return Content.COUNTERS, ()
         if not all(is_counter(ns.collection, row) for row in sample):
             return Content.OTHER, ()
         # Only documents with a date expire, so there is no need to ask for the indexes of others.
         dated = any(isinstance(value, (datetime, DatetimeMS)) for row in sample for value in row.values())
-        if await self._gateway.estimate(ns) <= MOST_GUESSED and not (dated and await self.expires(ns)):
+        is_small = len(sample) < SAMPLE or await self._gateway.estimate(ns) <= MOST_GUESSED
+        if is_small and not (dated and await self.expires(ns)):
             return Content.COUNTERS, ()
         return Content.OTHER, ()
 
@@ -274,7 +275,7 @@ def is_counter(collection: str, document: Document) -> bool:
 
 
 def _is_certain(collection: str, document: Document) -> bool:
-    return any(match.confidence == 1 for match in recognise(collection, document)) and collection in KNOWN_COLLECTIONS
+    return any(match.confidence == 1 for match in recognise(collection, document))
 
 
 def _may_hold_counters(row: CollectionInfo) -> bool:

@@ -17,6 +17,7 @@ from bson.objectid import ObjectId
 
 from tallyglass.counters.recognise.shapes import (
     MAX_FIELDS,
+    RANGE_KEYS,
     SPECIFIC_BOUNDS,
     START_FIELDS,
     STEP_FIELDS,
@@ -74,18 +75,19 @@ def guess(collection: str, document: Document, signature: Signature | None = Non
     found = _by_signature(collection, signature or signature_of(document))
     if found is None:
         return ()
-    match, texts = found
+    matches, texts, has_range = found
+    (match,) = matches
     if not _is_named(document, match.shape.label[0], any_id=bool(match.bound_key)):
         return ()
     for key in texts:
         if len(document[key]) > _LONGEST_TEXT:
             return ()
-    return (bounded(match, document),)
+    return (bounded(match, document),) if has_range else matches
 
 
 @lru_cache(maxsize=2048)
-def _by_signature(collection: str, signature: Signature) -> tuple[Match, tuple[str, ...]] | None:
-    """The match in documents of one signature, and their keys of texts."""
+def _by_signature(collection: str, signature: Signature) -> tuple[tuple[Match], tuple[str, ...], bool] | None:
+    """The match in documents of one signature, their keys of texts, and whether any key may bound the number."""
     half = len(signature) // 2
     if half > _MOST_KEYS:
         return None
@@ -115,7 +117,7 @@ def _by_signature(collection: str, signature: Signature) -> tuple[Match, tuple[s
     if specific and (telling or confidence == SURE):
         grade, evidence = Grade.LIKELY, "By its name, and by the bound in its document."
     match = Match(_shape(number, label), number, confidence, bound, start, grade=grade, evidence=evidence)
-    return match, tuple(key for key, kind in others.items() if kind is str)
+    return (match,), tuple(key for key, kind in others.items() if kind is str), not RANGE_KEYS.isdisjoint(kinds)
 
 
 def _is_named(document: Document, label: str, *, any_id: bool) -> bool:

@@ -63,7 +63,8 @@ CYCLE_FIELDS = ("cycle", "is_cycled", "isCycled", "cycles")
 SPECIFIC_BOUNDS = ("MAX_VALUE", "max_value", "maxValue")
 """Those that mean nothing else in any document."""
 
-_RANGE_KEYS = frozenset({*MAX_FIELDS, *START_FIELDS, *CYCLE_FIELDS})
+RANGE_KEYS = frozenset({*MAX_FIELDS, *START_FIELDS, *CYCLE_FIELDS})
+"""Without any of these fields, nothing in a document bounds its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def bounded(match: Match, document: Document, *, specific: bool = False) -> Matc
     """
     above, dot, _ = match.path.rpartition(".")
     siblings = dig(document, above) if dot else document
-    if not isinstance(siblings, Mapping) or _RANGE_KEYS.isdisjoint(siblings):
+    if not isinstance(siblings, Mapping) or RANGE_KEYS.isdisjoint(siblings):
         return match
     names = SPECIFIC_BOUNDS if specific else MAX_FIELDS
     bound = next((key for key in names if numeric_type(siblings.get(key)) is not None), "")
