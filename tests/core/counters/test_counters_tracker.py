@@ -429,6 +429,14 @@ def test_a_counter_that_only_falls_by_one_descends() -> None:
     assert (view.ceiling.value, view.ceiling.reason) == (0, "0 (it descends)")
 
 
+def test_a_counter_that_descends_from_minus_one_is_not_full_and_one_at_zero_is() -> None:
+    for start, flags, left in ((-1, (), 2**63 - 8), (7, (Flag.FULL,), 0)):
+        shop = Shop()
+        for n in range(8):
+            (view,) = shop.look(T0 + n, {"_id": "a", "seq": start - n})
+        assert (view.value, view.flags, view.left) == (start - 7, flags, left)
+
+
 def test_a_reset_at_new_year_is_on_purpose_and_in_summer_is_not() -> None:
     for moment, flags in ((1_798_761_600.0, ()), (T0, (Flag.RESET,))):
         shop = Shop()
