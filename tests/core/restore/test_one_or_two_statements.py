@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from corpus.oplog_build import BEGIN
-from corpus.oplog_entries import OplogWriter
+from corpus.oplog_entries import UI, OplogWriter
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.restore.undo.evidence import KnownStatement
 from tallyglass.restore.undo.infer import find_accident
@@ -47,3 +47,18 @@ async def test_a_plan_names_both_readings_until_a_person_says_how_many(pause: fl
     assert bool(found.doubts) is asks
     known = await find_accident(oplog, row, row.limit, row.last, None, [NS], KnownStatement({}, count=120))
     assert (known.doubts, known.accident.proven) == ((), True)
+
+
+@pytest.mark.parametrize("anew", [True, False], ids=["another collection", "control"])
+async def test_what_was_deleted_from_a_dropped_collection_of_the_same_name_is_no_sign_of_others(anew: bool) -> None:
+    entries = two_deletes(30_000.0)
+    if anew:
+        entries = [raw.replace(UI, b"\x22" * 16) for raw in entries[:60]] + entries[60:]
+    grouper = Grouper()
+    grouper.feed_batch(b"".join(entries))
+    row = grouper.incidents()[-1]
+    assert row.documents == 60
+    oplog: Any = Oplog(entries)
+    found = await find_accident(oplog, row, row.limit, row.last, None, [NS])
+    said = "The same was written within a minute before or after, on other documents."
+    assert found.doubts == (() if anew else (said,))

@@ -91,15 +91,16 @@ async def find_accident(
 
 @dataclass(slots=True)
 class _Around:
-    """The entries of an incident's sender in and around its span: those of its kind in ``writes``, with the transaction
-    ``numbers``, and where the other kinds stand."""
+    """The entries of an incident's sender in and around its span: those of its kind in ``writes``, with the sessions of
+    its ``senders`` and the transaction ``numbers``, and where the other kinds stand."""
 
     accident: Accident
     op: str
     writes: WriteGroups = field(default_factory=WriteGroups)
     numbers: Counter[int] = field(default_factory=Counter)
     span: Tally = field(default_factory=Tally)
-    others: list[tuple[str, Side, int, int]] = field(default_factory=list)
+    senders: set[str] = field(default_factory=set)
+    others: list[tuple[str, Side, str, int, int]] = field(default_factory=list)
     left_out: dict[tuple[str, str], Tally] = field(default_factory=dict)
     """The writes within its span that are not of its kind or not of its sender: what they did and why they are left."""
     beside: dict[Side, Tally] = field(default_factory=lambda: {Side.BEFORE: Tally(), Side.AFTER: Tally()})
@@ -116,12 +117,13 @@ class _Around:
             if entry.op == "i" and side is not Side.INSIDE:
                 self.insert_beside(entry, side, ts, millis)
             if len(self.others) < _MOST_OTHERS:
-                self.others.append((entry.op, side, whole.txn_number or 0, millis))
+                self.others.append((entry.op, side, whole.session_text, whole.txn_number or 0, millis))
             return
         changes = changes_of(update_of(entry)) if entry.op == "u" else {}
         self.writes.feed(changes, entry.id_key, ts, millis, Side.INSIDE if self.everywhere else side)
         if side is Side.INSIDE:
             self.span.add(ts, millis, key=entry.id_key)
+            self.senders.add(whole.session_text)
             self.numbers[whole.txn_number or 0] += 1
 
     def leave_out(self, entry: Entry, whole: Entry, why: str) -> None:
@@ -148,13 +150,13 @@ class _Around:
         """Which other kinds of writes are part of the same bulk write, as a sentence; empty if there are none."""
         found: Counter[str] = Counter()
         sides: dict[str, set[Side]] = {}
-        for op, side, _, _ in self.others:
+        for op, side, *_ in self.others:
             sides.setdefault(op, set()).add(side)
         near = range(min(self.numbers, default=0) - _NEXT_NUMBERS, max(self.numbers, default=0) + _NEXT_NUMBERS + 1)
-        for op, side, number, millis in self.others:
+        for op, side, sender, number, millis in self.others:
             if not self.accident.session:
                 found[op] += side is Side.INSIDE and len(sides[op]) < len(Side)
-            elif number in near:
+            elif sender in self.senders and number in near:
                 apart = max(self.span.begin - millis, millis - self.span.end)
                 found[op] += apart <= _NEXT_MILLIS
         kinds = ", ".join(f"{count:,} {_VERBS[op]}" for op, count in sorted(found.items()) if count)
@@ -180,10 +182,14 @@ async def _writes_of(
     gateway: Gateway, incident: Incident, accident: Accident, op: str, evidence: KnownStatement | None
 ) -> Inferred:
     """The deletes or updates of an incident, compared with what its row and a person say."""
-    around = _Around(accident, op, everywhere=evidence is not None)
+    around, ui = _Around(accident, op, everywhere=evidence is not None), b""
     begin = Ts(max(incident.first.t - _AROUND_SECONDS, 1), 0)
     async for entry, whole in operations(gateway, accident.ns, begin, Ts(incident.last.t + _AROUND_SECONDS, 0)):
         if entry.op not in _VERBS:
+            continue
+        if entry.ui != ui and whole.ts <= incident.first:  # all before was written to a dropped one of this name
+            around, ui = _Around(accident, op, everywhere=around.everywhere), entry.ui
+        elif entry.ui != ui and whole.ts > incident.last:
             continue
         if is_sent_by(whole, accident.session):
             around.feed(entry, whole)
@@ -250,10 +256,9 @@ def _in_words(found: AttributedWrites, one_command: bool) -> str:
 
 
 def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
-    if not incident.documents_exact:
-        if op == "d":
-            yield "Others delete here too, and a delete does not say whose it is."
-    elif incident.documents is not None and incident.documents != entries:
+    if op == "d" and (incident.sessions > 1 or not incident.documents_exact):
+        yield "Several clients delete here, and a delete does not say whose it is."
+    elif incident.documents_exact and incident.documents is not None and incident.documents != entries:
         yield f"The incident lists {incident.documents:,} documents, and the oplog has {entries:,} in its span."
     if incident.parts:
         yield incident.reading
