@@ -244,7 +244,8 @@ async def test_a_script_that_is_killed_goes_on(scene: Scene, archive: bool, wher
             if kills == least:
                 end_spare(work)  # as when the host went down with it
         assert done.returncode == 0, done.stderr
-        assert kills == len(list(marks.iterdir())) >= least
+        # A run that finds a step of the killed one still running may end by itself just before it is killed.
+        assert least <= kills <= len(list(marks.iterdir()))
         after = record(scene.client)
         assert after["shop.orders"] == before["shop.orders"]
         assert after["shop.lines"] == before["shop.lines"], "merged, whatever step it was stopped after"
