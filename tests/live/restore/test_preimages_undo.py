@@ -207,6 +207,30 @@ async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None
     assert ids(await kept.undo(drop)) == {"images-kind"}
 
 
+@pytest.mark.parametrize("written", [False, True], ids=["renamed", "control"])
+async def test_images_of_a_renamed_collection_are_held_under_its_old_name(kept: Scene, written: bool) -> None:
+    """The plan says so, and is possible once it is renamed back, unless it was written to in between."""
+    shop, since = kept.client["shop"], kept.now()
+    shop.orders.delete_many({"_id": {"$lt": 300}})
+    incident = done_since(kept, since, "d")
+    shop.orders.rename("away")
+    refused = await kept.undo(incident)
+    assert ids(refused) == {"images-collection"}
+    advice = next(check.advice for check in refused.checks if check.id == "images-collection")
+    assert "rename it back and plan again: its pre-images are held" in advice
+    if written:
+        shop.away.update_one({"_id": 399}, {"$inc": {"n": 1}})
+    shop.away.rename("orders")
+    plan = await kept.undo(incident)
+    if written:
+        done = kept.run(plan)
+        assert (done.returncode, len(contents(kept))) == (1, _COUNT - 300), done.stderr
+        assert "one of them was written to meanwhile" in done.stderr
+        return
+    kept.must_run(plan)
+    assert {n: row["v"] for n, row in contents(kept).items()} == {n: n for n in range(_COUNT)}
+
+
 @pytest.mark.soak
 async def test_images_that_expire_after_the_plan_stop_the_script(kept: Scene) -> None:
     since = kept.now()

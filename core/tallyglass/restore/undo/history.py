@@ -13,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from bson.binary import UUID_SUBTYPE, Binary
 from bson.raw_bson import RawBSONDocument
 
 from tallyglass.errors import ReadError
@@ -36,6 +37,7 @@ from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.increments import Increments, IncrementSearch
 from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.text import clean_name
 
 OTHERS, OWN, UNCERTAIN, REPAIR = 0, 1, 2, 3
 """To whom an operation belongs: to others, to the accident, unclear, or it is what a return wrote."""
@@ -216,6 +218,8 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
                 rows.execute("INSERT INTO removal VALUES (?, ?)", (number, own))
             elif name := staging_of(entry, history.ns):
                 rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
+            elif await _is_renamed_back(source, history.ns, entry, limit):
+                rows.execute("DELETE FROM removal WHERE n = (SELECT max(n) FROM removal)")
             continue
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
@@ -230,6 +234,24 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     removals = rows.execute("SELECT n, own FROM removal ORDER BY n")
     history.removals = [HistoryStep(n, own, "d", b"") for n, own in removals]
     history.file.now_whole(held if last is None else (last.ts, _digest(last)))
+
+
+async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) -> bool:
+    """Whether a command gives a collection that was renamed since the point its name back, with its documents. Raises
+    ReadError where it was written to under the other name, or another one under its own: that is not in the history."""
+    if entry.command != "renameCollection" or entry.o.get("to") != ns:
+        return False
+    before, ui = {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, Binary(entry.ui, UUID_SUBTYPE)
+    away = await edge(source, -1, {"ts": before, "op": "c", "ui": ui, "o.renameCollection": ns})
+    if away is None:
+        return False
+    about = [{"ui": ui, "op": {"$in": ["i", "u", "d"]}}, {"ns": ns}, {"o.applyOps": {"$elemMatch": {"ui": ui}}}]
+    if await edge(source, 1, {"ts": {"$gt": stamp(away.ts), "$lt": stamp(entry.ts)}, "$or": about}) is not None:
+        raise ReadError(
+            f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.",
+            "That is not worked out. Plan with --only to get its documents under another name.",
+        )
+    return True
 
 
 async def _mark_repairs(source: Gateway, history: History) -> None:
