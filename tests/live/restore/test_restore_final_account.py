@@ -135,9 +135,10 @@ async def test_deleted_documents_with_one_field_name_twice_come_back_byte_for_by
     assert sorted(documents(scene.client, "shop", "repeated", None)) == sorted(before)
 
 
-async def test_names_and_values_are_compared_exactly_whatever_the_collation(scene: Scene) -> None:
+@pytest.mark.parametrize("collation", [{"locale": "en", "strength": 2}, None], ids=["strength 2", "control"])
+async def test_names_and_values_are_compared_exactly_whatever_the_collation(scene: Scene, collation: Any) -> None:
     shop = scene.client["shop"]
-    shop.create_collection("orders", collation={"locale": "en", "strength": 2}, **KEPT)
+    shop.create_collection("orders", collation=collation, **KEPT)
     shop.orders.insert_many([{"_id": f"k{n:02}", "name": f"n{n}", "Name": "x", "sub": {"t": "y"}} for n in range(50)])
     since = scene.now()
     shop.orders.update_many({}, {"$set": {"name": "X", "sub": {"t": "Y"}}})
@@ -237,6 +238,26 @@ async def test_an_update_under_a_delete_is_undone_in_either_order(scene: Scene, 
     scene.must_run(await undo(scene, update, "third"))
     assert orders.count_documents({"s": "ok"}) == 20
     assert columns(scene, "third")[0] == 20
+
+
+@pytest.mark.parametrize("whose", ["the tool", "control"])
+async def test_only_what_the_tool_wrote_back_is_no_write_of_others(scene: Scene, whose: str) -> None:
+    """The deleted documents are brought back by the tool, or manually with the bad value: then they are others'."""
+    name = f"back_{whose[-4:]}"
+    orders = scene.client["shop"].create_collection(name, **KEPT)
+    orders.insert_many([{"_id": n, "s": "ok"} for n in range(20)])
+    since = scene.now()
+    orders.update_many({}, {"$set": {"s": "BAD"}})
+    update, bad = done_since(scene, since, "u", f"shop.{name}"), list(orders.find({"_id": {"$lt": 15}}))
+    orders.delete_many({"_id": {"$lt": 15}})
+    if whose == "the tool":
+        scene.must_run(await undo(scene, done_since(scene, since, "d", f"shop.{name}"), "first"))
+    else:
+        orders.insert_many(bad)
+    done = scene.run(await undo(scene, update, "second"))
+    assert done.returncode == (0 if whose == "the tool" else 3), done.stderr
+    assert sorted(listed(scene, "second")) == ([] if whose == "the tool" else list(range(15)))
+    assert orders.count_documents({"s": "ok"}) == (20 if whose == "the tool" else 5)
 
 
 async def test_old_versions_from_another_dump_are_listed(scene: Scene) -> None:
@@ -357,3 +378,25 @@ async def test_what_a_merge_inserted_before_it_updated_is_named_in_the_plan(scen
     assert [(row.what, row.entries) for row in rows] == ([("inserted", 200)] if inserted else [])
     scene.must_run(plan)
     assert orders.count_documents({"s": "ok"}) == 200
+
+
+@pytest.mark.parametrize("numbers", ["equal", "different", "control"])
+async def test_one_of_two_equal_increments_is_solved_or_listed(scene: Scene, numbers: str) -> None:
+    """Nothing is called done over what is left of it; where it ran once, it is taken back."""
+    accounts = scene.client["shop"].create_collection(f"{numbers}_sums", **KEPT)
+    before = {n: 100 + n % (7 if numbers == "equal" else 500) for n in range(500)}
+    accounts.insert_many([{"_id": n, "balance": balance} for n, balance in before.items()])
+    since = scene.now()
+    accounts.update_many({}, {"$inc": {"balance": 5}})
+    first, left = done_since(scene, since, "u", f"shop.{accounts.name}"), 0
+    if numbers != "control":
+        accounts.update_many({}, {"$inc": {"balance": 5}})
+        left = 5
+    scene.settle()
+    plan = await scene.undo(first, evidence=read_evidence("updateMany({}, {$inc: {balance: 5}})", 500))
+    done = scene.run(plan)
+    if done.returncode != 0:
+        assert numbers != "control", done.stderr
+        assert "1,000 writes do what was run" in done.stderr or sorted(listed(scene)) == sorted(before), done.stderr
+        left = 10
+    assert {row["_id"]: row["balance"] - before[row["_id"]] for row in accounts.find()} == dict.fromkeys(before, left)

@@ -10,6 +10,8 @@ from typing import Any, cast
 import pytest
 from restore_scene import Scene, blocks, ids, record
 
+from tallyglass.demo.server import ReplicaSet, Standalone
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
@@ -63,6 +65,34 @@ async def test_a_restore_takes_the_window_from_slices_and_the_rest_from_the_serv
     scene.must_run(plan, "--until=return")
     after = record(scene.client, databases=("shop",))
     assert after["shop.orders"] == before["shop.orders"]
+
+
+async def test_another_set_of_the_same_name_saves_nothing_into_the_folder(
+    scene: Scene, spare: Standalone, tmp_path: Path, tool_path: str
+) -> None:
+    """Nor does it spoil what is there. How long the oplog of that set, seconds old, lasts is unknown, not 0.0 h."""
+    folder = tmp_path / "slices"
+    scene.settle()
+    await save(scene, folder)
+    kept = sorted(folder.iterdir())
+    with ReplicaSet(1) as servers:
+        assert servers.set_name == scene.source.set_name
+        other = Scene(servers, spare, tmp_path, tool_path)
+        with pytest.raises(InputError, match="slices of another set"):
+            await save(other, folder)
+        assert sorted(folder.iterdir()) == kept
+        assert (await save(other, tmp_path / "theirs")).path is not None, "in a folder of its own it does"
+        other.client["shop"].orders.insert_one({"_id": 1})
+        backup, since = other.backup("--oplog"), other.now()
+        other.client["shop"].orders.drop()
+        other.settle()
+        plan = await other.plan(backup, other.first_entry({"o.drop": "orders"}, since))
+        room = {check.title for check in plan.checks if check.id == "head-room"}
+        assert room <= {"How long the oplog still holds the start is unknown."}
+        other.close()
+    scene.settle()
+    assert (await save(scene, folder)).hole is None, "the next slice of this set joins"
+    assert len(sorted(folder.iterdir())) == len(kept) + 1
 
 
 class Rolled:
