@@ -21,6 +21,7 @@ from tallyglass.restore.proof import reissue
 from tallyglass.restore.proof.counter_inserts import CounterInserts
 from tallyglass.restore.proof.reissue import Found, Search, _Follower, find_reissues
 from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.counter_paths import may_be_counter
 
 NS = "s.counters"
 START, LIMIT = Ts(100, 1), Ts(200, 1)
@@ -225,9 +226,7 @@ def test_only_what_may_be_about_a_counter_is_parsed() -> None:
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["alone", "in a group"])
-async def test_only_collections_with_an_insert_that_may_be_a_counter_are_read_again(
-    tmp_path: Path, grouped: bool
-) -> None:
+async def test_only_collections_with_an_inserted_counter_are_read_again(tmp_path: Path, grouped: bool) -> None:
     """Of a collection created since, whose counters are not live any more, the inserts are the only sign."""
     made = entry(Ts(150, 1), "i", ORDERS | {"seq": 3})
     rows = [entry(Ts(140, 1), "i", {"_id": 1, "seq": "text"}, "s.orders"), group(Ts(150, 1), made) if grouped else made]
@@ -237,6 +236,10 @@ async def test_only_collections_with_an_insert_that_may_be_a_counter_are_read_ag
     counter = bson.encode(ORDERS | {"seq": 1})
     found.write("s.orders", counter + bson.encode({"_id": 1}) + counter, len(counter))
     assert found.found == {NS}, "not what stands before or behind a document"
+    by_chance = bson.encode({"_id": 0x6301, "v": 0x6301})
+    assert may_be_counter("s.orders", by_chance)
+    found.write("s.orders", by_chance, 0)
+    assert found.found == {NS}, "not whose values look like a field"
     later = [made, moved(Ts(250, 1), 9)]
     read = await search(tmp_path, later, backup=None, stored={}, inserted=found.found)
     assert values(read) == [(3, 9)]

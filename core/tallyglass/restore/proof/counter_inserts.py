@@ -1,4 +1,4 @@
-"""Which collections were inserted documents into that may be counters: for the others the window is not read again."""
+"""Which collections were counters inserted into: for the others the window is not read again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.restore.undo.counter_paths import search_for
+from tallyglass.restore.undo.counter_paths import counter_paths, search_for
 
 _Search = Callable[[bytes, int, int], re.Match[bytes] | None]
 
 
 class CounterInserts:
-    """Feed the inserts of a window; ``found`` are the namespaces with one that may be a counter of a known library, by
+    """Feed the inserts of a window; ``found`` are the namespaces with one that is a counter of a known library, by
     the names that the entries have."""
 
     def __init__(self) -> None:
@@ -25,7 +25,11 @@ class CounterInserts:
             search = self._searches[ns]
         except KeyError:
             search = self._searches[ns] = search_for(ns)
-        if search is not None and search(batch, o, o + int.from_bytes(batch[o : o + 4], "little")):
+        if search is None:
+            return
+        end = o + int.from_bytes(batch[o : o + 4], "little")
+        # The bytes of other values match by chance: among 100,000 documents some do.
+        if search(batch, o, end) and counter_paths(ns, batch[o:end]):
             self.found.add(ns)
             self._searches[ns] = None
 
