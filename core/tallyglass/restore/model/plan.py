@@ -183,7 +183,8 @@ class WriteGroup:
         counts = ((self.entries, "entry"), (self.documents, "document"))
         known = [_counted(number, noun) for number, noun in counts if number is not None]
         documents = " on ".join(known) or "documents"
-        span = f"{self.first} ({iso(self.first.time)}) to {self.last} ({iso(self.last.time)})"
+        span = f"{self.first} ({iso(self.first.time)})"
+        span += f" to {self.last} ({iso(self.last.time)})" if self.last != self.first else ""
         such = f"; _id {', '.join(self.samples)}" if self.samples else ""
         more = " and others" if such and len(self.samples) != self.documents else ""
         left = f"; reason: {self.why}" if self.why else ""

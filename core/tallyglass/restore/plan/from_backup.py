@@ -111,4 +111,5 @@ def _line(entry: Entry | None) -> str:
     if entry is None:
         return ""
     shown = row(entry.raw)
-    return f"{shown.ts} {shown.ns} {shown.what} {shown.id}".strip()
+    what = f"insert {shown.what}" if entry.op == "i" and not shown.what.startswith("insert") else shown.what
+    return f"{shown.ts} {shown.ns} {what} {shown.id}".strip()

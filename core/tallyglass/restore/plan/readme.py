@@ -40,7 +40,7 @@ def _head(plan: Plan) -> Iterator[str]:
         ("Point", point),
         ("Last entry kept", plan.before),
         ("First entry undone", plan.after),
-        ("Backup", f"{plan.backup.path} ({plan.backup.form})"),
+        ("Documents from", f"{plan.backup.path} ({plan.backup.form})"),
         ("Replay from", str(plan.start or "")),
         ("Spare", plan.spare),
         ("Planned", f"{iso(plan.made)} by tallyglass {plan.made_by}"),
@@ -70,7 +70,7 @@ def _doubts(plan: Plan) -> Iterator[str]:
 
 
 def _loss(plan: Plan) -> Iterator[str]:
-    yield from ("", "## Written after the point", "")
+    yield from ("", "## Written from the point on, with what is undone", "")
     if not plan.loss:
         yield "Nothing."
     for row in plan.loss[:_MOST_LOSSES]:

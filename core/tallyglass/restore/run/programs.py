@@ -33,7 +33,7 @@ def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
     versions = set()
     for name in NAMES:
         if shutil.which(name, path=path) is None:
-            raise _missing(name, f"; the Database Tools {plan.tools_needed} or newer are needed")
+            raise _missing(name, f"The Database Tools {plan.tools_needed} or newer are needed.")
         version = _version_of(name, env)
         if not version:
             raise RunStopped("tool-version", f"The version of {name} cannot be read.")
@@ -60,14 +60,14 @@ def other_version(made_by: str, here: str) -> RunStopped:
 
 def _check_mongod(plan: Plan, env: Mapping[str, str]) -> None:
     if shutil.which("mongod", path=env["PATH"]) is None:
-        raise _missing("mongod", "; or plan again with --spare")
+        raise _missing("mongod", "Install it, or plan again with --spare.")
     version = _version_of("mongod", env)
     if version_pair(version) != version_pair(plan.server_version):
         raise RunStopped("spare-version", f"mongod is {version} here, the source is {plan.server_version}.")
 
 
-def _missing(name: str, more: str = "") -> RunStopped:
-    return RunStopped("tool-missing", f"{name} is not installed here{more}.")
+def _missing(name: str, advice: str = "") -> RunStopped:
+    return RunStopped("tool-missing", f"{name} is not installed here.", advice)
 
 
 def _version_of(name: str, env: Mapping[str, str]) -> str:

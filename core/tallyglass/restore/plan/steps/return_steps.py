@@ -98,7 +98,7 @@ def _account(spec: ReturnSpec) -> Command:
     step = run(
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
         why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids. "
-        "Exit status 3 means that there are such.",
+        "If anything is damaged or unclear, it exits with 3.",
     )  # fmt: skip
     # A command that could not answer exits with 3 too, and leaves no account.
     return replace(step, mode=RunMode.AGAIN, exits=(0, 3), proof=Proof(file=OUTCOME))
@@ -117,12 +117,14 @@ def _load_repairs(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> Steps
     )  # fmt: skip
     load = run(
         Phase.RETURN, "Load the repairs into staging collections", Effect.WRITES_LIVE, _load(rows),
-        why="Nothing live is touched yet.", undo=f"Drop {_named(staging)} on the live set.",
+        why="They are new collections: none of the application's is touched yet.",
+        undo=f"Drop {_named(staging)} on the live set.",
     )  # fmt: skip
     review = run_mongosh(
         Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
         [mongosh.on_live(), *_announced(spec), *(_review(spec, row) for _, row in rows)],
-        why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It only marks the repairs.",
+        why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It writes marks in "
+        "the staging collections alone.",
     )  # fmt: skip
     (step,) = review.commands
     shown = Steps((replace(step, mode=RunMode.PREVIEW),), review.files)
@@ -181,7 +183,7 @@ def _merge(spec: ReturnSpec, rows: Sequence[Return], fixes: Sequence[str]) -> St
     part = run_mongosh(
         Phase.RETURN, f"Write the repairs into {names}" + ("; raise counters there" if fixes else ""),
         Effect.WRITES_LIVE, _MERGE, [mongosh.on_live(), *_merges(spec, rows), *fixes],
-        why=f"{why} {_RAISED}" if fixes else why, undo="The oplog copy and the oplog hold every change that it makes.",
+        why=f"{why} {_RAISED}" if fixes else why, undo="The oplog holds every change that it makes.",
     )  # fmt: skip
     counts = [_merge_count(row, spec.damage.get(row.ns, Damage())) for row in rows]
     (step,) = part.commands
@@ -286,7 +288,7 @@ def _copy_back(spec: ReturnSpec, group: _Group) -> Steps:
         f"Load it into the live set as {targets}" if len(group.rows) == 1 else f"Load {shown} into the live set",
         Effect.WRITES_LIVE,
         _restore(group),
-        why="Nothing live is touched yet."
+        why="It is new there: no collection of the application is touched yet."
         if group.rows[0].beside
         else "There was no live collection of this name when the privileges were checked.",
         undo=f"Drop {targets} on the live set.",
