@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from builders.counters import counter
 from tallyglass.connection.target import Target
 from tallyglass.deployment.cluster import Deployment, Kind
@@ -106,10 +108,11 @@ async def test_enter_switches_and_leaving_ends_the_reads(screen_at: Any) -> None
         assert screen.app.next_profile == "east"
 
 
-async def test_without_profiles_it_says_how_to_make_one(screen_at: Any) -> None:
-    async with screen_at() as screen:
+@pytest.mark.parametrize("size", [(60, 15), (80, 24)])
+async def test_without_profiles_it_says_how_to_make_one(screen_at: Any, size: tuple[int, int]) -> None:
+    async with screen_at(size=size) as screen:
         await screen.press("5")
         assert "A profile is a section of" in screen.text
-        assert '[prod]\n     uri = "mongodb://' in screen.text
-        assert "[prod]" in screen.text
+        assert '[prod]\n     uri = "mongodb://monitor@db1.example.com"\n' in screen.text
+        assert "Enter switches to one." in screen.text
         assert "profiles" not in screen.feeds.named

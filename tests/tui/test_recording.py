@@ -48,7 +48,7 @@ INCIDENT = Incident(
 )
 ROW = OplogRow(RowKind.ENTRY, Ts(T0, 5), 1, AT, "i", "shop.orders", "insert a=1", raw=b"\5\0\0\0\0")
 
-SOURCES = SourcesAtHand((Ts(T0, 1),), frozenset({"shop.orders", "shop.carts"}))
+SOURCES = SourcesAtHand((Ts(T0, 1),), frozenset({"1:1 shop.orders", "2:1 shop.carts"}))
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),

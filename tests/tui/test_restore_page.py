@@ -21,8 +21,9 @@ from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, In
 from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model import plan as model
-from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
-from tallyglass.restore.plan.at_hand import SourcesAtHand
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
+from tallyglass.restore.plan.at_hand import SourcesAtHand, name_of
+from tallyglass.restore.pre_images.image_proof import WITH_BACKUP
 from tallyglass.text import clean
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
@@ -193,6 +194,10 @@ async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: A
         assert screen.app.clipboard.endswith(f"tallyglass restore run {folder}")
         (shown,) = [line for line in screen.lines if line.startswith(" next     ")]
         assert shown.rstrip().endswith(str(folder)[-12:])
+        await screen.press("w", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "This plan is in that folder already" in screen.text
         (folder / "checksums").write_text("of another plan")
         await screen.press("w", "enter")
         await screen.app.workers.wait_for_complete()
@@ -286,6 +291,20 @@ async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
         await screen.press("f")
         assert "pre-images: not possible. It keeps none." in screen.text
         assert not draft(screen).planning
+
+
+async def test_an_undo_with_the_documents_of_a_backup_is_not_called_pre_images(screen_at: Any) -> None:
+    ways = (Way(FROM_IMAGES, True, "It keeps no pre-images.", label=WITHOUT_SPARE), Way(FROM_BACKUP, True, "A spare."))
+    carried = replace(PLAN, start=None, backup=replace(PLAN.backup, form=WITH_BACKUP))
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        text = await plan(screen, Planned(carried, ways=ways, way=FROM_IMAGES))
+        assert "from     /backup, no spare  f: backup and oplog" in text
+        assert "yes   backup, no spare, taken: It keeps no pre-images." in text
+        await screen.press("y")
+        assert "Copied the line" in screen.text, "it is no check"
+        text = await plan(screen, Planned(PLAN, ways=ways, way=FROM_BACKUP))
+        assert "  f: backup, no spare" in text
 
 
 async def test_a_plan_that_fails_says_why(screen_at: Any) -> None:
@@ -472,10 +491,13 @@ async def test_from_where_each_could_come_back_is_beside_it(screen_at: Any, size
     async with page(screen_at, size=size) as screen:
         table = screen.app.screen.query_one("#incidents")
         assert not [line for line in screen.lines if line.startswith("!") and line.rstrip().endswith("backup")]
-        await screen.put("sources", SourcesAtHand(ends=(Ts(LOST.limit.t - 1, 1),), keeping=frozenset({CHANGED.ns})))
+        await screen.put(
+            "sources", SourcesAtHand(ends=(Ts(LOST.limit.t - 1, 1),), imaged=frozenset({name_of(CHANGED)}))
+        )
         rows = [line.split()[-1] for line in screen.lines if line.startswith("!")]
-        assert rows == ["images", "images"]
-        await screen.put("sources", SourcesAtHand(ends=(Ts(LOST.limit.t + 1, 1),)))
+        assert rows == ["backup", "images"]
+        without = frozenset({name_of(LOST)})
+        await screen.put("sources", SourcesAtHand(ends=(Ts(LOST.limit.t + 1, 1),), without=without))
         assert [line.split()[-1] for line in screen.lines if line.startswith("!")] == ["no", "backup"]
         assert table.selected is LOST
 

@@ -8,12 +8,15 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from bson import MaxKey
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.oplog.read.entries import stamp
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.plan.at_hand import SourcesAtHand, sources_at_hand
+from tallyglass.restore.plan.at_hand import SourcesAtHand, name_of, sources_at_hand
+from tallyglass.restore.undo.sources.images import PRE_IMAGES
 from tallyglass.text import clean_name
 
 ODD = "odd\\name"
@@ -22,20 +25,22 @@ DELETED = Incident(
 )
 
 
+IMAGED = frozenset({name_of(DELETED)})
+
+
 @pytest.mark.parametrize(
     ("sources", "changes", "word"),
     [
         (SourcesAtHand(), {}, "?"),
-        (SourcesAtHand(ends=()), {}, "no"),
-        (SourcesAtHand(ends=(Ts(50, 1),)), {}, "no"),
+        (SourcesAtHand(without=IMAGED), {}, "?"),
+        (SourcesAtHand(ends=()), {}, "?"),
+        (SourcesAtHand(ends=(), without=IMAGED), {}, "no"),
+        (SourcesAtHand(ends=(Ts(50, 1),), without=IMAGED), {}, "no"),
         (SourcesAtHand(ends=(Ts(60, 1), Ts(40, 1))), {}, "backup"),
-        (SourcesAtHand(ends=(Ts(40, 1),), keeping=frozenset({"shop.orders"})), {}, "images"),
-        (SourcesAtHand(ends=(Ts(40, 1),), keeping=frozenset({"shop.orders"})), {"kind": "drop"}, "backup"),
-        (SourcesAtHand(keeping=frozenset({"shop.other"})), {}, "?"),
+        (SourcesAtHand(ends=(Ts(40, 1),), imaged=IMAGED), {}, "images"),
         (SourcesAtHand(ends=(Ts(40, 1),)), {"kind": "ttl"}, "no"),
-        (SourcesAtHand(ends=(), unread=frozenset({"shop"})), {}, "?"),
-        (SourcesAtHand(ends=(), unread=frozenset({"shop"})), {"kind": "drop"}, "no"),
-        (SourcesAtHand(ends=(Ts(40, 1),), unread=frozenset({"shop"})), {}, "backup"),
+        (SourcesAtHand(ends=()), {"kind": "drop"}, "no"),
+        (SourcesAtHand(ends=()), {"kind": "transaction"}, "?"),
     ],
 )
 def test_the_source_of_an_incident(sources: SourcesAtHand, changes: dict[str, Any], word: str) -> None:
@@ -43,38 +48,55 @@ def test_the_source_of_an_incident(sources: SourcesAtHand, changes: dict[str, An
 
 
 class Databases:
-    """A gateway that lists the collections of one database, and may not of another."""
+    """A gateway that lists the collections of one database, and may not of another. Of shop.orders the images of two
+    entries are held."""
+
+    images = (Ts(50, 7), Ts(70, 1))
 
     async def list_databases(self) -> list[str]:
         """Their names."""
         return ["shop", "hidden", ODD, "other"]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        """The collections, one of which keeps images."""
+        """The collections, of which one may be listed by its name alone."""
         if db == "hidden":
             raise PrivilegeError("not authorized")
         if db == ODD:
             raise ReadError("listCollections cannot be sent.")
         assert db == "shop", "no incident is in another"
-        keeps = {"changeStreamPreAndPostImages": {"enabled": True}}
-        return [
-            CollectionInfo(Namespace("shop", "orders"), options=keeps),
-            CollectionInfo(Namespace("shop", "carts"), options={}),
-        ]
+        orders, carts, bare = (Namespace("shop", name) for name in ("orders", "carts", "bare"))
+        return [CollectionInfo(orders, uuid=b"1" * 16), CollectionInfo(carts, uuid=b"2" * 16), CollectionInfo(bare)]
+
+    async def find_one(self, ns: Namespace, query: Any, **options: Any) -> Any:
+        """The first image in the bounds."""
+        assert ns == PRE_IMAGES
+        low, high = query["_id"]["$gte"], query["_id"]["$lte"]
+        if bytes(low["nsUUID"]) != b"1" * 16:
+            return None
+        stamps = [stamp(one) for one in self.images]
+        begin, end = low.get("ts", stamps[0]), high["ts"]
+        within = [one for one in stamps if begin <= one and (isinstance(end, MaxKey) or one <= end)]
+        return {"_id": low | {"ts": within[0]}} if within else None
 
 
-async def test_what_may_not_be_read_is_unknown(tmp_path: Path) -> None:
+def at(ns: str, first: int, last: int) -> Incident:
+    return replace(DELETED, ns=ns, first=Ts(first, 1), last=Ts(last, 9))
+
+
+async def test_what_is_held_is_known_of_each_incident_and_what_may_not_be_read_is_not(tmp_path: Path) -> None:
     gateway: Any = Databases()
-    names = ["shop.orders", "hidden.things", "shop", "", f"{clean_name(ODD)}.a"]
-    unread = frozenset({"hidden", clean_name(ODD)})
-    assert await sources_at_hand(gateway, None, names) == SourcesAtHand(None, frozenset({"shop.orders"}), unread)
-    assert (await sources_at_hand(gateway, tmp_path / "none", names)).ends is None, "no backup is there"
+    expired, held, between = at("shop.orders", 40, 41), at("shop.orders", 50, 51), at("shop.orders", 60, 61)
+    none = at("shop.carts", 50, 51)
+    unread = [at(ns, 50, 51) for ns in ("hidden.things", "shop.bare", f"{clean_name(ODD)}.a", "shop.gone", "")]
+    found = await sources_at_hand(gateway, None, [expired, held, between, none, *unread])
+    assert found.imaged == {name_of(held)}
+    assert found.without == {name_of(one) for one in (expired, between, none)}
+    assert (await sources_at_hand(gateway, tmp_path / "none", [held])).ends is None, "no backup is there"
 
 
-async def test_databases_and_options_that_may_not_be_listed_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("denied", ["list_databases", "find_one"])
+async def test_where_images_may_not_be_read_nothing_is_known(monkeypatch: pytest.MonkeyPatch, denied: str) -> None:
     gateway: Any = Databases()
-    names_alone = AsyncMock(return_value=[CollectionInfo(Namespace("shop", "orders"), options=None)])
-    monkeypatch.setattr(gateway, "list_collections", names_alone)
-    assert (await sources_at_hand(gateway, None, ["shop.orders"])).unread == {"shop"}
-    monkeypatch.setattr(gateway, "list_databases", AsyncMock(side_effect=PrivilegeError("not authorized")))
-    assert (await sources_at_hand(gateway, None, ["shop.orders", "crm.x"])).unread == {"shop", "crm"}
+    monkeypatch.setattr(gateway, denied, AsyncMock(side_effect=PrivilegeError("not authorized")))
+    found = await sources_at_hand(gateway, None, [DELETED, at("shop.carts", 50, 51)])
+    assert found == SourcesAtHand()

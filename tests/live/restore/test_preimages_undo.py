@@ -198,7 +198,7 @@ async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None
     shop.plain.delete_many({})
     plan = await kept.undo(done_since(kept, since, "d", "shop.plain"))
     assert ids(plan) == {"images-gap"}
-    assert "200 of 200 pre-images are not held" in blocks(plan)[0]
+    assert "none of the 200 pre-images is held" in blocks(plan)[0]
     assert "collMod" in next(check.advice for check in plan.checks if check.id == "images-gap")
     assert plan.commands == ()
     shop.orders.drop()
@@ -337,14 +337,14 @@ def test_the_command_takes_the_backup_without_a_spare_and_falls_back_to_one(scen
     numbers = {one["ns"]: one["number"] for one in json.loads(incidents.stdout) if one["kind"] == "deleteMany"}
     words = ["restore", "plan", scene.source.uri, "--incident", str(numbers["shop.fallback"])]
     alone = CliRunner().invoke(main, words)
-    assert (alone.exit_code, "are not held" in alone.stderr) == (2, True)
-    assert "pre-images: not possible. shop.fallback keeps none." in alone.stderr
+    assert (alone.exit_code, "none of the 300 pre-images is held" in alone.stderr) == (2, True)
+    assert "pre-images: not possible. shop.fallback keeps no pre-images." in alone.stderr
     assert "backup and oplog: not known yet. No backup is named." in alone.stderr
     out = scene.folder / "plan"
     offered = CliRunner().invoke(main, [*words, "--backup", str(backup), "--out", str(out)])
     assert offered.exit_code in (0, 1), offered.stderr
     first, second = [line for line in offered.stderr.splitlines() if "possible. " in line][:2]
-    assert "carries each forward through the oplog: no spare" in first
+    assert first.startswith("tallyglass: backup, no spare: possible. shop.fallback keeps no pre-images. The backup has")
     assert "backup and oplog: possible." in second
     assert not (out / "spare.yml").exists()
     assert scene.run_file(out / "restore.sh").returncode == 0

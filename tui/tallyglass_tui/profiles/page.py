@@ -41,7 +41,7 @@ class ProfilesPage(Page):
 
     def start(self) -> None:
         """Reading begins when the page is shown; see :meth:`on_screen_resume`."""
-        self.query_one("#facts").styles.height = rows.FACTS
+        self.query_one("#facts").styles.height = rows.FACTS if self.shell.profiles else 0
         self._show()
         self.give_keys(self.query_one(LiveTable))
 
@@ -128,7 +128,7 @@ class ProfilesPage(Page):
         return (
             f"A profile is a section of {clean(str(default_path()))}:",
             "    [prod]",
-            '    uri = "mongodb://monitor@db1.example.com/?replicaSet=rs0"',
+            '    uri = "mongodb://monitor@db1.example.com"',
             '    password_file = "~/.secrets/prod"',
             "With some of them, this page shows all side by side, and Enter switches to one.",
         )

@@ -76,7 +76,7 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
 
 def _backup_line(draft: Draft) -> list[Piece]:
     if draft.way == FROM_IMAGES and draft.plan:
-        return [(" from     ", "text--muted"), _source(draft.plan), _other(draft)]
+        return [(" from     ", "text--muted"), _source(draft, draft.plan), _other(draft)]
     backup = draft.backup or (str(draft.plan.backup.path) if draft.plan else "")
     if not backup:
         return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
@@ -87,16 +87,19 @@ def _backup_line(draft: Draft) -> list[Piece]:
     return [*pieces, _other(draft)]
 
 
-def _source(plan: Plan) -> Piece:
+def _source(draft: Draft, plan: Plan) -> Piece:
     """Where the documents of an undo come from."""
+    path = clean(str(plan.backup.path), 60)
+    if any(way.name == draft.way and way.label for way in draft.ways):
+        return f"{path}, no spare", "text--good"
     if plan.backup.form == "pre-images":
         return "pre-images, no backup and no spare", "text--good"
-    return f"pre-images, then {clean(str(plan.backup.path), 60)}", "text--good"
+    return f"pre-images, then {path}", "text--good"
 
 
 def _other(draft: Draft) -> Piece:
     other = draft.other_way
-    return ("", "") if other is None or other.possible is False else (f"  f: {other.name}", "text--muted")
+    return ("", "") if other is None or other.possible is False else (f"  f: {other.title}", "text--muted")
 
 
 def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) -> list[Piece]:

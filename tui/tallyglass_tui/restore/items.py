@@ -124,7 +124,7 @@ def way_items(draft: Draft) -> list[Item]:
 
 def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
     word, style = _POSSIBLE[way.possible]
-    name = way.name
+    name = way.title
     if way.name != draft.way:
         name += ", f takes it" if way.possible is not False else ""
     elif draft.plan:

@@ -194,7 +194,7 @@ class RestorePage(Page):
             return ("the point", str(incident.limit)) if incident else None
         selected = self.query_one(PickList).selected
         words = {
-            "checks": "the check" if self._draft.plan else "the line",
+            "checks": "the check" if selected and selected.key[:1].isdecimal() else "the line",
             "loss": "the namespace",
             "counters": "the fix",
             "commands": "the line, for the plan's folder",

@@ -12,10 +12,13 @@ def write_new(plan: Plan, path: Path) -> tuple[str, str]:
     """Write the folder of a plan, never over an existing one. Returns the message for the user, and the line for a
     shell that runs the folder; empty if nothing was written."""
     from tallyglass.restore.plan.folder import run_line, write_folder
+    from tallyglass.restore.tools.files import PLAN
 
+    there = (path / PLAN).exists()
     try:
         written = write_folder(plan, path)
     except InputError as error:
         return f"Nothing was written. {error.title} {error.advice}".rstrip(), ""
     line = run_line(written)
-    return f"Written. See README.md there, then: {line}", line
+    word = "This plan is in that folder already:" if there else "Written. See README.md there, then:"
+    return f"{word} {line}", line

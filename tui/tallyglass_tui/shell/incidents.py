@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from tallyglass.restore.plan.at_hand import SourcesAtHand
 
 _SOURCES_SECONDS = 300.0
-"""How long what is known of backups and pre-images stands, where no new collection is concerned."""
+"""How long what is known of backups and pre-images stands, where there is no new incident."""
+
+_NEW_SECONDS = 5.0
+"""How often it is read at most: each backup is compared with the oplog."""
 
 _NO_END = math.inf
 """How many seconds :func:`incidents` may yield nothing: no limit, since nothing may happen. Core detects a server that
@@ -61,16 +64,17 @@ def share_sources(feeds: Feeds, backup: Path | None) -> Feed[SourcesAtHand]:
 
 
 async def _sources(gateway: Gateway, feeds: Feeds, backup: Path | None) -> AsyncIterator[SourcesAtHand]:
-    """What there is, again for new collections and after some minutes."""
+    """What there is, again for new incidents and after some minutes."""
     from tallyglass.restore.plan.at_hand import sources_at_hand
 
-    read, due = frozenset[str](), 0.0
+    known, read = set[str](), -math.inf
     while True:
         scan = feeds.latest("incidents", IncidentScan)
-        names = frozenset(one.ns for one in scan.incidents if not one.routine) if scan else read
-        if names - read or (names and time.monotonic() >= due):
-            yield await sources_at_hand(gateway, backup, names)
-            read, due = read | names, time.monotonic() + _SOURCES_SECONDS
+        found = [one for one in scan.incidents if not one.routine] if scan else []
+        new = not known.issuperset(map(key_of, found))
+        if found and time.monotonic() - read >= (_NEW_SECONDS if new else _SOURCES_SECONDS):
+            yield await sources_at_hand(gateway, backup, found)
+            known, read = set(map(key_of, found)), time.monotonic()
         await asyncio.sleep(1)
 
 

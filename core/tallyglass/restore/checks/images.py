@@ -76,21 +76,34 @@ def gaps(proofs: list[ImageProof], kept: Retention) -> Iterator[Check]:
         if not proof.by_accident:
             yield block("images-none", f"The oplog holds no operation of this incident on {shown}.", "Plan again.")
         elif proof.missing_count:
-            ids = ", ".join(id_json(one) for one in proof.missing)
-            more = " and others" if proof.missing_count > len(proof.missing) else ""
             yield block(
                 "images-gap",
-                f"{shown}: {proof.missing_count:,} of {proof.needed:,} pre-images are not held: _id {ids}{more}.",
+                f"{shown}: {_missing(proof)}.",
                 f"{_why(proof, kept)} {proof.refused} Restore from a backup and the oplog (--backup PATH).",
             )
         elif proof.from_backup:
             yield ok(
                 "images-from-backup",
-                f"{shown}: {proof.needed - proof.from_backup:,} pre-images are held; the other {proof.from_backup:,} "
-                "documents come from the backup, carried forward through the oplog.",
+                f"{shown}: {_from_backup(proof)} come from the backup, carried forward through the oplog.",
             )
         else:
             yield ok("images-held", f"{shown}: all {proof.needed:,} pre-images are held, {proof.bytes:,} bytes.")
+
+
+def _missing(proof: ImageProof) -> str:
+    """How many images are not held, and of which documents where that tells them apart."""
+    if proof.missing_count == proof.needed:
+        return f"none of the {proof.needed:,} pre-images is held"
+    ids = ", ".join(id_json(one) for one in proof.missing)
+    more = " and others" if proof.missing_count > len(proof.missing) else ""
+    return f"{proof.missing_count:,} of {proof.needed:,} pre-images are not held: _id {ids}{more}"
+
+
+def _from_backup(proof: ImageProof) -> str:
+    held = proof.needed - proof.from_backup
+    if not held:
+        return f"no pre-image is held; all {proof.needed:,} documents"
+    return f"{held:,} pre-images are held; the other {proof.from_backup:,} documents"
 
 
 def _why(proof: ImageProof, kept: Retention) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from bson import MaxKey
+from bson.binary import UUID_SUBTYPE, Binary
+
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.read.entries import stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.catalogue.backups import list_backups
-from tallyglass.restore.pre_images.settings import keeps_images
 from tallyglass.restore.undo.incident_scope import why_not_undone, written
+from tallyglass.restore.undo.sources.images import PRE_IMAGES
 from tallyglass.text import clean_name
 
 
@@ -29,50 +33,84 @@ class SourceAtHand(StrEnum):
 @dataclass(frozen=True, slots=True)
 class SourcesAtHand:
     """What there is: when the backups ended that the oplog continues, None if none is named or none can be read, and
-    the collections that keep pre-images now. ``unread`` are databases of which that is not known."""
+    the incidents (:func:`name_of`) with a pre-image from their span, and those without. Of any other incident it is
+    not known: it was not looked for, may not be read, or the incident is a transaction."""
 
     ends: tuple[Ts, ...] | None = None
-    keeping: frozenset[str] = frozenset()
-    unread: frozenset[str] = frozenset()
+    imaged: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
 
     def of(self, incident: Incident) -> SourceAtHand:
         """Where the documents of this incident could come from."""
         if why_not_undone(incident):
             return SourceAtHand.NONE
-        if written(incident) and incident.ns in self.keeping:
+        name = name_of(incident)
+        if name in self.imaged:
             return SourceAtHand.IMAGES
         if any(end < incident.limit for end in self.ends or ()):
             return SourceAtHand.BACKUP
-        unread = written(incident) and incident.ns.partition(".")[0] in self.unread
-        return SourceAtHand.UNKNOWN if self.ends is None or unread else SourceAtHand.NONE
+        known = self.ends is not None and (name in self.without or not _may_have_images(incident))
+        return SourceAtHand.NONE if known else SourceAtHand.UNKNOWN
 
 
-async def sources_at_hand(gateway: Gateway, backup: Path | None, names: Iterable[str]) -> SourcesAtHand:
-    """What there is for the collections with these ``names``, as they are shown; ``backup`` is a backup or a folder of
-    them. What this user may not read counts as unknown. Raises ReadError."""
-    keeping: set[str] = set()
-    wanted = {name.partition(".")[0] for name in names if name}
-    listed = await _databases(gateway)
-    unread: set[str] = set() if listed is not None else set(wanted)
-    for db in listed or ():
-        if clean_name(db) in wanted:
+def name_of(incident: Incident) -> str:
+    """What names an incident here, also while it goes on."""
+    return f"{incident.first} {incident.ns}"
+
+
+def _may_have_images(incident: Incident) -> bool:
+    return bool(written(incident)) or incident.kind == "transaction"
+
+
+async def sources_at_hand(gateway: Gateway, backup: Path | None, incidents: Collection[Incident]) -> SourcesAtHand:
+    """What there is for these incidents; ``backup`` is a backup or a folder of them. What this user may not read counts
+    as unknown. Raises ReadError."""
+    wanted = [one for one in incidents if written(one) and not why_not_undone(one)]
+    uuids = await _uuids(gateway, {one.ns.partition(".")[0] for one in wanted})
+    oldest: dict[str, Ts | None] = {}
+    imaged, without = set[str](), set[str]()
+    try:
+        for one in wanted:
+            if one.ns not in uuids:
+                continue
+            uuid = uuids[one.ns]
+            if one.ns not in oldest:
+                oldest[one.ns] = await _first_image(gateway, uuid, {}, {"ts": MaxKey()})
+            since = oldest[one.ns]
+            span = {"ts": stamp(one.first)}, {"ts": stamp(one.last), "applyOpsIndex": MaxKey()}
+            held = since is not None and since <= one.last and await _first_image(gateway, uuid, *span)
+            (imaged if held else without).add(name_of(one))
+    except PrivilegeError:  # of no collection then
+        imaged, without = set(), set()
+    return SourcesAtHand(await _ends(gateway, backup) if backup else None, frozenset(imaged), frozenset(without))
+
+
+async def _first_image(
+    gateway: Gateway, uuid: bytes, low: Mapping[str, object], high: Mapping[str, object]
+) -> Ts | None:
+    """The entry of the first image of a collection from one key to another; None if there is none."""
+    collection = {"nsUUID": Binary(uuid, UUID_SUBTYPE)}
+    bounds = {"$gte": {**collection, **low}, "$lte": {**collection, **high}}
+    found = await gateway.find_one(PRE_IMAGES, {"_id": bounds}, projection={"_id": 1}, sort=[("_id", 1)])
+    return Ts(found["_id"]["ts"].time, found["_id"]["ts"].inc) if found else None
+
+
+async def _uuids(gateway: Gateway, databases: Collection[str]) -> dict[str, bytes]:
+    """The UUID of each collection in the databases with these names, as they are shown; without those that this user
+    may not read."""
+    found: dict[str, bytes] = {}
+    try:
+        listed = await gateway.list_databases()
+    except PrivilegeError:
+        return found
+    for db in listed:
+        if clean_name(db) in databases:
             try:
                 infos = await gateway.list_collections(db)
             except (PrivilegeError, ReadError):  # may not be read, or has a name that the driver refuses
-                unread.add(clean_name(db))
                 continue
-            keeping |= {clean_name(str(info.ns)) for info in infos if keeps_images(info)}
-            if any(info.options is None for info in infos):  # their names alone may be read
-                unread.add(clean_name(db))
-    return SourcesAtHand(await _ends(gateway, backup) if backup else None, frozenset(keeping), frozenset(unread))
-
-
-async def _databases(gateway: Gateway) -> list[str] | None:
-    """None where this user may not list them."""
-    try:
-        return await gateway.list_databases()
-    except PrivilegeError:
-        return None
+            found |= {clean_name(str(info.ns)): info.uuid for info in infos if info.uuid}
+    return found
 
 
 async def _ends(gateway: Gateway, backup: Path) -> tuple[Ts, ...] | None:

@@ -13,7 +13,7 @@ from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY
 from tallyglass.restore.catalogue.backups import newest_backup
 from tallyglass.restore.checks import images
 from tallyglass.restore.model.plan import Level
-from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.plan.from_images import live_collections
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
@@ -80,7 +80,7 @@ async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInf
         return Way(FROM_IMAGES, True, f"Its first pre-image is held (kept {long}): seconds, no backup, no spare.")
     if keeps_images(info) is False:
         advice = f"For the next time: {how_to_enable(info.ns.db, info.ns.collection)}"
-        return await _from_files(gateway, request, f"{incident.ns} keeps none.", advice)
+        return await _from_files(gateway, request, f"{incident.ns} keeps no pre-images.", advice)
     return await _from_files(gateway, request, "Its first pre-image is not held: expired, or not kept then.")
 
 
@@ -94,8 +94,8 @@ async def _from_files(gateway: Gateway, request: RestoreRequest, why: str, advic
         return Way(FROM_IMAGES, False, f"{why} {error.title}", advice)
     if found.contents.backup.form not in (ARCHIVE, DIRECTORY):
         return Way(FROM_IMAGES, False, why, advice)
-    instead = "The backup has the documents; the plan carries each forward through the oplog: no spare."
-    return Way(FROM_IMAGES, True, f"{why} {instead}")
+    instead = "The backup has the documents; the plan carries each forward through the oplog."
+    return Way(FROM_IMAGES, True, f"{why} {instead}", label=WITHOUT_SPARE)
 
 
 async def _from_backup(gateway: Gateway, incident: Incident, request: RestoreRequest) -> Way:

@@ -77,7 +77,7 @@ def as_lines(made: Plan) -> Iterator[str]:
     """The plan for a person: lines to paste in its folder, everything else as comments of a shell."""
     from tallyglass.restore.model.group import merged_checks
 
-    how = f"replaying from {made.start}" if made.start else "from pre-images"
+    how = f"replaying from {made.start}" if made.start else f"from {clean(made.backup.form)}"
     yield f"# Restore to just before {made.limit} ({iso(made.limit.time)}), {how}."
     if made.before:
         yield f"# Last entry kept:    {clean(made.before, 160)}"
