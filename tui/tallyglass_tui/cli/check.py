@@ -52,7 +52,7 @@ _days = click.FloatRange(min=0)
     default="90%",
     show_default=True,
     metavar="SHARE",
-    help="Critical if more of the range is used.",
+    help="Alert if more of the range is used.",
 )
 @click.option(
     "--warn-days",
@@ -60,7 +60,7 @@ _days = click.FloatRange(min=0)
     default=90.0,
     show_default=True,
     metavar="DAYS",
-    help="Warn if a counter ends within DAYS.",
+    help="Warn if one ends sooner.",
 )
 @click.option(
     "--crit-days",
@@ -68,7 +68,7 @@ _days = click.FloatRange(min=0)
     default=30.0,
     show_default=True,
     metavar="DAYS",
-    help="Critical if a counter ends within DAYS.",
+    help="Alert if one ends sooner.",
 )
 @guesses_option
 @click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn if the oplog covers fewer hours.")
@@ -76,7 +76,7 @@ _days = click.FloatRange(min=0)
     "--oplog-hours-crit",
     type=_days,
     metavar="HOURS",
-    help="Critical if the oplog covers fewer hours, such as the backup interval.",
+    help="Alert if the oplog covers fewer hours.",
 )
 @click.option(
     "--restore",
@@ -84,7 +84,7 @@ _days = click.FloatRange(min=0)
     type=click.Path(path_type=Path),
     metavar="DIR",
     multiple=True,
-    help="Check the recoverable window of the backups in DIR, too, for as long as reading them takes.",
+    help="Check the recoverable window of the backups, too.",
 )
 @click.option(
     "--restore-oplog",
@@ -92,12 +92,19 @@ _days = click.FloatRange(min=0)
     type=click.Path(path_type=Path),
     metavar="PATH",
     multiple=True,
-    help="With --restore: a saved oplog.",
+    help="Read this saved oplog for --restore.",
 )
 @click.option(
-    "-t", "--timeout", "seconds", type=click.FloatRange(min=0.1), default=30.0, show_default=True, metavar="SECONDS"
+    "-t",
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0.1),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for answers.",
 )
-@click.option("-v", "--verbose", count=True, help="One more line for each counter that is not OK, and each note.")
+@click.option("-v", "--verbose", count=True, help="Add a line for each note, and counter not OK.")
 def command(
     given: ConnectionOptions,
     config: Path | None,
@@ -114,7 +121,7 @@ def command(
     seconds: float,
     verbose: int,
 ) -> int:
-    """One line with perfdata; exit 0 ok, 1 warning, 2 critical, 3 unknown.
+    """Print one line with perfdata; exit 0 ok, 1 warning, 2 critical, 3 unknown.
 
     A counter warns by the share of its range that is used, and by the days until it may run out. With
     --oplog-hours-warn or --oplog-hours-crit the oplog's reach counts too: what it is, or will be at the recent rate.

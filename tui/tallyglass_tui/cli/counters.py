@@ -41,11 +41,11 @@ config_option = click.option(
 history_option = click.option(
     "--no-history",
     is_flag=True,
-    help="Neither read nor write the samples of earlier runs (a file in the state folder).",
+    help="Keep no samples, and read none of earlier runs.",
 )
 
 
-guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: numbers recognised by name only.")
+guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: numbers known by name only.")
 
 
 @click.command()
@@ -54,13 +54,13 @@ guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: 
 @history_option
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @guesses_option
-@click.option("--report", metavar="FILE", help="Write FILE, a new page (.html) or Markdown (.md), instead.")
+@click.option("--report", metavar="FILE", help="Write a new .html or .md file instead.")
 @timeout_option
 def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, wants_json: bool, guesses: bool,
     report: str | None, seconds: float,
 ) -> int:  # fmt: skip
-    """Show every sequence counter once: value, share of its range used, rate, and when it runs out.
+    """List all counters: value, share used, rate, and when each runs out.
 
     Exit 3 if some collections could not be searched: there may be more counters.
     """

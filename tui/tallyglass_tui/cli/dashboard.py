@@ -34,16 +34,17 @@ _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, inc
 @click.command("tallyglass", context_settings={"help_option_names": ["-h", "--help"]})
 @connection_options(shards=True)
 @click.option(
-    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="The backup that the restore page starts with."
+    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="Start the restore page with this backup."
 )
-@click.option("--mouse", is_flag=True, help="Use wheel and clicks. The terminal then selects text only with Shift.")
+@click.option("--mouse", is_flag=True, help="Use wheel and clicks; Shift then selects text.")
 @click.option(
     "--alarm",
     type=click.Choice(["off", "bell", "notify"]),
+    metavar="HOW",
     default="off",
     show_default=True,
     envvar="TALLYGLASS_ALARM",
-    help="Ring, or notify the desktop (OSC 9), when a counter becomes urgent or an incident removes data.",
+    help="Alert by bell or notify.",
 )
 @click.option(
     "--record", type=click.Path(path_type=Path), metavar="FILE", help="Record what is shown, for tallyglass replay."
@@ -59,7 +60,7 @@ def command(
     alarm: str = "off",
     record: Path | None = None,
 ) -> int:
-    """Open the dashboard on a deployment."""
+    """Show counters, oplog, incidents and restores, live."""
     target = target_of(given)
     missing = why_no_terminal()
     if missing:

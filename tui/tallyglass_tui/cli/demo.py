@@ -19,8 +19,8 @@ _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.command("demo")
 @click.option("--headless", is_flag=True, help="Print the URI and run the workload until a signal.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Listen on this port; default: a free one.")
-@click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="With --headless: stop after N seconds.")
-@click.option("--mongod", metavar="PATH", help="The mongod to run; default: $TALLYGLASS_MONGOD, PATH, the demo extra.")
+@click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="Stop after N seconds (--headless).")
+@click.option("--mongod", metavar="PATH", help="Run this mongod; default: one that is found.")
 def command(headless: bool, port: int | None, seconds: float | None, mongod: str | None) -> int:
     """Start an embedded replica set with a workload and open the dashboard on it.
 

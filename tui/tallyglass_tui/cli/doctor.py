@@ -32,7 +32,7 @@ _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 def command(
     given: ConnectionOptions, databases: tuple[str, ...], wants_images: bool, wants_json: bool, seconds: float
 ) -> int:
-    """Say what this user may see, what is missing, and the exact role that would fix it.
+    """Show what this user may see, and which role would grant the rest.
 
     Exit 0 when every job can be done in full, 1 when something is missing.
     """

@@ -60,7 +60,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
     default=_DEFAULT_LISTEN,
     show_default=True,
     metavar="HOST:PORT",
-    help="Serve the metrics on this address.",
+    help="Listen here.",
 )
 @click.option(
     "--every",
@@ -75,7 +75,10 @@ def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
     listen: tuple[str, int], every: float, seconds: float | None,
 ) -> None:  # fmt: skip
-    """Counters as metrics on http://HOST:PORT/metrics (OpenMetrics, or the text format of Prometheus)."""
+    """Serve the counters as metrics on http://HOST:PORT/metrics.
+
+    As OpenMetrics or in the text format of Prometheus, whichever is asked for.
+    """
     from dataclasses import replace
 
     load_client()

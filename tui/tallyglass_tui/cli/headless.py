@@ -33,7 +33,7 @@ timeout_option = click.option(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give up after SECONDS without an answer.",
+    help="Wait so long for an answer.",
 )
 
 

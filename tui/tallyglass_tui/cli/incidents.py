@@ -39,19 +39,21 @@ class WithReport(click.Command):
         return report.make_context(f"{info_name} report", args[1:], parent, **extra)
 
 
-@click.command(cls=WithReport, epilog="tallyglass incidents report N --out FILE.html writes one as a page to pass on.")
+@click.command(
+    cls=WithReport,
+    epilog=f"T is a time: {FORMS}. tallyglass incidents report N --out FILE.html writes one as a page to pass on.",
+)
 @connection_options(shards=True)
-@click.option("--since", metavar="T", help=f"Start at this time ({FORMS}); default: the whole oplog.")
-@click.option("--ns", metavar="NS", help="Only those of this collection; Atlas M0 opens its oplog for no more.")
+@click.option("--since", metavar="T", help="Start at this time; default: the whole oplog.")
+@click.option("--ns", metavar="NS", help="Read one collection alone, as Atlas M0 requires.")
 @click.option(
     "--log",
     "logs",
     multiple=True,
     metavar="PATH",
-    help="A log file of mongod or mongos, an audit log, or a folder of them: who did it. Rotated and compressed ones "
-    "beside it are read too.",
+    help="Read who did it from a log, an audit log or a folder.",
 )
-@click.option("--evidence", "folder", metavar="DIR", help="The folder that tallyglass watch --evidence keeps.")
+@click.option("--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
 def command(
@@ -63,11 +65,12 @@ def command(
     wants_json: bool,
     seconds: float,
 ) -> int:
-    """Show incidents: drops, mass deletes and updates, scripts, renames, transactions; the oldest first.
+    """List who deleted what: drops, mass deletes and updates; the oldest first.
 
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
     TOOK means that it goes on. BY is the account and application, as far as the server's log shows them beyond doubt.
     The last column is the value of --before with which restore plan undoes it. With --ns there are no numbers.
+    Rotated and compressed logs beside that of --log are read too.
     Exit 3 if one of several shards could not be read: its incidents are missing.
     """
     start = time_of("--since", since)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 @click.option("--values", is_flag=True, help="Include values of documents: _ids, and constants in statements.")
 @click.option("--since", metavar="T", help=f"Number the incidents from this time on ({FORMS}), as incidents --since.")
 @click.option("--log", "logs", multiple=True, metavar="PATH", help="A log file of mongod, or its folder: who did it.")
-@click.option("--evidence", "folder", metavar="DIR", help="The folder that tallyglass watch --evidence keeps.")
+@click.option("--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept.")
 @click.option("--plan", metavar="DIR", help="Add the steps of this folder of restore plan, and what they brought back.")
 @timeout_option
 def report(

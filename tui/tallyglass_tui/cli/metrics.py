@@ -29,11 +29,11 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--top`` and ``--match``: which sequences are exported."""
     command = click.option(
         "--top", "most", type=click.IntRange(min=1), default=DEFAULT_MOST, show_default=True, metavar="N",
-        help="Export at most this many sequences, the most urgent first.",
+        help="Export the N most urgent.",
     )(command)  # fmt: skip
     return click.option(
         "--match", "patterns", multiple=True, metavar="PATTERN",
-        help='Only sequences whose "namespace id" matches, with * and ?. Repeatable.',
+        help='Select by "namespace id", with * and ?; repeatable.',
     )(command)  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
     out: Path | None, seconds: float,
 ) -> None:  # fmt: skip
-    """Counters as metrics: a file for the textfile collector of node_exporter, or stdout."""
+    """Write the counters as metrics for node_exporter, or to stdout."""
     load_client()
     snapshot = look_once(given, config, seconds, history=not no_history)
     text = exposition(snapshot, checked_selection(snapshot, patterns, most))

@@ -16,10 +16,10 @@ from tallyglass_tui.cli.options import echo_time
 _STDIN_CHARACTERS = 16_000_000
 
 
-@click.command()
+@click.command(epilog=f"TIME: {FORMS}.")
 @click.argument("hex_texts", metavar="HEX...", nargs=-1)
-@click.option("--at", metavar="TIME", help=f"Print the first ObjectId of a moment ({FORMS}).")
-@click.option("--until", metavar="TIME", help="With --at: print the filter for all ObjectIds between the two.")
+@click.option("--at", metavar="TIME", help="Print the first ObjectId of a moment.")
+@click.option("--until", metavar="TIME", help="Print the filter for the ids from --at until TIME.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, as_json: bool) -> None:
     """Decode ObjectIds: when each was created, by which process, and its counter.

@@ -28,26 +28,24 @@ _LOOK_SECONDS = 1.0
 """Seconds between checks whether the reader of the output has left."""
 
 
-@click.command()
+@click.command(epilog=f"T is a time: {FORMS}.")
 @connection_options(shards=True)
-@click.option("--since", metavar="T", help=f"Start at this time, inclusive ({FORMS}).")
+@click.option("--since", metavar="T", help="Start at this time, inclusive.")
 @click.option("--until", metavar="T", help="End before this time.")
 @click.option(
     "--ns",
     "namespaces",
     multiple=True,
     metavar="GLOB",
-    help="Match namespaces, such as shop.*; !shop.tmp excludes one.",
+    help="Match namespaces: shop.*, not !shop.tmp.",
 )
-@click.option("--op", "letters", default="", metavar="iudc", help="Match operations: insert, update, delete, command.")
+@click.option("--op", "letters", default="", metavar="iudc", help="Match inserts, updates, deletes, commands.")
 @click.option("--id", "document", default="", metavar="ID", help="Print the history of one document.")
-@click.option("--text", default="", metavar="TEXT", help="Match entries that contain TEXT, or match /TEXT/.")
+@click.option("--text", default="", metavar="TEXT", help="Match entries with TEXT, or matching /TEXT/.")
 @click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries; 0: never.")
 @click.option("--follow", "-f", is_flag=True, help="Follow new entries until Ctrl-C.")
-@click.option("--json", "wants_json", is_flag=True, help="Print whole entries as MongoDB Extended JSON, one per line.")
-@click.option(
-    "--canonical", is_flag=True, help="Print canonical Extended JSON, which keeps the type of every number and date."
-)
+@click.option("--json", "wants_json", is_flag=True, help="Print whole entries as Extended JSON, one per line.")
+@click.option("--canonical", is_flag=True, help="Print canonical Extended JSON: types are kept.")
 @timeout_option
 def command(
     given: ConnectionOptions,

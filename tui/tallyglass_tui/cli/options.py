@@ -62,11 +62,14 @@ def connection_options(*, uri: bool = True, profile: bool = True, shards: bool =
 
         wrapped: Any = with_connection_options
         wrapped = click.option(
-            "--driver", type=click.Choice(["pymongo", "motor"]), help="Connect with this driver; default: pymongo."
+            "--driver",
+            type=click.Choice(["pymongo", "motor"]),
+            metavar="NAME",
+            help="Connect with pymongo (default) or motor.",
         )(wrapped)
-        wrapped = click.option(
-            "--password-file", metavar="FILE", help="Read the password from the first line of FILE; - is stdin."
-        )(wrapped)
+        wrapped = click.option("--password-file", metavar="FILE", help="Read the password from FILE; - is stdin.")(
+            wrapped
+        )
         if profile:
             wrapped = click.option("--profile", metavar="NAME", help="Read the deployment from profiles.toml.")(wrapped)
         if shards:
@@ -75,7 +78,7 @@ def connection_options(*, uri: bool = True, profile: bool = True, shards: bool =
                 "shards",
                 multiple=True,
                 metavar="URI",
-                help="Read this shard of a cluster instead of URI; repeat for each.",
+                help="Read this shard instead of URI; repeat for each.",
             )(wrapped)
         if uri:
             wrapped = click.argument("uri", metavar="[URI]", required=False)(wrapped)

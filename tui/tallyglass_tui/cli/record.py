@@ -28,10 +28,10 @@ _END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @connection_options(shards=True)
 @click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
 def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
-    """Record counters, oplog and incidents to a new FILE for `tallyglass replay`, without a screen, until Ctrl-C.
+    """Record counters, oplog and incidents to a new FILE, until Ctrl-C.
 
-    Only you can read FILE. It holds what the screen shows: names, _ids and statements, no documents, no passwords; a
-    day of a busy set fits. To record plans too: tallyglass URI --record FILE.
+    tallyglass replay FILE shows them. Only you can read FILE. It holds what the screen shows: names, _ids and
+    statements, no documents, no passwords; a day of a busy set fits. To record plans too: tallyglass URI --record FILE.
     """
     target = target_of(given)
     path = absolute_path(file)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     "patterns",
     multiple=True,
     metavar="PATTERN",
-    help='Only counters whose "namespace id" matches, with * and ?. Repeatable.',
+    help='Select by "namespace id", with * and ?; repeatable.',
 )
 @click.option("--all", "wants_all", is_flag=True, help="Include counters that agree with their collection.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
@@ -38,10 +38,10 @@ def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, patterns: tuple[str, ...], wants_all: bool,
     wants_json: bool, seconds: float,
 ) -> int:  # fmt: skip
-    """Show why counters and their collections differ, with the command that moves one forward. Runs nothing.
+    """Show why counters and collections differ, and what mends them.
 
-    Exit 0 if no counter is behind, 1 if one is, 3 if that is unclear of one, which then has no command, or if some
-    collections could not be read.
+    The command that moves a counter forward is printed, not run. Exit 0 if no counter is behind, 1 if one is, 3 if that
+    is unclear of one, which then has no command, or if some collections could not be read.
     """
     from tallyglass.counters.follow.differences import differences
     from tallyglass.counters.standing import Standing

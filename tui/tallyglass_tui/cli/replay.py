@@ -12,10 +12,11 @@ from tallyglass_tui.pages import PAGES
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--mouse", is_flag=True, help="Use wheel and clicks. The terminal then selects text only with Shift.")
+@click.option("--mouse", is_flag=True, help="Use wheel and clicks; Shift then selects text.")
 def command(file: str, mouse: bool) -> int:
-    """Show the dashboard on a recording of `tallyglass record FILE` or `tallyglass URI --record FILE`.
+    """Show the dashboard on a recording.
 
+    FILE comes from tallyglass record FILE or tallyglass URI --record FILE.
     [ and ] go to what was recorded before and next, { and } by a minute, < and > change the speed, p plays and pauses.
     Nothing is read from a server, and nothing is copied or written.
     """

@@ -34,7 +34,7 @@ def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def emit_option(function: Command) -> Command:
     """``--emit``: print a schedule for the command."""
     option = click.option(
-        "--emit", type=click.Choice(["systemd", "cron"]), help="Print a schedule for this command; run nothing."
+        "--emit", type=click.Choice(["systemd", "cron"]), help="Print a schedule for this; run nothing."
     )
     return option(function)
 

@@ -31,16 +31,16 @@ _ANSWER_SECONDS = 60.0
     "--evidence",
     "folder",
     metavar="DIR",
-    help="Keep the lines of the server's log that name who wrote in DIR, for 7 days, 256 MB at most; "
-    "incidents --evidence DIR uses them. They contain the filters of statements.",
+    help="Keep the lines of the log that say who wrote.",
 )
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document per line.")
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document per line.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
 def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> None:
-    """Print each new incident, without a screen: once it is seen, known by whom, and ended.
+    """Print each new incident: once it is seen, known by whom, and ended.
 
-    The oplog is read once at the start to learn what is usual. What is routine is not printed, nor changes that may
-    be. Ctrl-C ends it.
+    --evidence keeps 7 days of lines, 256 MB at most, for incidents --evidence DIR; they contain the filters of
+    statements. The oplog is read once at the start to learn what is usual. What is routine is not printed, nor changes
+    that may be. Ctrl-C ends it.
     """
     from tallyglass.evidence.store import EvidenceFolder
     from tallyglass.mongo.client import seldom_monitored

@@ -48,7 +48,7 @@ class Restore(click.Group):
 @click.group(cls=Restore, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Go back to just before a mistake: plan it, prepare for the next one, verify the result."""
+    """Go back to just before a mistake: plan, run, rehearse, prepare."""
     if ctx.invoked_subcommand is None:
         found = [command.get_command(ctx, name) for name in _COMMANDS]
         shown = [one.name or "" for one in found if one is not None and not one.hidden]

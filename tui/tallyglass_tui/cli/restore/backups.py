@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from tallyglass.restore.catalogue.backups import Listed
 
 
-@click.command(short_help="List the backups of a folder, and how far each reaches.")
+@click.command()
 @click.argument("folders", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1)
 @connection_options()
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: bool) -> int:
-    """List the backups in each DIR: kind, span, and whether the oplog of URI continues each up to now.
+    """List the backups of a folder, and how far each reaches.
 
-    Without a server only what the backups say of themselves is known. Exit 0 where one can be continued, or none was
-    compared; 1 where none can.
+    That is: kind, span, and whether the oplog of URI continues each up to now. Without a server only what the backups
+    say of themselves is known. Exit 0 where one can be continued, or none was compared; 1 where none can.
     """
     if given.uri and (Path(given.uri).is_dir() or not is_uri(with_scheme(given.uri))):
         folders, given = (*folders, Path(given.uri)), replace(given, uri="")  # the last DIR was parsed as URI

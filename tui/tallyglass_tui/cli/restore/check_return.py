@@ -13,8 +13,8 @@ from tallyglass_tui.cli.restore.plan_file import read_plan, server
 
 @click.command("check-return", hidden=True)
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one.")
-@click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
+@click.option("--source", metavar="URI", required=True, help="Read the live set: a URI, or a .yml file.")
+@click.option("--source-password-file", metavar="FILE", default="", help="Read the live set's password from FILE.")
 def check_return(plan_file: Path, source: str, source_password_file: str) -> None:
     """Check the privileges that the return needs on the live set, before it begins. Nothing is written."""
     plan = read_plan(plan_file)

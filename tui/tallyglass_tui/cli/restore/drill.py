@@ -52,35 +52,41 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     return rate
 
 
-@click.command(cls=DrillPlugin, short_help="Rehearse a restore on a server of its own, and measure it.")
+@click.command(cls=DrillPlugin)
 @connection_options()
 @click.option(
     "--backup", type=click.Path(path_type=Path), metavar="PATH", help="Restore this backup, or the newest of a folder."
 )
-@click.option("--to", metavar="T", help="Restore to this time, such as now-1h; default: the newest that can be proven.")
+@click.option("--to", metavar="T", help="Restore to this time; default: the newest proven.")
+@click.option("--at", type=click.Choice(["random"]), help="Restore to a random point that is covered.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Draw point N.")
 @click.option(
-    "--at", type=click.Choice(["random"]), help="Restore to a random point of all that the backups and the oplog cover."
+    "--oplog", type=click.Path(path_type=Path), metavar="PATH", help="Read a saved oplog, or a folder of slices."
 )
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="With --at random: draw that point again.")
-@click.option("--oplog", type=click.Path(path_type=Path), metavar="PATH", help="A saved oplog, or a folder of slices.")
-@click.option(
-    "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
-)
+@click.option("--backup-start", metavar="T:I", help="Begin here, where the backup records no start.")
 @click.option(
     "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json, .html or Markdown."
 )
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the report as one JSON document.")
 @click.option(
-    "--deadline", callback=duration, default="4h", show_default=True, help="Stop after this time, with exit status 2."
+    "--deadline",
+    callback=duration,
+    metavar="TIME",
+    default="4h",
+    show_default=True,
+    help="Stop after TIME, with exit status 2.",
 )
-@click.option("--limit-rate", "rate", callback=_rate, metavar="RATE", help="Bytes a second at most, such as 20M.")
+@click.option(
+    "--limit-rate", "rate", callback=_rate, metavar="RATE", help="Read at most this much a second, such as 20M."
+)
 @click.option(
     "--nice",
     type=click.IntRange(0, 19),
+    metavar="N",
     default=10,
     show_default=True,
-    help="Run the processes it starts with this priority.",
+    help="Run with this priority.",
 )
 @click.option(
     "--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Put the data of the spare into PATH."
@@ -91,10 +97,11 @@ def drill(
     oplog: Path | None, backup_start: str | None, report: Path | None, metrics: Path | None, wants_json: bool,
     deadline: float, rate: float | None, nice: int, work_dir: Path | None, emit: str | None,
 ) -> int:  # fmt: skip
-    """Restore a backup and the oplog onto a server of its own, verify it, and throw it away.
+    """Rehearse a restore on a server of its own, and measure it.
 
-    It runs what Tallyglass emits, the script of restore plan, as it stands, up to its phase "verify". It starts a
-    mongod on loopback for that and removes it. The source is only read, and no other server is touched.
+    It restores, verifies, and throws away. It runs what Tallyglass emits, the script of restore plan, as it stands, up
+    to its phase "verify". It starts a mongod on loopback for that and removes it. The source is only read, and no other
+    server is touched.
 
     One line, as check prints it. Exit 0 proved, 1 proved with warnings, 2 the backup cannot be restored, or not in
     time, 3 unknown: the drill could not be run.

@@ -28,9 +28,9 @@ _PROGRESS_EVERY = 20_000
 
 @click.command(hidden=True)
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one.")
-@click.option("--source-password-file", metavar="FILE", default="", help="The live set's password.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The dump folder.")
+@click.option("--source", metavar="URI", required=True, help="Read the live set: a URI, or a .yml file.")
+@click.option("--source-password-file", metavar="FILE", default="", help="Read the live set's password from FILE.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write the images into DIR.")
 def images(plan_file: Path, source: str, source_password_file: str, out: Path) -> None:
     """Save the pre-images of the plan's incident. Fails if one that the plan proved no longer exists.
 

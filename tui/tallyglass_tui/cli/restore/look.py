@@ -26,16 +26,29 @@ if TYPE_CHECKING:
     from tallyglass.restore.model.plan import Plan
 
 
-@click.command(short_help="Restore a plan, and leave its spare running to look at.")
+@click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--only", metavar="NS", default="", help="Let the user read this collection alone.")
-@click.option("--deadline", callback=duration, default="4h", show_default=True, help="Stop the spare after this time.")
-@click.option("--source-password-file", type=click.Path(path_type=Path), metavar="FILE", help="For the script.")
+@click.option(
+    "--deadline",
+    callback=duration,
+    metavar="TIME",
+    default="4h",
+    show_default=True,
+    help="Stop the spare after this time.",
+)
+@click.option(
+    "--source-password-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the live set's password from FILE.",
+)
 def look(folder: Path, only: str, deadline: float, source_password_file: Path | None) -> int:
-    """Restore the plan in DIR up to its verification, and leave the spare running, read-only, on loopback.
+    """Restore a plan, and leave its spare running to look at.
 
-    Prints how to connect and which moment the spare shows. It ends with Ctrl-C, the terminal or the deadline; what was
-    restored stays in DIR, and restore.sh goes on from there. Exit 0; 1 not restored, or not as computed.
+    It ends after the verification; the spare is read-only, on loopback. Prints how to connect and which moment the
+    spare shows. It ends with Ctrl-C, the terminal or the deadline; what was restored stays in DIR, and restore.sh goes
+    on from there. Exit 0; 1 not restored, or not as computed.
     """
     from tallyglass.restore.spare import look as spare
 

@@ -27,11 +27,14 @@ DAMAGED = 3
 
 @click.command()
 @with_sides
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="The work directory.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write the outcome into DIR."
+)
 def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
-    """Print per namespace what came back, what others changed since, and what is damaged or unclear.
+    """Print what came back, what others changed, and what is damaged.
 
-    Exit 0 every document that the accident touched is as it should be, 3 one is not, or nothing was restored.
+    Per namespace, with what is unclear. Exit 0 every document that the accident touched is as it should be, 3 one is
+    not, or nothing was restored.
     """
     plan = read_plan(plan_file)
     from tallyglass.restore.model.plan import STAYS

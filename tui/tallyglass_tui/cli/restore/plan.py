@@ -34,46 +34,44 @@ if TYPE_CHECKING:
 _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 
 
-@click.command(short_help="Plan a point-in-time restore and print its commands.")
+@click.command()
 @connection_options()
 @click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="Start from this backup.")
-@click.option("--before", metavar="TIME", help="Restore to just before this entry of the oplog, or this time.")
+@click.option("--before", metavar="TIME", help="Restore to just before this entry or time.")
 @click.option(
     "--incident",
     "number",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Restore to just before incident N (see tallyglass incidents).",
+    help="Undo number N of tallyglass incidents.",
 )
 @click.option(
     "--from",
     "from_",
     type=click.Choice(["backup", "pre-images"]),
+    metavar="WAY",
     default=None,
-    help="With --incident: undo it from the pre-images of its collection, or from a backup. Default: the best possible "
-    "way; from the backup with --only, --spare or --oplog.",
+    help="Undo from backup or pre-images; default: the best.",
 )
-@click.option("--statement", metavar="TEXT", default="", help="With --incident: the updateMany that was run.")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="... and how many documents it reported.")
-@click.option("--since", metavar="T", help="With --incident: the --since of the list that showed N.")
+@click.option("--statement", metavar="TEXT", default="", help="State what was run, as in mongosh.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="State how many documents it reported.")
+@click.option("--since", metavar="T", help="Count incidents from T on, as the list did.")
 @click.option(
     "--oplog",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="A saved oplog, read before the live one: a mongodump of local.oplog.rs, or a folder of slices that join.",
+    help="Read a saved oplog before the live one.",
 )
-@click.option("--spare", metavar="HOST:PORT", help="The empty scratch server to restore onto; may also be a URI.")
-@click.option(
-    "--backup-start", metavar="T:I", help="An oplog position from before the backup began, if the backup records none."
-)
-@click.option("--only", metavar="NS", help="Only this collection, under another name; the live one is not touched.")
+@click.option("--spare", metavar="HOST:PORT", help="Restore onto this empty server; may be a URI.")
+@click.option("--backup-start", metavar="T:I", help="Begin here, where the backup records no start.")
+@click.option("--only", metavar="NS", help="Restore one collection, under another name.")
 @click.option(
     "--as",
     "target_ns",
     metavar="NS2",
-    help="With --only: the other name; default: the collection's name and the point.",
+    help="Name it so; default: its name and the point.",
 )
-@click.option("--id", "ids", multiple=True, metavar="ID", help="With --only: this document; may be repeated.")
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Restore this document of it; may be repeated.")
 @click.option(
     "--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Put the files of the commands into PATH."
 )
@@ -84,9 +82,11 @@ _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 )
 @timeout_option
 def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, seconds: float, **typed: Any) -> int:
-    """Prove that a backup and the oplog reach the point, and give the exact commands.
+    """Prove that a restore is possible, and print its commands.
 
-    Exit 0 ready, 1 ready with warnings, 2 blocked: the reasons are on stderr.
+    With --incident its damage alone is undone: --from backup, as with --only, --spare or --oplog, or from its
+    pre-images. --oplog is a mongodump of local.oplog.rs or a folder of slices that join. --only leaves the live
+    collection alone. Exit 0 ready, 1 ready with warnings, 2 blocked: the reasons are on stderr.
     """
     asked = _Asked(**typed)
     for is_wrong, title, advice in _COMBINATIONS:

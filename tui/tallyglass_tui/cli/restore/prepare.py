@@ -12,7 +12,7 @@ from tallyglass_tui.cli.headless import as_json, ask, print_text, timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
 
 
-@click.command(short_help="Make the next backup provable.")
+@click.command()
 @connection_options()
 @click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Write the backup to PATH.")
 @click.option("--archive", is_flag=True, help="Write one archive file instead of a directory.")
@@ -22,9 +22,10 @@ from tallyglass_tui.cli.options import ConnectionOptions, connection_options, ta
 def prepare(
     given: ConnectionOptions, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float
 ) -> None:
-    """Record the position of the oplog next to the backup to come, and print the command that takes it.
+    """Record where the next backup begins, so that it is provable.
 
-    With that record a later restore knows from where on the oplog is needed.
+    The position of the oplog goes next to the backup; the command for the backup is printed. With that record a later
+    restore knows from where on the oplog is needed.
     """
     from tallyglass.restore.plan.prepare import prepare as look
 

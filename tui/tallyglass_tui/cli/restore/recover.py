@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @click.command(hidden=True)
 @with_sides
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Where the repairs go.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write the repairs into DIR."
+)
 def recover(plan_file: Path, sides: Sides, out: Path) -> None:
     """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)

@@ -20,21 +20,28 @@ _ANSWER_SECONDS = 30.0
 _TERMINAL = "/dev/tty"
 
 
-@click.command(short_help="Run the steps of a plan's folder, asking before each.")
+@click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Ask nothing. Steps that need a decision are left out.")
-@click.option("--until", type=click.Choice(_PHASES), default=_PHASES[-1], help="End after this phase.")
+@click.option("--yes", is_flag=True, help="Ask nothing; leave out what needs a decision.")
+@click.option("--until", type=click.Choice(_PHASES), metavar="PHASE", default=_PHASES[-1], help="End after this phase.")
 @click.option(
-    "--source-password-file", type=click.Path(path_type=Path), metavar="FILE", help="The live set's password."
+    "--source-password-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the live set's password from FILE.",
 )
-@click.option("--spare-password-file", type=click.Path(path_type=Path), metavar="FILE", help="The spare's password.")
+@click.option(
+    "--spare-password-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the spare's password from FILE.",
+)
 @click.option(
     "--max-silence",
     type=click.IntRange(0, 999_999),
     default=600,
-    show_default=True,
     metavar="SECONDS",
-    help="End a database tool that prints nothing new for so long while no server works for it; 0 for no limit.",
+    help="End a tool that stands still.",
 )
 def run(
     folder: Path,
@@ -44,10 +51,12 @@ def run(
     spare_password_file: Path | None,
     max_silence: int,
 ) -> int:
-    """Run the steps of DIR, which restore plan --out wrote: ask before each, check after it, stop at the first doubt.
+    """Run the steps of a plan's folder, asking before each.
 
-    Run it again to resume. Exit 0 all done, and nothing that the accident touched is damaged; 1 stopped; 3 done, but
-    something is damaged or unclear.
+    DIR is what restore plan --out wrote. Each step is checked; the first doubt stops. --until is secure, restore,
+    verify, return or clean. --max-silence ends a tool that prints nothing new while no server works for it, after 600 s
+    unless told otherwise; 0 is never. Run it again to resume. Exit 0 all done, and nothing that the accident touched is
+    damaged; 1 stopped; 3 done, but something is damaged or unclear.
     """
     from tallyglass.restore.model.plan import Phase
     from tallyglass.restore.run.runner import RunRequest

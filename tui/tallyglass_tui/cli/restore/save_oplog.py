@@ -19,28 +19,28 @@ EVERY = 600.0
 """Seconds between two slices, where nothing else is asked for."""
 
 
-@click.command("save-oplog", short_help="Save the oplog in slices that join.")
+@click.command("save-oplog")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @connection_options()
 @click.option(
     "--keep",
+    metavar="AGE",
     callback=duration,
     default="7d",
     show_default=True,
-    help="Delete slices that end before this age; the first slice starts there.",
+    help="Delete slices that are older.",
 )
-@click.option(
-    "--every", callback=duration, metavar="10m", help="Print a schedule that runs this so often; save nothing."
-)
+@click.option("--every", callback=duration, metavar="10m", help="Print a schedule that runs this so often.")
 @emit_option
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 def save_oplog(
     given: ConnectionOptions, folder: Path, keep: float, every: float | None, emit: str | None, wants_json: bool
 ) -> int:  # fmt: skip
-    """Save what the oplog holds since the last slice in DIR, up to the newest entry that a majority has.
+    """Save the oplog in slices that join.
 
-    A slice begins with the entry that the last one ends with, so that restore plan --oplog DIR can prove that none is
-    missing. Run it from a timer, more often than the server overwrites its oplog.
+    A slice goes up to the newest entry that a majority has; the first one starts where --keep does. A slice begins with
+    the entry that the last one ends with, so that restore plan --oplog DIR can prove that none is missing. Run it from
+    a timer, more often than the server overwrites its oplog.
 
     Exit 0 saved, or nothing new was there; 2 saved, but the server had overwritten what came after the last slice.
     """

@@ -57,18 +57,23 @@ def with_sides(function: Callable[..., object]) -> Callable[..., object]:
         return function(sides=sides, **given)
 
     for option in (
-        click.option("--spare-password-file", metavar="FILE", default="", help="The spare's password."),
-        click.option("--source-password-file", metavar="FILE", default="", help="The live set's password."),
+        click.option("--spare-password-file", metavar="FILE", default="", help="Read the spare's password from FILE."),
         click.option(
-            "--images", type=click.Path(path_type=Path), metavar="DIR", help="Saved pre-images, in place of a spare."
+            "--source-password-file", metavar="FILE", default="", help="Read the live set's password from FILE."
+        ),
+        click.option(
+            "--images",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="Read saved pre-images in place of a spare.",
         ),
         click.option(
             "--spare",
             metavar="URI",
             default="",
-            help="The server that was restored onto: a URI, or a .yml file with one.",
+            help="Read the spare: a URI, or a .yml file.",
         ),
-        click.option("--source", metavar="URI", required=True, help="The live set: a URI, or a .yml file with one."),
+        click.option("--source", metavar="URI", required=True, help="Read this live set (URI or .yml)."),
         click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path)),
     ):
         command = option(command)

@@ -10,15 +10,22 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.headless import print_text
 
 
-@click.command(short_help="The script that starts a mongod on a copy of data files.")
+@click.command()
 @click.argument("path", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(1, 65535), default=27117, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=27117,
+    show_default=True,
+    metavar="PORT",
+    help="Listen on this port.",
+)
 def start_copy(path: Path, port: int) -> None:
-    """Print a script that copies data files, and starts a mongod on the copy, on loopback.
+    """Print a script that starts a mongod on a copy of data files.
 
-    BACKUP is a copy of a dbPath, a snapshot of its volume, or a tar file of one. The script works in the folder that it
-    is called in, recovers the copy to the end of its own oplog, and never starts a server on BACKUP itself. Then plan
-    with --backup BACKUP --spare 127.0.0.1:PORT.
+    It listens on loopback. BACKUP is a copy of a dbPath, a snapshot of its volume, or a tar file of one. The script
+    works in the folder that it is called in, recovers the copy to the end of its own oplog, and never starts a server
+    on BACKUP itself. Then plan with --backup BACKUP --spare 127.0.0.1:PORT.
     """
     from tallyglass.restore.backup.data_files import start_script
 

@@ -17,23 +17,20 @@ if TYPE_CHECKING:
     pass
 
 
-@click.command(short_help="Compare what was restored with the plan.")
+@click.command()
 @click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
-@click.option(
-    "--spare", metavar="URI", required=True, help="The server that was restored onto: a URI, or a .yml file with one."
-)
+@click.option("--spare", metavar="URI", required=True, help="Read the spare: a URI, or a .yml file.")
 @click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Read the log of mongorestore.")
-@click.option(
-    "--empty", is_flag=True, help="Only check that the spare is empty and fits the plan, before anything is written."
-)
+@click.option("--empty", is_flag=True, help="Check only that the spare is empty and fits.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @connection_options(uri=False, profile=False)
 def verify(
     given: ConnectionOptions, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool
 ) -> int:
-    """Compare the spare with PLAN, the JSON of restore plan, and say what mends the differences.
+    """Compare what was restored with the plan.
 
-    Exit 0 as computed, 1 with warnings, 2 not as computed.
+    PLAN is the JSON of restore plan. What mends the differences is said. Exit 0 as computed, 1 with warnings, 2 not as
+    computed.
     """
     plan = read_plan(plan_file)
     from tallyglass.restore.spare.ready import ready

@@ -57,7 +57,7 @@ class WindowPlugin(MonitoringPlugin):
     service = "WINDOW"
 
 
-@click.command(cls=WindowPlugin, short_help="From when to when every second can be restored.")
+@click.command(cls=WindowPlugin)
 @connection_options()
 @click.option(
     "--backups",
@@ -65,7 +65,7 @@ class WindowPlugin(MonitoringPlugin):
     metavar="DIR",
     multiple=True,
     required=True,
-    help="A folder of backups, of any kinds; may be repeated.",
+    help="Read a folder of backups; may be repeated.",
 )
 @click.option(
     "--oplog",
@@ -73,7 +73,7 @@ class WindowPlugin(MonitoringPlugin):
     type=click.Path(path_type=Path),
     metavar="PATH",
     multiple=True,
-    help="A saved oplog, or a folder of slices. Those of PBM and wal-g beside their backups are found.",
+    help="Read a saved oplog, or a folder of slices.",
 )
 @click.option("--at-least", "least", type=float, default=0.0, metavar="HOURS", help="Warn of a shorter window.")
 @click.option(
@@ -82,10 +82,10 @@ class WindowPlugin(MonitoringPlugin):
     default=_HEAD_ROOM_HOURS,
     metavar="HOURS",
     show_default=True,
-    help="Warn if the live oplog continues the newest slice for less.",
+    help="Warn of less beyond the slices.",
 )
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write the window as metrics, too.")
-@click.option("--json", "wants_json", is_flag=True, help="One JSON document.")  # fmt: skip
+@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")  # fmt: skip
 def window(
     given: ConnectionOptions,
     backups: tuple[Path, ...],
@@ -95,11 +95,11 @@ def window(
     metrics: Path | None,
     wants_json: bool,
 ) -> int:
-    """Prove every backup against the slices and the oplog of URI, and give the recoverable window.
+    """Prove from when to when every second can be restored.
 
-    Reads every slice and every backup. Without a server, what is newer than the slices is not known. Exit 0 OK, 1 a
-    hole, a damaged slice, a short window or head-room, 2 nothing newest can be restored or the newest backup cannot be
-    proven, 3 unknown.
+    Reads every slice and every backup, those of PBM and wal-g too. Without a server, what is newer than the slices is
+    not known. Exit 0 OK, 1 a hole, a damaged slice, a short window or head-room, 2 nothing newest can be restored or
+    the newest backup cannot be proven, 3 unknown.
     """
     found = answer(given, WindowOptions(backups, slices, least, head_room))
     if metrics is not None:
