@@ -8,6 +8,7 @@ A setting in the connection string overrides every default here.
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -139,6 +140,20 @@ def tls_context(client: Any) -> Any:
     return getattr(client.options.pool_options, "_ssl_context", None)
 
 
+# A pattern in the driver's text, and the sentence for it.
+_REFUSALS = (
+    (r"^Port (?:contains|must)", "A port in the connection string is not a number from 1 to 65535"),
+    (
+        r"^Username and password must be escaped",
+        "In user name and password write @ as %40, : as %3A, / as %2F, % as %25",
+    ),
+    (r"conflicting values for URI options ssl and tls", "ssl and tls in the connection string contradict each other"),
+    (r"TLS has not been enabled", "The connection string has TLS options, and not tls=true"),
+    (r"^Cannot specify multiple hosts with directConnection", "directConnection=true needs a single host"),
+    (r"^minPoolSize must be", "minPoolSize is larger than maxPoolSize"),
+)
+
+
 def _refused(error: Exception, target: Target) -> InputError | ConnectError:
     message = clean(scrub(str(error)), 200)
     if isinstance(error, ConfigurationError):
@@ -151,4 +166,7 @@ def _refused(error: Exception, target: Target) -> InputError | ConnectError:
             )
     if isinstance(error, OSError):
         return InputError(f"A file in the connection string cannot be used: {message}.", "Check its path.")
+    told = next((told for pattern, told in _REFUSALS if re.search(pattern, message)), "")
+    if told:
+        return InputError(f"{told}.")
     return InputError(f"The connection string cannot be used: {message.rstrip('.')}.", "Check host, port and options.")

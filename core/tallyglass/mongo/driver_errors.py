@@ -22,7 +22,7 @@ from pymongo.errors import (
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import OPLOG
-from tallyglass.mongo.unreachable import not_resolved, unreachable
+from tallyglass.mongo.unreachable import lost, not_resolved, unreachable
 from tallyglass.text import clean
 
 UNAUTHORIZED = 13
@@ -125,9 +125,7 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
             code=NOT_PRIMARY_OR_SECONDARY,
         )
     if isinstance(error, ConnectionFailure):
-        # A failed heartbeat cancels pending reads of its server. The text then does not come from the server.
-        title = "The server stopped answering." if "cancelled" in message else "The connection to the server was lost."
-        return ReadError(title, message, code=_details_code(error))
+        return lost(_message(error), _details_code(error))
     if isinstance(error, (ConfigurationError, InvalidName)):
         unusable = not_resolved(message) or _incompatible(message)
         if unusable:

@@ -72,18 +72,30 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
 )
 
 
-_PLAINLY = ("A host name in the connection string cannot be resolved.", "No server listens at that address.")
-_PLAIN = re.compile(r": \[Errno -?\d+\] (?:Connect call failed \([^)]*\)|[A-Z][A-Za-z ]+)")
-"""The operating system's reason after an address, which only repeats the sentence."""
+_ADDRESS = re.compile(r"(?:(?<![\w.])[A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\]|\S*\.sock):\d{1,5}\b|/\S+\.sock\b")
 
 
 def why(message: str) -> tuple[str, str]:
-    """Return the sentence and the advice for the driver's text when it finds no server."""
+    """Return the sentence and the advice for the driver's text when it finds no server: of the text only the addresses
+    remain, unless nothing in it is known."""
     detail = clean(scrub(message), 200)
+    addresses = _addresses(detail)
     for pattern, title, advice in _CAUSES:
         if re.search(pattern, message, re.IGNORECASE):
-            return title, f"{advice} ({_PLAIN.sub('', detail) if title in _PLAINLY else detail})"
+            return title, f"{advice} ({addresses})" if addresses else advice
     return "No server answers.", f"({detail})"
+
+
+def _addresses(detail: str) -> str:
+    return ", ".join(dict.fromkeys(_ADDRESS.findall(detail)))
+
+
+def lost(message: str, code: int | None) -> ReadError:
+    """Return the error of a connection that ended while a read ran."""
+    # A failed heartbeat cancels pending reads of its server. The text then does not come from the server.
+    title = "The server stopped answering." if "cancelled" in message else "The connection to the server was lost."
+    addresses = _addresses(clean(scrub(message), 200))
+    return ReadError(title, f"({addresses})" if addresses else "", code=code)
 
 
 def unreachable(message: str) -> ReadError:
@@ -95,5 +107,6 @@ def not_resolved(message: str) -> ConnectError | None:
     """Return the error of a DNS seed list without servers, or None if the text says something else."""
     if not re.search(r"DNS|SRV|TXT record|nameserver|resolution lifetime", message):
         return None
-    advice = f"Check its name, and that a name server answers on this machine. ({clean(scrub(message), 200)})"
+    unknown = re.search(r"does not exist|does not contain an answer", message)
+    advice = "Its name is not known: check it." if unknown else "Check that a name server answers on this machine."
     return ConnectError("The DNS seed list returns no servers.", advice)
