@@ -4,11 +4,13 @@
 found and how many rows are neither an act nor an effect of one, how far ``point`` is off, and how often a row comes and
 goes while the oplog grows by a minute at a time. Without a directory only the labelled corpus is measured.
 ``--ablation`` prints what each rule earns: the same with one of them switched off. Several directories may be given.
+``--log`` adds the recording's log, with all lines and then only those of statements above some thresholds.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gzip
 import importlib
 import json
@@ -18,18 +20,23 @@ import sys
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tallyglass.evidence.book import Book
+from tallyglass.evidence.log_lines import LogReader
 from tallyglass.moment import Ts, parse_ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.incidents import recurrence, verdict
+from tallyglass.oplog.incidents.attribution import attribute, concerning
 from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
 from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.incidents.habits import Habits
 from tallyglass.oplog.incidents.run import GAP_MILLIS
 from tallyglass.oplog.snapshot import Incident
 
@@ -55,7 +62,7 @@ _UNDATED = {"txn 50 deletes invoices": (1795409999, 3), "convertToCapped audit":
 _BEGINNING = {
     "um orders tenant2 shipped": (1795409909, 9),
     "dm all carts": (1795409884, 33), "um posts deleted": (1795410287, 291), "aps jobs deleteMany": (1795410491, 98),
-    "beanie delete_all houses": (1795410533, 69),
+    "beanie delete_all houses": (1795410533, 69), "dm fs.chunks n=0": (1795410303, 63),
 }  # fmt: skip
 """Where the noted interval begins with the application's own entries: the statement's first one."""
 _EXPIRING = {"lab.docs", "shop.logs"}
@@ -241,6 +248,48 @@ def flips(recording: Recording, *, verbose: bool = False) -> str:
     return f"rows ever shown {len(ever)} {dict(changes)}, shown as more than low {alarms}, acts at the end {acts}"
 
 
+SLOWMS = (0, 5, 20, 100)
+_DURATION = re.compile(r'"durationMillis":(\d+)')
+
+
+class _Oplog:
+    """A recorded oplog that answers ``find_raw`` for a range of ``ts``, in place of a server."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
+        """The entries of a range of ``ts``."""
+        stamps = self._recording.stamps
+        start, end = (bisect_left(stamps, Ts(one.time, one.inc)) for one in query["ts"].values())
+        yield b"".join(self._recording.entries[start:end])
+
+
+def lines_above(folder: Path, slowms: int) -> Iterator[str]:
+    """The log of a recording as it would be with that threshold."""
+    for line in gzip.decompress((folder / "mongod.log.gz").read_bytes()).decode().splitlines():
+        timed = '"id":51803' in line or '"id":5479200' in line
+        found = _DURATION.search(line, max(len(line) - 60, 0)) if timed else None
+        if not timed or (found and int(found[1]) >= slowms):
+            yield line
+
+
+async def with_log(recording: Recording, folder: Path, incidents: Sequence[Incident], slowms: int) -> list[Incident]:
+    """The list of a recording with what its log decides."""
+    book, oplog = Book(), _Oplog(recording)
+    habits = Habits(book)
+    book.heard = habits.note
+    reader = LogReader(book, "recorded", concerning(one for one in incidents if not one.routine))
+    reader.feed(lines_above(folder, slowms))
+    reader.flush()
+    logged = [await read_run(oplog, run, book) for run in missing(incidents, habits)]  # type: ignore[arg-type]
+    found = []
+    for one in (*filter(None, logged), *incidents):
+        evidence = None if one.routine else await attribute(oplog, one, book)  # type: ignore[arg-type]
+        found.append(as_routine(replace(one, evidence=evidence), book, habits))
+    return found
+
+
 def labelled(*, seed: int, verbose: bool, match: str = "") -> str:
     """The labelled corpus: what the rules were tuned on, and what was held out."""
     sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -366,6 +415,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--flips", action="store_true")
+    parser.add_argument("--log", action="store_true")
     parser.add_argument("--no-corpus", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--match", default="", help="only recipes whose name matches")
@@ -382,6 +432,10 @@ def main(arguments: list[str]) -> None:
             rate = len(recording.entries) / (time.process_time() - began)
             print(f"recording, {'backward' if backward else 'forward'}, {rate:,.0f} entries/s")
             print(score(recording, found, verbose=given.verbose and not backward))
+        for slowms in SLOWMS if given.log else ():
+            print(f"recording, with its log above {slowms} ms")
+            told = asyncio.run(with_log(recording, folder, found, slowms))
+            print(score(recording, told, verbose=given.verbose))
         if given.flips:
             print(flips(recording, verbose=given.verbose))
     if not given.no_corpus:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -134,6 +134,8 @@ class Book:
     sessions: Recent[bytes, Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     version: int = 0
     limit: int = STATEMENT_LIMIT
+    heard: Callable[[Statement], bool] | None = None
+    """Called with every delete and update that the log names; returns whether it is to be kept."""
     forgotten: int = 0
     """Statements that ended before this moment were dropped for lack of room; milliseconds since 1970."""
     _doubted: Recent[int, bool] = field(default_factory=lambda: Recent(SESSION_LIMIT))
@@ -229,9 +231,14 @@ class Book:
 
     def covers(self, first: int, last: int) -> bool:
         """Whether some log was read without a gap from one moment to another."""
-        return self.forgotten < first and any(
-            one.first <= first and last <= one.last for intervals in self.coverage.values() for one in intervals
+        return self.forgotten < first and self.covering(first, last) is not None
+
+    def covering(self, first: int, last: int) -> Coverage | None:
+        """The longest time about two moments of which some log was read without a gap; None if there is none."""
+        found = (
+            one for intervals in self.coverage.values() for one in intervals if one.first <= first and last <= one.last
         )
+        return max(found, key=lambda one: one.last - one.first, default=None)
 
 
 def _connection(client: Client) -> tuple[str, str]:

@@ -62,6 +62,8 @@ class Statement:
     that the client had when it sent this command and its next one. ``in_session`` is whether they carry a session, None
     if unknown.
     ``ids`` are the ``_id`` that the filter names, ``fields`` the top-level fields that the update names; None if any.
+    ``many`` is whether it may change more than one document. ``shape`` is alike for statements that differ in their
+    values only, 0 where the source does not show it.
     """
 
     op: str
@@ -82,6 +84,8 @@ class Statement:
     ids: frozenset[object] | None = None
     fields: frozenset[str] | None = None
     source: Source = Source.LOG
+    many: bool = False
+    shape: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,8 @@ class LogReader:
     def _add(self, write: Write) -> None:
         if not self._statements:
             return
-        if self._wanted is not None and not self._wanted(write.ns, write.began, write.ended):
+        kept = self._book.heard is not None and self._book.heard(write)
+        if not kept and self._wanted is not None and not self._wanted(write.ns, write.began, write.ended):
             who = (write.client.user, write.client.application)
             self._beside[who] += 1
             if self._beside[who] > BESIDE_LIMIT:

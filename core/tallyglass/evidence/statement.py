@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any
 
 from tallyglass.evidence.book import LineTally
@@ -24,6 +25,11 @@ _TOKEN = re.compile(
 """A key, what lies between values, or a value; text that was cut ends in a value."""
 
 _WRAPPED = {"$oid": "ObjectId", "$date": "ISODate", "$uuid": "UUID"}
+_VALUES = frozenset({*_WRAPPED, "$numberLong", "$numberDecimal", "$numberDouble", "$binary", "$timestamp",
+                     "$regularExpression", "$minKey", "$maxKey", "$undefined"})  # fmt: skip
+"""The forms of extended JSON for one value."""
+
+_DIGITS = re.compile(r"\d+")
 
 
 def write_of(
@@ -51,6 +57,8 @@ def write_of(
     if count == 0 or (stopped and count is None and not keys):
         return None
     query, update = body.get("q", body.get("query")), body.get("u", body.get("update"))
+    many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
+    shape = hash((many, _shape(query), _shape(update, replaces=True))) if isinstance(query, dict) else 0
     if not body or is_redacted(query) or is_redacted(body.get("limit")):
         tally.redacted += 1
         query = update = None
@@ -64,11 +72,13 @@ def write_of(
         count,
         keys if isinstance(keys, int) else None,
         floor,
-        text=_text(op, body, query, update, whole) if query is not None else "",
+        text=_text(op, body, query, update, many=many, whole=whole) if query is not None else "",
         plan=clean(str(attr.get("planSummary", "")), 120),
         ids=ids_of(query) if whole and "collation" not in body else None,
         fields=_fields(update) if whole else None,
         source=source,
+        many=many,
+        shape=shape,
     )
 
 
@@ -127,8 +137,21 @@ def without_values(text: str) -> str:
     return "".join(found)
 
 
-def _text(op: str, body: dict[str, Any], query: object, update: object, whole: bool) -> str:
-    many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
+def _shape(value: object, nesting: int = 0, *, replaces: bool = False) -> Hashable:
+    """A part of a statement without its values. Names may hold a number; of a document that replaces another one they
+    are values too."""
+    if nesting >= _NESTING:
+        return None
+    if isinstance(value, list):
+        return frozenset(_shape(one, nesting + 1) for one in value[:_WIDTH])
+    if not isinstance(value, dict) or (len(value) == 1 and _VALUES.issuperset(value)):
+        return None
+    if replaces and not all(key.startswith("$") for key in value):
+        return "document"
+    return tuple((_DIGITS.sub("#", key), _shape(one, nesting + 1)) for key, one in value.items())
+
+
+def _text(op: str, body: dict[str, Any], query: object, update: object, *, many: bool, whole: bool) -> str:
     name = "delete" if op == "d" else "update"
     name = f"findOneAnd{name.capitalize()}" if "query" in body else f"{name}{'Many' if many else 'One'}"
     words = [shell_text(query)] + ([shell_text(update)] if update is not None else [])

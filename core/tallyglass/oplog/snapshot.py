@@ -375,7 +375,8 @@ class IncidentScan:
     """Progress of a scan of the past: incidents so far, worst first; how far back it has come.
 
     ``unread`` names the shards that cannot be read: their incidents are missing. ``running`` are the deletes, updates,
-    drops and index builds that run now and have done so for more than a second.
+    drops and index builds that run now and have done so for more than a second. ``ns`` is the one collection that it is
+    limited to.
     """
 
     incidents: tuple[Incident, ...]
@@ -385,3 +386,4 @@ class IncidentScan:
     trouble: str = ""
     unread: tuple[str, ...] = ()
     running: tuple[RunningOperation, ...] = ()
+    ns: str = ""

@@ -210,3 +210,15 @@ def test_a_clock_is_doubted_if_a_client_knows_an_older_time_than_its_own_write(
     assert not read(*others).is_clock_doubted(MILLIS, MILLIS + 300), "the delete may be of a line that is missing"
     without = [one.replace(SESSION, "x") for one in lines(4)]
     assert not read(*without).is_clock_doubted(MILLIS, MILLIS + 300), "two clients without sessions are not one"
+
+
+def test_statements_that_differ_in_values_only_have_one_shape() -> None:
+    def shape(query: dict[str, Any], many: int = 0) -> int:
+        (found,) = statements(read(remove(722, 2, command={"q": query, "limit": many}), command(727)))
+        assert found.many is (many == 0)
+        return found.shape
+
+    assert shape({"s": 1}) == shape({"s": {"$oid": "0" * 24}}) != shape({"t": 1})
+    assert shape({"_id": {"$in": [1]}}) == shape({"_id": {"$in": [2, 3]}}) != shape({"_id": {"$gt": 1}})
+    assert shape({"a.7": 1}) == shape({"a.12": 1})
+    assert shape({"s": 1}) != shape({"s": 1}, many=1)

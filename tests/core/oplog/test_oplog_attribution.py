@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -340,9 +340,16 @@ class Known:
         return ()
 
 
-async def named(oplog: Oplog, book: Book, *incidents: Incident) -> list[Incident]:
+async def named(oplog: Oplog, book: Book, *incidents: Incident, log: Sequence[Statement] = ()) -> list[Incident]:
+    """The list with what the evidence adds; ``log`` are statements that are read with it."""
     authors = Authors(oplog, Known(book))  # type: ignore[arg-type]
-    return list((await authors.added_to(IncidentScan(incidents, 0, None, done=True))).incidents)
+    assert book.heard is not None
+    if log:
+        book.coverage["a:1"] = [Coverage(log[0].began, log[-1].ended)]
+    for one in log:
+        book.heard(one)
+        book.add_statement(one)
+    return list((await authors.added_to(IncidentScan(incidents, 0, Ts(T - 10_000, 0), done=True))).incidents)
 
 
 def a_delete(**how: Any) -> Incident:
@@ -405,3 +412,97 @@ async def test_what_the_evidence_tells_to_be_of_a_shell_is_certain_at_once(
     assert one.confidence == confidence
     (one,) = await named(Oplog().many(range(10, 40)), book_of(*facts), a_delete(confidence="low", reason="recurs"))
     assert (one.confidence, one.routine) == ("low", True)
+
+
+# What the log decides
+
+SHELL = replace(ANN, application="mongosh 2.5.6")
+TOOL = replace(BOB, application="cleanup.py")
+JOB = Client("app@admin", "shop", "10.0.0.3:1", "", "conn3")
+
+
+def typed(client: Client, at: int, documents: int = 12, shape: int = 1, **more: Any) -> Statement:
+    """A deleteMany as a log names it, so many milliseconds after the first entry."""
+    return ran(client, at, at + 20, documents, many=True, shape=shape, **more)
+
+
+def a_log(*facts: Statement, minutes: int = 30) -> list[Statement]:
+    """These, and what an application runs every ten seconds, half as long before as after: some at once."""
+    begin, end = -minutes * 20_000, minutes * 40_000
+    usual = [replace(typed(JOB, at, 12, shape=9), ns="shop.sessions") for at in range(begin, end, 10_000)]
+    quick = [replace(one, began=one.ended) for one in usual[::2]]
+    return sorted([*usual[1::2], *quick, *facts], key=lambda one: one.ended)
+
+
+def deletes(at: int, count: int = 12) -> Oplog:
+    return Oplog().many(range(at, at + count))
+
+
+@pytest.mark.parametrize("client", [SHELL, TOOL])
+async def test_a_statement_of_usual_size_that_no_application_runs_is_found_by_its_line(client: Client) -> None:
+    found = await named(deletes(5), book_of(), log=a_log(typed(client, 3)))
+    assert [(one.kind, one.ns, one.documents, one.documents_exact, one.first, one.number, one.by) for one in found] == [
+        ("deleteMany", NS, 12, True, Ts(T, 1), 1, f"{client.user.partition('@')[0]}, {client.application}")
+    ]
+    assert found[0].confidence == ("high" if client is SHELL else "medium")
+    # One that the entries show has a row already.
+    shown = replace(a_delete(), last_wall=from_seconds((MILLIS + 16) / 1000))
+    assert [one.number for one in await named(deletes(5), book_of(), shown, log=a_log(typed(client, 3)))] == [1]
+    # Its entries are not in this oplog.
+    assert await named(Oplog(), book_of(), log=a_log(typed(client, 3))) == []
+
+
+async def test_its_number_comes_after_those_of_the_entries() -> None:
+    shown = replace(a_delete(), ns="shop.other", number=7)
+    found = await named(deletes(5), book_of(), shown, log=a_log(typed(SHELL, 3)))
+    assert {one.ns: one.number for one in found} == {NS: 8, "shop.other": 7}
+
+
+@pytest.mark.parametrize("client", [SHELL, TOOL])
+async def test_what_is_run_all_the_time_is_not_found(client: Client) -> None:
+    often = [typed(client, at, 40) for at in range(-400_000, 1_200_000, 200_000)]
+    assert await named(deletes(5), book_of(), log=a_log(*often)) == []
+
+
+async def test_what_the_same_application_runs_at_other_times_is_routine() -> None:
+    row = a_delete(confidence="low")
+    oplog, now, before = deletes(10, 30), replace(typed(JOB, 9, 30), ended=MILLIS + 41), typed(JOB, -300_000, 500)
+    (one,) = await named(oplog, book_of(), row, log=a_log(now, before))
+    assert (one.routine, one.kind, one.number) == (True, "job", 1)
+    assert one.note == "shop runs this statement at other times too, by the log"
+    for log in (
+        a_log(now),
+        a_log(now, replace(before, shape=2)),
+        a_log(now, replace(before, client=TOOL)),
+        a_log(replace(now, client=SHELL), replace(before, client=SHELL)),
+        a_log(replace(now, client=TOOL), replace(before, client=TOOL)),
+    ):
+        (one,) = await named(oplog, book_of(), row, log=log)
+        assert not one.routine
+
+
+@pytest.mark.parametrize(
+    "gap",
+    [
+        lambda log: [one for one in log if one.began < one.ended],
+        lambda log: [
+            replace(one, in_session=None if one.shape == 9 and n % 20 == 0 else False) for n, one in enumerate(log)
+        ],
+    ],
+)
+async def test_of_a_log_that_is_not_whole_only_a_shell_is_believed(gap: Any) -> None:
+    """With a threshold or a sample, what is missing may be what is usual."""
+    assert await named(deletes(5), book_of(), log=gap(a_log(typed(TOOL, 3)))) == []
+    (one,) = await named(deletes(5), book_of(), log=gap(a_log(typed(SHELL, 3))))
+    assert one.by == "ann, mongosh 2.5.6"
+
+
+async def test_in_a_young_log_everything_is_new() -> None:
+    assert await named(deletes(5), book_of(), log=a_log(typed(TOOL, 3), minutes=3)) == []
+    assert len(await named(deletes(5), book_of(), log=a_log(typed(SHELL, 3), minutes=3))) == 1
+
+
+async def test_no_entries_are_taken_by_a_doubted_clock() -> None:
+    book = book_of()
+    book.doubt_clock(MILLIS)
+    assert await named(deletes(5), book, log=a_log(typed(SHELL, 3))) == []

@@ -24,12 +24,9 @@ from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, Share, assign
+from tallyglass.oplog.incidents.habits import SLACK_MILLIS
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Incident
 from tallyglass.text import clean_name, unescape_name
-
-SLACK_MILLIS = 1_500
-"""How long before its logged begin a statement may have written an entry: a log line is written late. Measured: 99 % of
-entries within 1 ms, all within 1.5 s. None was written after the line. Both times are by the clock of one server."""
 
 MOST = 0.9
 """The share of an incident's documents that one client must have written to be named alone: others may have written
@@ -69,7 +66,7 @@ def concerning(incidents: Iterable[Incident]) -> Callable[[str, int, int], bool]
     """Whether what ran on a namespace between two moments, in milliseconds, can concern any of these incidents."""
     by_ns: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for one in incidents:
-        first, last = _walls(one)
+        first, last = walls(one)
         by_ns[one.ns].append((first - SLACK_MILLIS, last + SLACK_MILLIS))
     ends: dict[str, list[int]] = {}
     for ns, spans in by_ns.items():
@@ -109,7 +106,7 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
         if not window.statements and not (incident.sessions and source is Source.LOG):
             continue
         join = EntryJoin(incident, window.statements, book, source)
-        async for raw in _entries(gateway, incident, window):
+        async for raw in _entries(gateway, incident, window.first, window.last):
             join.feed(raw)
         told = join.evidence()
         doubted = source is Source.LOG and book.is_clock_doubted(window.first, window.last)
@@ -125,7 +122,7 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
 def clients_beside_ttl(incident: Incident, book: Book) -> str:
     """What the log says that clients deleted where and while a TTL index did; empty if nothing."""
     by: Counter[tuple[str, str]] = Counter()
-    for one in book.statements(incident.ns, "d", *_walls(incident)):
+    for one in book.statements(incident.ns, "d", *walls(incident)):
         if one.source is Source.LOG and not one.client.is_server:
             by[one.client.user, one.client.application] += one.documents or 0
     told = [f"{count:,} by {', '.join(filter(None, who)) or 'a client'}" for who, count in by.most_common(_CLIENTS)]
@@ -134,7 +131,7 @@ def clients_beside_ttl(incident: Incident, book: Book) -> str:
 
 def bearing(incident: Incident, book: Book) -> Hashable:
     """What the evidence has on an incident, as numbers: while they are the same, so is the result."""
-    first, last = _walls(incident)
+    first, last = walls(incident)
     if incident.op and not incident.session:
         users = len(book.users) if incident.sessions else 0
         counts = tuple(len(_Window.around(incident, book, source).statements) for source in _SOURCES)
@@ -156,7 +153,7 @@ class _Window:
 
     @classmethod
     def around(cls, incident: Incident, book: Book, source: Source) -> _Window:
-        first, last = _walls(incident)
+        first, last = walls(incident)
         found: list[Statement] = []
         for _ in range(_EXPANSIONS + 1):
             near = book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
@@ -182,22 +179,28 @@ def _may_be_plain(one: Statement) -> bool:
     return one.in_session is not True
 
 
-def _walls(incident: Incident) -> tuple[int, int]:
+def walls(incident: Incident) -> tuple[int, int]:
+    """When an incident began and ended, in milliseconds since 1970 by the server's clock."""
     first = incident.first_wall or incident.first.time
     last = incident.last_wall or incident.last.time
     return int(first.timestamp() * 1000), round(last.timestamp() * 1000)
 
 
-async def _entries(gateway: Gateway, incident: Incident, window: _Window) -> AsyncIterator[bytes]:
-    ns = unescape_name(incident.ns)
+def _entries(gateway: Gateway, incident: Incident, first: int, last: int) -> AsyncIterator[bytes]:
     # Timestamps are by the cluster's clock, which can be ahead of the server's own.
-    ahead = incident.first.t - _walls(incident)[0] // 1000
+    ahead = incident.first.t - walls(incident)[0] // 1000
+    return entries_between(gateway, incident.ns, incident.op, first // 1000 + ahead, last // 1000 + ahead)
+
+
+async def entries_between(gateway: Gateway, name: str, op: str, first: int, last: int) -> AsyncIterator[bytes]:
+    """The deletes or updates of a namespace, as it is shown, between two moments in seconds, and some about them."""
+    ns = unescape_name(name)
     query = {
         "ts": {
-            "$gte": Timestamp(max(window.first // 1000 + ahead - _MARGIN_SECONDS, 0), 0),
-            "$lt": Timestamp(window.last // 1000 + ahead + _MARGIN_SECONDS, 0),
+            "$gte": Timestamp(max(first - _MARGIN_SECONDS, 0), 0),
+            "$lt": Timestamp(last + _MARGIN_SECONDS, 0),
         },
-        "$or": [{"ns": ns, "op": incident.op}, {"op": "c", "o.applyOps.ns": ns}],
+        "$or": [{"ns": ns, "op": op}, {"op": "c", "o.applyOps.ns": ns}],
     }
     async with closing(gateway.find_raw(OPLOG, query, time_ms=_READ_MS)) as batches:
         async for batch in batches:
@@ -346,7 +349,7 @@ class EntryJoin:
         for one in accounts:
             statements = [self._statements[n] for n in one.statements]
             if not statements and self._incident.op:
-                first, last = _walls(self._incident)
+                first, last = walls(self._incident)
                 sessions = {session for session, _, _ in self._keyed}
                 statements = [
                     found
@@ -368,6 +371,13 @@ def _is_in_time(one: Statement, wall: int) -> bool:
 def _is_between(one: Statement, ts: Ts) -> bool:
     """Whether an entry lies between the cluster times that the client knew before and after the statement."""
     return one.after < ts and (one.before is None or ts <= one.before)
+
+
+def may_have_written(one: Statement, write: Entry, entry: Entry) -> bool:
+    """Whether a statement may have written this operation of an entry, which carries no session."""
+    wall = entry.wall_millis
+    in_time = wall is not None and _is_in_time(one, wall) and _is_between(one, entry.ts)
+    return in_time and entry.txn_number is None and _may_concern(one, write)
 
 
 def _may_concern(one: Statement, write: Entry) -> bool:
@@ -415,7 +425,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
         client = Client(user=incident.user)
     if client is None:
         return Authorship(Certainty.NONE, reason=why_none(incident, book))
-    first, last = _walls(incident)
+    first, last = walls(incident)
     statements = book.statements_of(session, incident.ns, first, last)
     found = _candidate(book, incident, client, [client], statements, incident.documents)
     return Authorship(Certainty.EXACT, (found,), "log" if client.connection else "sessions", _BY_SESSION)
@@ -423,7 +433,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
 
 def _of_definition(incident: Incident, book: Book) -> Authorship:
     names = frozenset(_NAMES.get(incident.kind, ()))
-    first, last = _walls(incident)
+    first, last = walls(incident)
     near = book.definitions(names, first - DEFINITION_MILLIS, last + DEFINITION_MILLIS)
     exact = [one for one in near if incident.first <= one.commit <= incident.last]
     found = exact or [one for one in near if _names(one, incident)]
@@ -474,7 +484,7 @@ def _candidate(
 ) -> Candidate:
     addresses = dict.fromkeys(one.address for one in clients if one.address)
     largest = max(statements, key=lambda one: one.documents or 0, default=None)
-    first, last = _walls(incident)
+    first, last = walls(incident)
     beside = (
         book.beside(client, first - BESIDE_MILLIS, last + BESIDE_MILLIS)
         if client.connection and not client.is_server
@@ -511,7 +521,7 @@ def _told(ns: str, verb: str, found: Sequence[Statement]) -> str:
 
 def why_none(incident: Incident, book: Book) -> str:
     """Why nobody is named, with the lines of the log that could not be used."""
-    first, last = _walls(incident)
+    first, last = walls(incident)
     if not book.coverage:
         return " ".join(book.refused.values()) or "No log of the server was read."
     if not book.covers(first, last):

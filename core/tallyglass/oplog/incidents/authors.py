@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
 from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
+from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
+from tallyglass.oplog.incidents.habits import SHELLS, Habits
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
 
@@ -23,8 +26,8 @@ TRIES = 3
 """How often the log is read soon after a new incident that nobody is named for: a line is written when its command
 ends, which may wait for other members."""
 
-_SHELLS = ("mongosh", "MongoDB Shell", "MongoDB Compass")
-"""How the application of a client begins in which a person types."""
+LOGGED_LIMIT = 500
+"""The most acts that only the log tells; each costs a read of its part of the oplog."""
 
 _DEFINITIONS = ("collMod", "createIndexes")
 _KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
@@ -49,6 +52,10 @@ class Authors:
         self._up_to_date: set[object] = set()
         """Incidents that were compared with the newest evidence, as they began."""
         self._tries: dict[object, int] = {}
+        self._habits = Habits(observer.book)
+        observer.book.heard = self._habits.note
+        self._logged: dict[object, Incident | None] = {}
+        """What the log alone tells to be an act, by when it began; None where the oplog has no such entries."""
 
     async def begin(self) -> None:
         """Read the server's memory of its log, before more of it is overwritten, unless there are files."""
@@ -70,12 +77,30 @@ class Authors:
             await self._read(urgent=unknown)
             for one in acting:
                 self._tries[_key(one)] = self._tries.get(_key(one), 0) + 1
+        logged = await self._by_log(scan)
+        acting += logged
         found = {_key(one): await self._of(one) for one in acting}
         self._forget(found)
-        shown = (replace(one, evidence=found.get(_key(one))) for one in scan.incidents)
-        defined = {one.ns for one in acting if one.kind in _DEFINITIONS}
-        told = tuple(_by_person(_by_server(one, self._observer.book, defined)) for one in shown)
+        book, defined = self._observer.book, {one.ns for one in acting if one.kind in _DEFINITIONS}
+        shown = (replace(one, evidence=found.get(_key(one))) for one in (*logged, *scan.incidents))
+        told = tuple(_by_person(as_routine(_by_server(one, book, defined), book, self._habits)) for one in shown)
         return replace(scan, incidents=told, running=await self._observer.read_running())
+
+    async def _by_log(self, scan: IncidentScan) -> list[Incident]:
+        """The acts that the log alone tells. Their numbers come after those of the entries, which stay the same."""
+        last, found = max((one.number for one in scan.incidents), default=0), list[Incident]()
+        for run in missing(scan.incidents, self._habits) if scan.done and not scan.ns else ():
+            key, oldest = (run.largest.ns, run.largest.op, run.began, run.documents), scan.reached
+            if oldest is None or run.began < oldest.t * 1_000:
+                continue
+            if key not in self._logged and len(self._logged) < LOGGED_LIMIT:
+                self._observer.spend()
+                with suppress(TallyglassError):
+                    self._logged[key] = await read_run(self._gateway, run, self._observer.book)
+            one = self._logged.get(key)
+            if one is not None:
+                found.append(replace(one, number=last + len(found) + 1))
+        return found
 
     async def _read(self, *, urgent: bool = False) -> None:
         self._up_to_date.clear()
@@ -200,7 +225,7 @@ def _beginning(incident: Incident) -> object:
 def _by_person(incident: Incident) -> Incident:
     """An incident that was low for lack of time to know what is usual, and that the evidence tells to be of a shell."""
     who = incident.evidence.who if incident.evidence else None
-    if incident.routine or incident.confidence != "low" or who is None or not who.application.startswith(_SHELLS):
+    if incident.routine or incident.confidence != "low" or who is None or not who.application.startswith(SHELLS):
         return incident
     return replace(incident, confidence="high")
 

@@ -195,7 +195,7 @@ class _IncidentReader:
         trouble = " ".join(
             filter(None, (self._link, self._trouble, self._lost, damaged, left_out, self._definitions.refused))
         )
-        return IncidentScan(incidents, grouper.fed, reached, done, trouble)
+        return IncidentScan(incidents, grouper.fed, reached, done, trouble, ns=self._ns)
 
 
 def _only(ns: str) -> dict[str, Any]:
