@@ -19,6 +19,7 @@ from tallyglass.oplog.incidents.across_shards import Named
 from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
 from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
 from tallyglass.oplog.incidents.habits import SHELLS, Habits
+from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
 
@@ -214,7 +215,7 @@ def _by_server(incident: Incident, book: Book, defined: Collection[str]) -> Inci
     who = incident.evidence.who if incident.evidence else None
     if incident.routine or who is None or not who.server or incident.ns in defined:
         return incident
-    return replace(incident, kind="ttl", reason="ttl", title=f"TTL on {incident.ns}", note=who.statement)
+    return replace(incident, kind="ttl", reason=Reason.TTL, title=f"TTL on {incident.ns}", note=who.statement)
 
 
 def _beginning(incident: Incident) -> object:

@@ -20,6 +20,7 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.attribution import entries_between, may_have_written, walls
 from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun
+from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.snapshot import Certainty, Harm, Incident
 from tallyglass.text import clean_name
 
@@ -102,4 +103,4 @@ def as_routine(incident: Incident, book: Book, habits: Habits) -> Incident:
     if not reasons or "" in reasons:
         return incident
     note = "; ".join(filter(None, (*sorted(reasons), incident.note)))
-    return replace(incident, kind="job", reason="recurs", title=f"routine: {incident.title}", note=note)
+    return replace(incident, kind="job", reason=Reason.RECURS, title=f"routine: {incident.title}", note=note)

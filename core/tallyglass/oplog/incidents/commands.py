@@ -11,7 +11,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.burst import SAMPLES, Burst
 from tallyglass.oplog.incidents.families import RUN_MILLIS
-from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Judgment, Recurrence, Window, often
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Judgment, Reason, Recurrence, Window, interval, often
 from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
 from tallyglass.text import clean_name
 
@@ -173,8 +173,8 @@ def _routine(runs: list[Run], folded: int) -> Run:
         whole.absorb(run)
     known = [run.documents for run in runs if run.documents is not None]
     whole.documents = sum(known) if known else None
-    whole.kind, whole.reason, whole.point = "job", "recurs", None
-    whole.note = often(times, starts)
+    whole.kind, whole.reason, whole.point = "job", Reason.RECURS, None
+    whole.note = often(times, interval(starts))
     whole.samples = deque(maxlen=SAMPLES)
     return whole
 

@@ -18,7 +18,6 @@ from tallyglass.oplog.incidents.recurrence import (
     OTHERS,
     SLOT_MILLIS,
     YOUNG,
-    Judgment,
     Recurrence,
     Window,
 )
@@ -148,9 +147,9 @@ class Habits:
         found = habit.seen.judge_size(1, began, ended, window)
         is_shell = one.client.application.startswith(SHELLS)
         if found.reason or not found.others or is_shell:
-            return found.reason and _words(one, found)
+            return _words(one) if found.reason else ""
         writes = self._programs.get(_program(one), _Habit()).seen
-        return writes.judge_size(1, began, ended, window).reason and _words(one, found)
+        return _words(one) if writes.judge_size(1, began, ended, window).reason else ""
 
     def _window(self, began: int, ended: int) -> Window | None:
         """The time around two moments of which the log was read; None if it does not hold them."""
@@ -184,7 +183,7 @@ def _shape(one: Statement) -> Shape:
     return one.ns, one.op, _program(one), one.shape
 
 
-def _words(one: Statement, found: Judgment) -> str:
+def _words(one: Statement) -> str:
     return (
         f"{one.client.application or one.client.user or 'a client'} runs this statement at other times too, by the log"
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import pairwise
 
 from tallyglass.oplog.incidents.burst import Burst
@@ -58,15 +59,25 @@ class Window:
         return self.millis < YOUNG_WINDOW_MILLIS
 
 
+class Reason(StrEnum):
+    """Why something is routine."""
+
+    RECURS = "recurs"
+    STEADY = "steady"
+    TTL = "ttl"
+    CAPPED = "capped"
+    MIGRATION = "migration"
+
+
 @dataclass(frozen=True, slots=True)
 class Judgment:
     """What the others say of a burst: ``others`` slots of ten seconds with one of similar size.
 
-    ``reason`` is why it is routine; empty for an act.
+    ``reason`` is why it is routine; None for an act.
     """
 
     others: int
-    reason: str = ""
+    reason: Reason | None = None
 
     @property
     def confidence(self) -> str:
@@ -74,7 +85,7 @@ class Judgment:
         return "low" if self.others else "high"
 
 
-_RECURS = Judgment(OTHERS, "recurs")
+_RECURS = Judgment(OTHERS, Reason.RECURS)
 
 
 class Slots:
@@ -198,9 +209,9 @@ class Recurrence:
         others = seen.slots.without(first, last)
         found = len(others)
         if found >= OTHERS and others.span_millis >= SHARE * window.millis:
-            return Judgment(found, "recurs")
+            return Judgment(found, Reason.RECURS)
         if found >= YOUNG and len(self._of(kind - _CLASSES, apart=True).slots.without(first, last)) >= YOUNG:
-            return Judgment(found, "recurs")
+            return Judgment(found, Reason.RECURS)
         return Judgment(found)
 
     def slots_without(self, first: int, last: int) -> int:
@@ -224,11 +235,15 @@ def size_class(size: int) -> int:
     return (size * size * size * size).bit_length()
 
 
-def often(times: int, starts: Iterable[int]) -> str:
-    """How often something recurs, in words: with its interval where the gaps are alike. Only for the reader."""
-    walls = sorted(starts)
-    gaps = sorted(later - earlier for earlier, later in pairwise(walls))
-    words = f"{times:,} times" if times > 1 else ""
-    if len(gaps) >= OTHERS and gaps[len(gaps) // 10] * 1.25 >= gaps[-1 - len(gaps) // 10]:
-        words = f"{words}, about every {gaps[len(gaps) // 2] / 1_000:,.0f} s".removeprefix(", ")
-    return words
+def interval(starts: Iterable[int]) -> int:
+    """The milliseconds at which something recurs where the gaps are alike; 0 where they are not, or few. Only for the
+    reader."""
+    gaps = sorted(later - earlier for earlier, later in pairwise(sorted(starts)))
+    alike = len(gaps) >= OTHERS and gaps[len(gaps) // 10] * 1.25 >= gaps[-1 - len(gaps) // 10]
+    return gaps[len(gaps) // 2] if alike else 0
+
+
+def often(times: int, millis: int) -> str:
+    """How often something recurs, in words, with its interval where there is one."""
+    parts = [f"{times:,} times"] if times > 1 else []
+    return ", ".join([*parts, f"about every {millis / 1_000:,.0f} s"] if millis else parts)

@@ -7,10 +7,10 @@ from collections import deque
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import SAMPLES, Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
-from tallyglass.oplog.incidents.recurrence import often
+from tallyglass.oplog.incidents.recurrence import Reason, interval, often
 from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.incidents.touched import documents_in
-from tallyglass.oplog.incidents.verdict import Finding
+from tallyglass.oplog.incidents.verdict import Finding, Form
 from tallyglass.oplog.snapshot import Harm, StatementPart
 from tallyglass.text import clean_name
 
@@ -28,13 +28,16 @@ def act_run(finding: Finding, family: Family) -> Run:
 def routine_run(finding: Finding, family: Family) -> Run:
     """The routine of a family in one line."""
     ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
-    words = often(finding.times, finding.starts if finding.reason == "recurs" else ())
-    kind, title = {
-        "ttl": ("ttl", f"TTL on {ns}"),
-        "capped": ("capped", f"oldest documents of capped {ns} removed"),
-    }.get(finding.reason, ("job" if "every" in words else "trickle", f"routine {noun} on {ns}"))
+    millis = interval(finding.starts) if finding.reason is Reason.RECURS else 0
+    match finding.reason:
+        case Reason.TTL:
+            kind, title = "ttl", f"TTL on {ns}"
+        case Reason.CAPPED:
+            kind, title = "capped", f"oldest documents of capped {ns} removed"
+        case _:
+            kind, title = "job" if millis else "trickle", f"routine {noun} on {ns}"
     run = _run(finding, family, kind, title)
-    run.reason, run.note = finding.reason, words
+    run.reason, run.note = finding.reason or "", often(finding.times, millis)
     return run
 
 
@@ -42,8 +45,8 @@ def migration_run(family: Family) -> Run:
     """What moved between shards."""
     ns, noun = clean_name(family.ns, 255), {"d": "deletes", "u": "updates", "i": "inserts"}.get(family.op, "commands")
     whole = Burst(family.first, family.last, family.first_wall, family.last_wall, family.entries, family.documents)
-    run = _run(Finding(whole, "many"), family, "migration", f"moved between shards: {noun} on {ns}")
-    run.reason = "migration"
+    run = _run(Finding(whole, Form.MANY), family, "migration", f"moved between shards: {noun} on {ns}")
+    run.reason = Reason.MIGRATION
     run.note = "The documents are on another shard: nothing is lost." if family.op == "d" else ""
     return run
 
@@ -52,16 +55,16 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
     ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
     many = "deleteMany" if family.op == "d" else "updateMany"
     match finding.form:
-        case "single":
+        case Form.SINGLE:
             how = "findAndModify " if finding.burst.find_and_modify else ""
             return noun, f"{how}{noun} by one session on {ns}"
-        case "batch":
+        case Form.BATCH:
             return "batch", f"bulkWrite of {noun} on {ns}"
-        case "fan_out":
+        case Form.FAN_OUT:
             return "fan_out", f"{noun} by many sessions at once on {ns}"
-        case "loop":
+        case Form.LOOP:
             return noun, f"single {noun} without a session on {ns}"
-        case "slow":
+        case Form.SLOW:
             return "slow_loop", f"slow {noun} one by one on {ns}"
     return many, f"{many} on {ns}"
 
@@ -70,7 +73,7 @@ def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
     burst = finding.burst
     harm = Harm.LOSS if family.op == "d" else Harm.CHANGE
     documents = burst.documents
-    if finding.form == "loop":
+    if finding.form is Form.LOOP:
         documents = documents_in(burst.touched, documents) or documents
     samples = deque(filter(None, map(sample_text, burst.samples)), maxlen=SAMPLES)
     first, last = Ts.of_number(burst.first), Ts.of_number(burst.last)
@@ -85,14 +88,14 @@ def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
 
 def _note(finding: Finding, family: Family) -> str:
     burst = finding.burst
-    if finding.form == "loop":
+    if finding.form is Form.LOOP:
         documents = documents_in(burst.touched, burst.documents)
         on = f"{documents:,} documents" if documents else "some documents more than once"
         return f"{burst.documents:,} updates of {on}: no single statement changes a document twice."
-    if finding.form == "slow" and not burst.session:
+    if finding.form is Form.SLOW and not burst.session:
         return "or an application that writes without sessions (retryWrites=false)"
     if finding.about:
         return f"An application {_NOUN[family.op]} here too: some of these documents may be its own."
-    if finding.form == "single" and burst.millis:
+    if finding.form is Form.SINGLE and burst.millis:
         return f"{burst.documents:,} single {_NOUN[family.op]} in {burst.millis / 1_000:,.1f} s: a script or a shell."
     return ""

@@ -20,6 +20,7 @@ from tallyglass.oplog.incidents.recurrence import (
     YOUNG,
     YOUNG_WINDOW_MILLIS,
     Judgment,
+    Reason,
     Recurrence,
     Window,
 )
@@ -55,6 +56,17 @@ class MaybeStatement(NamedTuple):
     documents: int
 
 
+class Form(Enum):
+    """What a row of writes is."""
+
+    MANY = "a statement that may change many documents"
+    SINGLE = "single writes of one session"
+    BATCH = "a bulkWrite"
+    FAN_OUT = "single writes over a pool of sessions"
+    LOOP = "single writes without a session"
+    SLOW = "single writes with pauses"
+
+
 class _Seam(Enum):
     """What the documents on both sides of a pause show."""
 
@@ -65,12 +77,12 @@ class _Seam(Enum):
 
 @dataclass(slots=True)
 class Finding:
-    """One row of a family. ``reason`` says why it is routine; empty for an act. ``about`` means that the application
+    """One row of a family. ``reason`` says why it is routine; None for an act. ``about`` means that the application
     may have written some of the documents. ``parts`` are the statements that it may be; empty if it is one."""
 
     burst: Burst
-    form: str
-    reason: str = ""
+    form: Form
+    reason: Reason | None = None
     note: str = ""
     about: bool = False
     times: int = 1
@@ -103,7 +115,7 @@ class Explained:
 
 def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained: Explained) -> FamilyVerdict:
     """The acts and the routine of a family."""
-    reasons: Counter[str] = Counter()
+    reasons: Counter[Reason] = Counter()
     if family.user is None:
         acts = _capped(family, explained, reasons) if explained.capped else _plain(family, window, explained, reasons)
     else:
@@ -120,7 +132,7 @@ def _steady_millis(window: Window) -> float:
     return min(FULL * max(window.millis, YOUNG_WINDOW_MILLIS), FULL_MILLIS)
 
 
-def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[str], open_runs: int) -> Finding | None:
+def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason], open_runs: int) -> Finding | None:
     bursts = [act.burst for act in acts]
     rest = family.documents - sum(one.documents for one in bursts)
     entries = family.entries - sum(one.entries for one in bursts)
@@ -133,30 +145,30 @@ def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[str], ope
         whole.samples = one.samples
     starts = [one.first_wall for one in kept if not any(other.overlaps(one) for other in bursts)]
     times = max(scale.count + len(scale.ends) + open_runs - len(acts), 1)
-    return Finding(whole, "many", reason, times=times, starts=starts)
+    return Finding(whole, Form.MANY, reason, times=times, starts=starts)
 
 
 # Without a session
 
 
-def _capped(family: Family, explained: Explained, reasons: Counter[str]) -> list[Finding]:
+def _capped(family: Family, explained: Explained, reasons: Counter[Reason]) -> list[Finding]:
     """What a size limit removed is routine; deletes from before the collection was capped are a client's."""
     acts = []
     for one in family.coarse.bursts():
         if one.first >= explained.since:
-            reasons["capped"] += one.documents
+            reasons[Reason.CAPPED] += one.documents
         elif one.documents >= LEAST:
-            acts.append(Finding(one, "many"))
+            acts.append(Finding(one, Form.MANY))
     return acts
 
 
-def _plain(family: Family, window: Window, explained: Explained, reasons: Counter[str]) -> list[Finding]:
+def _plain(family: Family, window: Window, explained: Explained, reasons: Counter[Reason]) -> list[Finding]:
     """Deletes or updates without a session."""
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
     passes = _passes(coarse, explained) if explained.ttl and explained.ttl_millis else []
     if passes:
-        reasons["ttl"] += sum(one.documents for one in passes)
+        reasons[Reason.TTL] += sum(one.documents for one in passes)
         fine, coarse = _outside(fine, passes), _outside(coarse, passes)
         for one in seen:
             one.remove(passes)
@@ -179,10 +191,10 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
             if not explained.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
                 row.confidence = "low"
         if row.burst.documents >= MANY and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
-            row.form = "slow"
+            row.form = Form.SLOW
             row.confidence = "low"
         elif not shared and is_repeated(row.burst.touched):
-            row.form, row.parts = "loop", ()
+            row.form, row.parts = Form.LOOP, ()
             row.about = documents_in(row.burst.touched, row.burst.documents) is None
     return rows
 
@@ -252,7 +264,7 @@ def _in_step(start: int, starts: Sequence[int], period: int) -> bool:
 
 
 def _rows(
-    bursts: Sequence[Burst], seen: Recurrence, window: Window, least: int, reasons: Counter[str]
+    bursts: Sequence[Burst], seen: Recurrence, window: Window, least: int, reasons: Counter[Reason]
 ) -> list[Finding]:
     """The acts among bursts in order of time: neighbours that are pieces of one are one, with what lies between."""
     rows: list[list[Burst]] = []
@@ -261,7 +273,7 @@ def _rows(
     opens: set[int] = set()
     steady = _steady_millis(window)
     verdicts = [
-        Judgment(0, "steady") if burst.last_wall - burst.first_wall >= steady else seen.judge(burst, window)
+        Judgment(0, Reason.STEADY) if burst.last_wall - burst.first_wall >= steady else seen.judge(burst, window)
         for burst in bursts
     ]
     alone = not any(one.reason for one in verdicts)
@@ -284,11 +296,11 @@ def _rows(
         for part in _loop_and_statement(pieces):
             whole = together(part)
             if is_steady(whole, window):
-                reasons["steady"] += whole.documents
+                reasons[Reason.STEADY] += whole.documents
             elif whole.documents >= least:
                 unsure = bool(similar) or window.is_young
                 parts = _parts(part, opens)
-                found.append(Finding(whole, "many", confidence="low" if unsure else "high", parts=parts))
+                found.append(Finding(whole, Form.MANY, confidence="low" if unsure else "high", parts=parts))
     for reason in [reason for reason, documents in reasons.items() if not documents]:
         del reasons[reason]
     return found
@@ -355,7 +367,7 @@ def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burs
 # Of sessions
 
 
-def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[str]) -> list[Finding]:
+def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[Reason]) -> list[Finding]:
     """Single deletes or updates by the sessions of one user."""
     pool = family.fine.all_seen(family.fine.ends)
     runs, seen = (family.runs.bursts(open_runs), family.runs.all_seen(open_runs)) if family.runs else ([], Recurrence())
@@ -382,7 +394,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     for row in _rows(fine, pool, window, MANY, Counter()):
         stretches = hurried(row.burst, fine, family, pool)
         if stretches != [row.burst]:
-            reasons["steady"] += row.burst.documents - sum(one.documents for one in stretches)
+            reasons[Reason.STEADY] += row.burst.documents - sum(one.documents for one in stretches)
         for burst in stretches:
             # An application that was just started begins like this.
             goes_on = burst.last_wall >= window.end - AWAY_MILLIS
@@ -398,8 +410,8 @@ def _pools(
         inside = [run for run in runs if run.overlaps(row.burst)]
         if len({run.session for run in inside}) < 2 or _largest_share(inside) * 2 >= row.burst.documents:
             continue
-        found = [one for one in found if one.form == "fan_out" or not one.burst.overlaps(row.burst)]
-        row.form, row.about, row.sessions = "fan_out", shared, len({run.session for run in inside})
+        found = [one for one in found if one.form == Form.FAN_OUT or not one.burst.overlaps(row.burst)]
+        row.form, row.about, row.sessions = Form.FAN_OUT, shared, len({run.session for run in inside})
         row.parts = ()
         row.burst.user = family.user or b""
         found.append(row)
@@ -408,7 +420,7 @@ def _pools(
 
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
     if is_steady(run, window) or is_trickle(run, pool):
-        return Judgment(0, "steady")
+        return Judgment(0, Reason.STEADY)
     verdict = seen.judge(run, window)
     return verdict if verdict.reason or run.batch < 2 else _batch_verdict(verdict, run, pool, window)
 
@@ -420,9 +432,9 @@ def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Wind
 
 
 def _session_finding(run: Burst, *, low: bool) -> Finding:
-    form = "batch" if run.batch >= MANY and run.batch * 2 >= run.documents else "single"
-    if form == "single" and run.millis > 500 * run.documents:
-        form = "slow"
+    form = Form.BATCH if run.batch >= MANY and run.batch * 2 >= run.documents else Form.SINGLE
+    if form == Form.SINGLE and run.millis > 500 * run.documents:
+        form = Form.SLOW
     confidence = "low" if low else "medium" if run.purity < 0.9 else "high"
     note = ""
     if run.millis >= max(WORKER_MILLIS, SLOW_MILLIS * run.documents):
