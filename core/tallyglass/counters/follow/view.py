@@ -3,76 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from tallyglass.counters.follow.pools import PoolPart
 from tallyglass.counters.forecast.forecast import NO_HISTORY
-from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.numbers import Number, is_stalled
-from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, PoolView
 from tallyglass.counters.standing import Standing, odd_ids
 from tallyglass.moment import from_seconds
+
+if TYPE_CHECKING:
+    from tallyglass.counters.follow.tracker import Tracker
 
 _GRAPH_POINTS = 240
 _STANDING_FLAGS = {Standing.BEHIND: Flag.BEHIND, Standing.UNCLEAR: Flag.UNCLEAR}
 
 
-class Followed(Protocol):
-    """The facts about a tracked counter from which its view is made."""
-
-    identity: Identity
-    value: Number
-    kind: NumericType
-    series: Series
-    cells: Sequence[PoolPart]
-    forecasts: tuple[Forecast, ...]
-    rate: float | None
-    drift: int | None
-    drift_target: str
-    standing: Standing | None
-    standing_note: str
-    odd_ids: int
-    repair: str
-    burn: float | None
-    direction: int
-    reset_note: str
-    rewound_at: float | None
-    notes: tuple[str, ...]
-    type_note: str
-    rewound: tuple[Flag, str] | None
-    changed_at: float | None
-    window: deque[tuple[float, Number]] | None
-
-    @property
-    def ceiling(self) -> Ceiling:
-        """The largest value that can be reached now, with its reason."""
-        ...
-
-    @property
-    def step(self) -> int:
-        """What is added for each id."""
-        ...
-
-    @property
-    def near(self) -> Ceiling | None:
-        """The limit that the number has nearly reached."""
-        ...
-
-    def issued(self) -> Number | None:
-        """The last id handed out; for a pool the number of ids."""
-        ...
-
-    def may_cross(self, issued: Number) -> bool:
-        """Whether a reader that keeps ids in 32 bits could still fail."""
-        ...
-
-
-def view_of(tracker: Followed) -> CounterView:
+def view_of(tracker: Tracker) -> CounterView:
     """The frozen view of a tracked counter."""
     known, ceiling = tracker.identity, tracker.ceiling
     issued = tracker.issued()
@@ -120,18 +68,18 @@ def view_of(tracker: Followed) -> CounterView:
     )
 
 
-def _history(tracker: Followed) -> tuple[tuple[float, float], ...]:
+def _history(tracker: Tracker) -> tuple[tuple[float, float], ...]:
     if len(tracker.series) < 2:
         return ()
     points = tracker.series.for_graph(_GRAPH_POINTS)
     return points if tracker.direction > 0 else tuple((at, -value) for at, value in points)
 
 
-def _crossing(tracker: Followed) -> Forecast:
+def _crossing(tracker: Tracker) -> Forecast:
     return tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
 
 
-def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: PoolView | None) -> tuple[Flag, ...]:
+def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: PoolView | None) -> tuple[Flag, ...]:
     flags: list[Flag] = []
     if not pool and is_stalled(tracker.value, tracker.kind):
         flags.append(Flag.STALLED)
@@ -150,7 +98,7 @@ def _flags(tracker: Followed, ceiling: Ceiling, issued: Number | None, pool: Poo
     return tuple(flags)
 
 
-def _notes(tracker: Followed) -> tuple[str, ...]:
+def _notes(tracker: Tracker) -> tuple[str, ...]:
     notes = [tracker.type_note, tracker.rewound[1] if tracker.rewound else tracker.reset_note, *tracker.notes]
     notes.append(tracker.standing_note)
     if tracker.odd_ids:
@@ -160,7 +108,7 @@ def _notes(tracker: Followed) -> tuple[str, ...]:
     return tuple(note for note in notes if note)
 
 
-def _recent(tracker: Followed) -> tuple[float, ...]:
+def _recent(tracker: Tracker) -> tuple[float, ...]:
     if tracker.window is None:
         return ()
     points = list(tracker.window)
@@ -169,7 +117,7 @@ def _recent(tracker: Followed) -> tuple[float, ...]:
     )
 
 
-def _pool(tracker: Followed) -> PoolView:
+def _pool(tracker: Tracker) -> PoolView:
     cells = tracker.cells
     events = tracker.forecasts if len(tracker.forecasts) == 3 else (NO_HISTORY,) * 3
     return PoolView(
