@@ -459,6 +459,18 @@ def test_a_counter_that_is_set_back_again_before_it_has_recovered_does_not_cycle
     assert [(view.flags, view.cycles) for view in views[1:]] == [((Flag.RESET,), False)] * 2
 
 
+@pytest.mark.parametrize("cycles", [True, False])
+def test_a_counter_whose_use_cycles_may_fall_from_any_number_between_two_readings(cycles: bool) -> None:
+    shop = Shop()
+    key = shop.collection.place.ns
+    for cycles_in_use, values in ((False, [3, 7, 5]), (cycles, [8, 2, 6, 3])):
+        finding = UsageFinding(key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycles=cycles_in_use)
+        shop.collection.learn({"seq": finding})
+        for n, value in enumerate(values):
+            (view,) = shop.look(T0 + 100 * cycles_in_use + n, {"_id": "a", "seq": value})
+        assert (view.cycles, bool(view.flags)) == (cycles_in_use, not cycles_in_use)
+
+
 @pytest.mark.parametrize("cycle", [True, False])
 def test_a_sequence_document_says_itself_that_it_cycles(cycle: bool) -> None:
     shop = Shop("key_sequence")

@@ -79,6 +79,9 @@ def used(
     return found
 
 
+CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")])
+
+
 @pytest.mark.parametrize(
     ("found", "grade"),
     [
@@ -89,7 +92,7 @@ def used(
         (used(list(range(7_000, 7_030)), [(CARTS, "n")]), Grade.OPEN),
         (used(list(range(START, START + 90, 3)), [(ORDERS, "n")], every=20), Grade.CERTAIN),
         (used(list(range(START, START + 60, 2)), [(ORDERS, "n")]), Grade.UNLIKELY),
-        (used([*range(1, 9)] * 4, [(ORDERS, "bay")]), Grade.CERTAIN),
+        (CYCLE, Grade.CERTAIN),
         (used([*range(1, 9)] * 4, [(ORDERS, "bay")], others=4), Grade.OPEN),
     ],
     ids=[
@@ -101,6 +104,7 @@ def test_unusual_use(found: Evidence, grade: Grade) -> None:
     found.inserted.setdefault(NOTES, []).append((START, 9, 0))
     (finding,) = findings(found)
     assert finding.grade is grade, finding.evidence
+    assert finding.cycles == (found is CYCLE)
 
 
 BILLS = Namespace("shop", "bills")

@@ -408,6 +408,7 @@ class CounterCollection:
             text=match.text,
             int64_ids=match.int64_ids,
             cycle=match.cycle,
+            cycles_in_use=match.cycles_in_use,
             grade=match.grade,
             evidence=match.evidence,
         )

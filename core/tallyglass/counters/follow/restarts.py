@@ -19,6 +19,8 @@ MOST_FALLS = 8
 DESCENDS_AFTER = 3
 """A number that only fell, so often by the same amount, descends; one that fell less often may have been set back."""
 
+CYCLES_IN_USE = "It cycles: its ids were seen in use again and again."
+
 # A year begins at a different moment in each time zone.
 _ZONES = 14 * HOUR
 _NEAR_START = 0.01

@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from tallyglass.counters.ceiling import CROSSING, ceiling_of, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
 from tallyglass.counters.follow.restarts import (
+    CYCLES_IN_USE,
     DESCENDS_AFTER,
     MOST_FALLS,
     Decrease,
@@ -143,6 +144,9 @@ class Tracker:
             self.is_counter = True
         self.identity = identity
         self.readers_64 = self.readers_64 or identity.int64_ids
+        if identity.cycles_in_use and self.falls:
+            self.reset_note = CYCLES_IN_USE
+            self._forget_rewind()
         self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
         return True
 
@@ -265,7 +269,7 @@ class Tracker:
     def movement(self) -> Movement:
         """How the counter moves, as far as it was seen or is configured."""
         known = self.identity
-        if known.cycle or known.resets or self.reset_note:
+        if known.starts_again or self.reset_note:
             return Movement.CYCLES
         if self.direction < 0:
             return Movement.DESCENDS
@@ -378,7 +382,11 @@ class Tracker:
         self.falls = [*self.falls[-MOST_FALLS:], fall]
         self.window = deque([(at, number)], maxlen=RECENT)
         self.forecast_at, self._view = 0.0, None
-        self.reset_note = intended_reset(self.falls, start, known.cycle, known.resets, known.bound)
+        if known.cycles_in_use:
+            # Between two readings it may fall from any of its numbers to any other.
+            self.reset_note = CYCLES_IN_USE
+        else:
+            self.reset_note = intended_reset(self.falls, start, known.cycle, known.resets, known.bound)
         if self.reset_note:
             self._before_fall = None
             self._forget_rewind()

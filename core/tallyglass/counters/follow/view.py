@@ -60,7 +60,7 @@ def view_of(tracker: Tracker) -> CounterView:
         grade=known.grade,
         evidence=known.evidence,
         step=tracker.step,
-        cycles=bool(tracker.reset_note or known.cycle or known.resets),
+        cycles=bool(tracker.reset_note or known.starts_again),
         rewound_at=None if tracker.rewound_at is None else from_seconds(tracker.rewound_at),
         confidence=known.confidence,
         pool=pool,

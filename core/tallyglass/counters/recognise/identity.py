@@ -54,10 +54,16 @@ class Identity:
     block: int = 1
     int64_ids: bool = False
     cycle: bool = False
+    cycles_in_use: bool = False
     resets: Resets | None = None
     text: bool = False
     grade: Grade = Grade.LIKELY
     evidence: str = ""
+
+    @property
+    def starts_again(self) -> bool:
+        """Whether it goes back on purpose, as it is configured or was seen in use."""
+        return self.cycle or self.cycles_in_use or self.resets is not None
 
     @property
     def direction(self) -> int:

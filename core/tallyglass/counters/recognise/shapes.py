@@ -156,9 +156,9 @@ class Match:
     """One number found in a document: its shape, its path, and the confidence (1 = name and shape).
 
     ``bound_key`` and ``start_key`` are the paths that bound its range; empty if there are none. ``grade`` is the
-    confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step`` and ``block`` come
-    from usage analysis. ``text``: the number is the last digits of a text. ``rule_number`` is the rule of the
-    configuration that names the path, 0 for none.
+    confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step``, ``block`` and
+    ``cycles_in_use`` come from usage analysis. ``text``: the number is the last digits of a text. ``rule_number`` is
+    the rule of the configuration that names the path, 0 for none.
     """
 
     shape: Shape
@@ -175,6 +175,7 @@ class Match:
     text: bool = False
     int64_ids: bool = False
     cycle: bool = False
+    cycles_in_use: bool = False
     rule_number: int = 0
 
 

@@ -612,6 +612,7 @@ def _finding_of(
         others=frozenset(document for document in other if isinstance(document, str)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
         # A total that is written into a log is that after the update.
+        cycles=moves.cycles,
         is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(path) for target in targets),
     )
     return finding, (-moves.returned / max(1, moves.issues), latency)
