@@ -1,4 +1,4 @@
-"""``python -m tests.adversary [--dense N] [--realistic N] [--seed S]``: the counts, the price, and what was wrong."""
+"""``python -m tests.adversary [--dense N] [--realistic N] [--seed S] [--jobs J]``: the counts, the price, the wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _KEPT = Path(__file__).parent / "kept"
 
 def results(make: Callable[[int], Scenario], seeds: Iterable[int]) -> list[tuple[int, Result]]:
     """The undos of some seeds, each with its seed."""
-    return [(seed, one) for seed in seeds for one in asyncio.run(run(make(seed)))]
+
+    async def undo_all() -> list[tuple[int, Result]]:
+        return [(seed, one) for seed in seeds for one in await run(make(seed))]
+
+    return asyncio.run(undo_all())
 
 
 async def is_wrong(scenario: Scenario) -> bool:
@@ -59,10 +63,11 @@ def main() -> int:
     options.add_argument("--dense", type=int, default=100_000)
     options.add_argument("--realistic", type=int, default=200)
     options.add_argument("--seed", type=int, default=0)
+    options.add_argument("--jobs", type=int, help="processes at once; one for each processor unless given")
     options.add_argument("--keep", action="store_true", help="store each wrong scenario, made small, as a test case")
     given = options.parse_args()
     wrong = 0
-    with ProcessPoolExecutor() as workers:
+    with ProcessPoolExecutor(given.jobs) as workers:
         for make, count in ((dense, given.dense), (realistic, given.realistic)):
             parts = [range(first, min(first + _AT_ONCE, given.seed + count))
                      for first in range(given.seed, given.seed + count, _AT_ONCE)]  # fmt: skip

@@ -6,7 +6,6 @@ test, except that it also reads BSON with the driver.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +50,13 @@ def same(one: Any, other: Any) -> bool:
     return bson.encode({"": one}) == bson.encode({"": other})
 
 
+def copied(value: Any) -> Any:
+    """A value that shares no document and no array with another; several times as quick as ``copy.deepcopy``."""
+    if isinstance(value, dict):
+        return {name: copied(part) for name, part in value.items()}
+    return [copied(part) for part in value] if isinstance(value, list) else value
+
+
 MISSING = object()
 """In place of a value that is not there."""
 
@@ -78,12 +84,12 @@ def put(document: Document, path: str, value: Any) -> None:
     if value is MISSING:
         home.pop(last, None)
     else:
-        home[last] = copy.deepcopy(value)
+        home[last] = copied(value)
 
 
 def apply(document: Document, effects: Sequence[Effect]) -> Document:
     """The document after an update. Raises StatementError."""
-    result = copy.deepcopy(document)
+    result = copied(document)
     for operator, path, argument in _in_order(effects):
         _APPLY[operator](document, result, path, argument)
     return result
@@ -266,18 +272,25 @@ def _ordered(diff: Document) -> Document:
 
 
 def _difference(before: Document, after: Document) -> Document:
+    """Both are walked in the order of their fields: one that moved is inserted anew, behind the others."""
     diff: Document = {}
-    for name in before:
-        if name not in after:
-            diff.setdefault("d", {})[name] = False
-    for name, value in after.items():
-        if name not in before:
-            diff.setdefault("i", {})[name] = value
+    removed = dict.fromkeys(before, False)
+    held, rest = list(before), list(after)
+    while held and rest:
+        name = held.pop(0)
+        if name != rest[0]:
+            continue
+        value = after[rest.pop(0)]
+        del removed[name]
+        if isinstance(value, dict) and isinstance(before[name], dict) and not same(before[name], value):
+            diff[f"s{name}"] = _difference(before[name], value)
         elif not same(before[name], value):
-            if isinstance(value, dict) and isinstance(before[name], dict):
-                diff[f"s{name}"] = _difference(before[name], value)
-            else:
-                diff.setdefault("u", {})[name] = value
+            diff.setdefault("u", {})[name] = value
+    for name in rest:
+        removed.pop(name, None)
+        diff.setdefault("i", {})[name] = after[name]
+    if removed:
+        diff["d"] = removed
     return _ordered(diff)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import heapq
 import itertools
 import random
@@ -22,6 +21,7 @@ from .statements import (
     StatementError,
     Write,
     apply,
+    copied,
     each_effect,
     matches,
     same,
@@ -75,7 +75,7 @@ class World:
     """Sessions in use: a driver sends one command at a time in each."""
 
     def __post_init__(self) -> None:
-        self.live = copy.deepcopy(self.initial)
+        self.live = copied(self.initial)
         self._entry({"op": "n", "ns": "", "o": {"msg": "initiating set"}})
         self.now = 1_000
 
@@ -179,7 +179,7 @@ class World:
 
     def _transaction(self, statement: Statement) -> None:
         assert statement.session is not None
-        kept, done = copy.deepcopy(self.live), []
+        kept, done = copied(self.live), []
         for write in statement.writes:
             effects = each_effect(write)
             for id_ in self._targets(write, statement):
@@ -245,7 +245,7 @@ class World:
     def without(self, undone: Callable[[Step], bool]) -> dict[Any, Document]:
         """The documents as they would be without some steps: the others are done again as they were meant, as far as
         they left a trace."""
-        found = copy.deepcopy(self.initial)
+        found = copied(self.initial)
         for step in self.steps:
             if not undone(step):
                 _repeat(found, step)
@@ -258,7 +258,7 @@ def _repeat(documents: dict[Any, Document], step: Step) -> None:
         documents.pop(step.id, None)
     elif step.document is not None:
         if held is not None or step.kind == "insert":
-            documents[step.id] = copy.deepcopy(step.document)
+            documents[step.id] = copied(step.document)
     elif held is not None or step.upsert:
         with contextlib.suppress(StatementError):  # the server would have refused it
             documents[step.id] = apply(held if held is not None else {"_id": step.id}, step.effects)
