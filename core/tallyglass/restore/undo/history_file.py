@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import tempfile
 from pathlib import Path
 
 from tallyglass.errors import InputError
@@ -32,8 +31,7 @@ class HistoryFile:
     def __init__(self, what: str, kept: Path | None = None) -> None:
         """Open the file ``kept`` if it holds ``what``, otherwise a new one. Raises InputError if that fails."""
         self._what, self._kept, self._whole = what, kept, False
-        self._folder = tempfile.TemporaryDirectory(prefix="tallyglass-") if kept is None else None
-        self._path = Path(self._folder.name) / "history.sqlite" if self._folder else _part_of(kept)
+        self._path = None if kept is None else _part_of(kept)
         self.rows = self._open()
         self.read_to = self._known()
         if self.read_to is None:
@@ -42,14 +40,16 @@ class HistoryFile:
     def begin_again(self) -> None:
         """Remove all operations from the file."""
         self.rows.close()
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
         self.rows, self.read_to = self._open(), None
         self._write_fast()
         for statement in _TABLES:
             self.rows.execute(statement)
 
     def _open(self) -> sqlite3.Connection:
+        if self._path is None:
+            return sqlite3.connect("", isolation_level=None)  # in memory while it is small, then a file without a name
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
@@ -80,9 +80,9 @@ class HistoryFile:
     def close(self) -> None:
         """Keep it under its name if it is whole, and remove it otherwise."""
         self.rows.close()
-        if self._folder is not None:
-            self._folder.cleanup()
-        elif self._whole and self._kept is not None:
+        if self._path is None or self._kept is None:
+            return
+        if self._whole:
             with self._path.open("rb") as file:
                 os.fsync(file.fileno())
             self._path.replace(self._kept)
@@ -90,9 +90,8 @@ class HistoryFile:
             self._path.unlink(missing_ok=True)
 
 
-def _part_of(kept: Path | None) -> Path:
+def _part_of(kept: Path) -> Path:
     """The file to write into: the kept one under its other name, without what a killed process left there."""
-    assert kept is not None
     part = kept.with_name(kept.name + _PART)
     try:
         kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
