@@ -9,6 +9,7 @@ from uuid import UUID
 import bson
 import pytest
 from bson import Binary
+from bson.datetime_ms import DatetimeMS
 
 from builders.history import Server, diff, entry
 from tallyglass.moment import Ts
@@ -25,6 +26,8 @@ COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, 
 BAD: Step = ("accident", "u", diff(u={"status": "BAD", "balance": 10}, d={"name": False}))
 FIX: Step = ("repair", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n"}))
 ZIP: Step = ("accident", "u", diff(u={"addr": {"zip": 0}}))
+MADE: Step = ("accident", "u", diff(i={"m": {"k": 100}}))
+UNSET: Step = ("accident", "u", diff(d={"name": False}))
 GONE: Step = ("accident", "d", {"_id": 1})
 
 
@@ -71,10 +74,27 @@ def others(**sections: Any) -> Step:
         ([ZIP, others(d={"addr": False}, i={"at": {"zip": 0}})], State.COMPUTED),
         ([("accident", "u", diff(u={"tags": []})), others(stags={"a": True, "u0": 9})], State.COMPUTED),
         ([others(smissing={"u": {"x": 1}})], State.UNCLEAR),
+        ([GONE, ("others", "i", {"_id": 1, "s": "x"}), ("others", "d", {"_id": 1}), ("repair", "i", COPY)], State.LATE),
+        ([MADE, others(i={"total": 500}), ("repair", "u", diff(d={"m": False}))], State.COMPUTED),
+        ([MADE, others(i={"total": 7_777}), ("repair", "u", diff(d={"m": False}))], State.RIGHT),
+        ([UNSET, others(i={"note": "none"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
+        ([UNSET, others(i={"note": "nonesuch"}), ("repair", "u", diff(i={"name": "n"}))], State.RIGHT),
     ],
 )  # fmt: skip
 def test_what_is_left_of_the_accident(steps: list[Step], state: State) -> None:
     assert after(*steps).state is state
+
+
+def test_a_number_that_others_increased_to_what_the_accident_had_left_is_right() -> None:
+    """``$inc`` twice, and the first undone: 5, 10, 15, and 10 again."""
+    trace = DocumentTrace(bson.encode(COPY), increments={(b"balance",): 5})
+    trace.accident("u", bson.encode(diff(u={"balance": 10})))
+    trace.others("u", bson.encode(diff(u={"balance": 15})))
+    assert trace.state is State.HOLDS
+    trace.repair("u", bson.encode(diff(u={"balance": 10})))
+    assert trace.state is State.RIGHT
+    trace.others("u", bson.encode(diff(u={"status": "theirs"})))
+    assert trace.state is State.RIGHT
 
 
 def test_an_insert_of_the_accidents_stays_and_is_named() -> None:
@@ -117,8 +137,18 @@ async def test_an_update_beside_the_accident_that_set_the_same_is_listed_while_i
     assert {one.state async for one in found} == states
 
 
-@pytest.mark.parametrize(("second", "more", "listed"), [(103, {}, True), (103, SESSION, False), (120, {}, False)])
-async def test_an_insert_amid_the_accidents_updates_is_listed(second: int, more: dict[str, Any], listed: bool) -> None:
+LATER, SOONER = ({"wall": DatetimeMS(millis)} for millis in (1_000, -1_000))
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "listed"),
+    [(103, {}, True), (103, SESSION, False), (120, {}, True), (120, LATER, False), (99, {}, True), (99, SOONER, False),
+     (99, SESSION, False)],
+)  # fmt: skip
+async def test_an_insert_beside_the_accidents_updates_is_listed(
+    second: int, more: dict[str, Any], listed: bool
+) -> None:
+    """``$merge`` inserts before, between and after its updates; ``wall`` is when."""
     oplog = [
         entry(100, "n", {}, ns=""),
         update(101, 0, s="BAD"),

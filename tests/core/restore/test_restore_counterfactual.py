@@ -140,7 +140,12 @@ def test_what_an_earlier_return_brought_back_is_still_the_accidents() -> None:
     assert (document.verdict, document.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
     other = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
     other.repaired("i", bson.encode(COPY | {"status": "else"}))
-    assert other.verdict is Verdict.LEFT
+    assert other.verdict is Verdict.UNCLEAR
+    beside = after(
+        ("accident", "u", diff(u={"status": "BAD"})), ("others", "u", diff(u={"n": 7})), ("others", "d", {"_id": 1})
+    )
+    beside.repaired("i", bson.encode(bad | {"n": 5}))
+    assert (beside.verdict, bson.decode(beside.wanted or b"")) == (Verdict.DAMAGED, COPY | {"n": 5})
 
 
 def repeated(document: dict[str, Any], name: str, value: Any) -> bytes:

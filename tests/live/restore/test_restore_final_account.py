@@ -357,7 +357,7 @@ async def test_ids_that_others_inserted_again_as_an_equal_number_are_theirs(scen
 
 
 @pytest.mark.parametrize("inserted", [200, 0], ids=["with inserts", "control"])
-async def test_what_a_merge_inserted_before_it_updated_is_named_in_the_plan(scene: Scene, inserted: int) -> None:
+async def test_what_a_merge_inserted_before_it_updated_is_named_and_listed(scene: Scene, inserted: int) -> None:
     shop = scene.client["shop"]
     orders = shop.create_collection(f"merged_{inserted}", **KEPT)
     orders.insert_many([{"_id": n, "s": "ok"} for n in range(200)])
@@ -376,8 +376,9 @@ async def test_what_a_merge_inserted_before_it_updated_is_named_in_the_plan(scen
     assert plan.level is not Level.BLOCK, blocks(plan)
     rows = [row for row in plan.left_out if "$merge" in row.why]
     assert [(row.what, row.entries) for row in rows] == ([("inserted", 200)] if inserted else [])
-    scene.must_run(plan)
+    assert scene.run(plan).returncode == (3 if inserted else 0)
     assert orders.count_documents({"s": "ok"}) == 200
+    assert not inserted or sorted(listed(scene)) == list(range(200, 400))
 
 
 @pytest.mark.parametrize("numbers", ["equal", "different", "control"])

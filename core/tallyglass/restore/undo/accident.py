@@ -92,6 +92,12 @@ class UpdateEffect:
         return cls(constants, computed, frozenset(path for path, _, always in rows if always)) if rows else None
 
 
+def related(one: Path, other: Path) -> bool:
+    """Whether one path is the other, or leads to it."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
 def _is_number(value: Value | None) -> bool:
     return value is not None and value[0] in (walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL)
 

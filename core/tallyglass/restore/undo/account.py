@@ -6,6 +6,7 @@ its decisions, so that an error there is found here. Every doubt counts as damag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class DocumentState(StrEnum):
     COMPUTED = "Others may have computed what it holds from what the accident left: compare it manually."
     REPLACED = "The accident removed it, and others inserted another document with its _id."
     INSERTED = "The accident inserted it, and it stays: remove it manually if nobody needs it."
+    LATE = "Others inserted and removed it while it was brought back: remove it manually if nobody needs it."
     TWICE = "It has one field name twice, which no update leaves as it is: repair it manually."
     SAME = "An update set here what the accident set, within a minute of it: compare it manually."
     BESIDE = "It was inserted amid the accident's updates, as $merge or an upsert does: remove it if nobody needs it."
@@ -81,6 +83,11 @@ class DocumentTrace:
     theirs: bool = False
     """Whether others deleted it, or wrote something of their own over what the accident left."""
 
+    taken: bytes | None = None
+    """The document that the accident last removed, as it would be, whatever became of it."""
+    late: bool = False
+    """Whether a return brought it back after others had inserted and removed another one."""
+
     @property
     def state(self) -> DocumentState:
         """What the document is after the operations so far."""
@@ -88,6 +95,8 @@ class DocumentTrace:
             return DocumentState.TWICE if self.twice else DocumentState.UNCLEAR
         if self.document is None:
             return DocumentState.RIGHT if self.removed is None else DocumentState.MISSING
+        if self.late:
+            return DocumentState.LATE
         if self.removed is not None:
             return DocumentState.REPLACED
         if self.inserted:
@@ -134,7 +143,7 @@ class DocumentTrace:
             if before is not None:
                 self.hit = True
                 self.unclear |= bool(self.computed)
-                self.removed = None if self.inserted else self._without_accident(before)
+                self.removed = self.taken = None if self.inserted else self._without_accident(before)
             self.document, self.inserted = None, False
             self.changed.clear()
             return
@@ -166,33 +175,64 @@ class DocumentTrace:
 
     def _others(self, op: str, o: bytes, *, repair: bool) -> None:
         before = self.document
-        if repair and op == "i" and before is None and o == self.deleted[0]:
-            self.document, self.changed, self.computed, self.inserted = self.deleted
-            return
         if op == "d":
-            self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
-            self.deleted = before, dict(self.changed), set(self.computed), self.inserted
-            self.document = self.removed = None
-            self.inserted = False
-            self.changed.clear()
-            self.computed.clear()
-            return
-        if op == "u" and before is None:
+            self._delete(before)
+        elif repair and op == "i" and self._was_deleted(o):
+            self._undelete(o)
+        elif op == "u" and before is None:
             self.unclear = True
+        else:
+            self.document = after = o if op == "i" or before is None else apply_update(before, o)
+            self._bring_back(before, after, repair=repair)
+            if before is not None:
+                self._follow(before, after, set(changes_of(o)) if op == "u" and not repair else set(), repair=repair)
+            self._find_again(after, repair=repair)
+
+    def _was_deleted(self, o: bytes) -> bool:
+        """Whether a return brings back what others had deleted, perhaps without what another accident changed in it."""
+        if self.document is not None or self.deleted[0] is None:
+            return False
+        return o == self.deleted[0] or (self.removed is None and not _is_alike(o, self.taken))
+
+    def _undelete(self, o: bytes) -> None:
+        held, good, computed, self.inserted = self.deleted
+        self.document, self.changed, self.computed = o, dict(good), set(computed)
+        if held is None or o == held:
             return
-        self.document = after = o if op == "i" or before is None else apply_update(before, o)
-        same = self.removed is not None and (after == self.removed or not any(differing(after, self.removed)))
-        if same and (repair or not _has_numbers_alone(after)):
+        for path, value in good.items():
+            if get(o, path) == value:
+                del self.changed[path]
+            elif get(o, path) != get(held, path):
+                self.computed.add(path)
+
+    def _delete(self, before: bytes | None) -> None:
+        """Others removed the document, or what the accident had left of it."""
+        self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
+        self.deleted = before, dict(self.changed), set(self.computed), self.inserted
+        self.document = self.removed = None
+        self.inserted = False
+        self.changed.clear()
+        self.computed.clear()
+
+    def _bring_back(self, before: bytes | None, after: bytes, *, repair: bool) -> None:
+        """The document that the accident removed may be there again."""
+        if self.removed is None:
+            self.late |= repair and before is None and _is_alike(after, self.taken)
+        elif _is_alike(after, self.removed) and (repair or not _has_numbers_alone(after)):
             self.removed, self.brought_back = None, True
-        if before is not None:
-            written = set(changes_of(o)) if op == "u" and not repair else set()
-            for path in list(self.changed):
-                if _differs(before, after, path):
-                    self._overwrite(path, before, after, repair=repair)
-                elif any(path[:length] in written for length in range(len(path))):
-                    self.computed.add(path)  # meant, or written back after it was read
-            if self.changed:
-                self._find_copies(before, after)
+
+    def _follow(self, before: bytes, after: bytes, written: set[Path], *, repair: bool) -> None:
+        """What the accident left was changed, copied, or ``written`` again with what holds it."""
+        for path in list(self.changed):
+            if _differs(before, after, path):
+                self._overwrite(path, before, after, repair=repair)
+            elif any(path[:length] in written for length in range(len(path))):
+                self.computed.add(path)  # meant, or written back after it was read
+        if self.changed:
+            self._find_copies(before, after)
+
+    def _find_again(self, after: bytes, *, repair: bool) -> None:
+        """What the accident had left is there once more."""
         for path, (bad, good) in self.replaced.items() if repair else ():
             if path not in self.changed and get(after, path) == bad and bad != good:
                 self.changed[path] = good
@@ -204,7 +244,7 @@ class DocumentTrace:
 
     def _find_copies(self, before: bytes, after: bytes) -> None:
         """Others wrote elsewhere what may come from what the accident left."""
-        held = [(get(before, path), good) for path, good in self.changed.items()]
+        held = [pair for path, good in self.changed.items() for pair in _parts(get(before, path), good)]
         fields = list(_numbers_of(before))
         for path in differing(before, after):
             value = get(after, path)
@@ -221,6 +261,8 @@ class DocumentTrace:
         value = get(after, path)
         if repair and value == self.changed[path]:
             del self.changed[path]
+            if path in self.left and self.left[path][0] == value:
+                self.left[path] = None, value  # by others' increments it would be what the accident had left
             self.brought_back = True
             self.unclear |= path in self.computed
             self.computed.discard(path)
@@ -254,6 +296,11 @@ class DocumentTrace:
         return any(_contains(value, bad) for bad, _ in self.left.values())
 
 
+def _is_alike(one: bytes, other: bytes | None) -> bool:
+    """Whether two documents have the same fields, in any order."""
+    return other is not None and (one == other or not any(differing(one, other)))
+
+
 def _has_numbers_alone(document: bytes) -> bool:
     """Whether an insert may be the ``$inc`` of an upsert."""
     return all(kind in _NUMBERS for name, (kind, _) in parse(document).items() if name != b"_id")
@@ -266,7 +313,9 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
 
 
-_ABSENT = (b"null", b"undefined", b"None")
+_ABSENT = re.compile(
+    rb"[^\w\x80-\xff]*\Z|.*\b(null|undefined|none|nil|nan|n/a|unknown|missing|empty|default)\b", re.I | re.S
+)
 """What a program writes into a text for a value that is not there."""
 
 _FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
@@ -276,14 +325,14 @@ _FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
 def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
     """Whether others may have computed a value from what the accident left in another field: a number by one of the
     usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and zero, or a text
-    that is empty or names the lack of one, from the lack of one."""
+    that has no letters or names the lack of one, from the lack of one."""
     numbers, texts = _NUMBERS, frozenset({walk.STRING})
     kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:
         if good is None or good[0] not in kinds:
             return False
         text = value[1][4:-1]
-        return (not text or any(word in text for word in _ABSENT)) if kinds is texts else not any(value[1])
+        return bool(_ABSENT.match(text)) if kinds is texts else not any(value[1])
     if kinds is texts:
         return bad[1][4:-1] in value[1][4:-1]
     one, result = number(bad), number(value)
@@ -291,6 +340,16 @@ def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: 
         return value == bad
     usual = any(result == one * factor + summand for factor in _FACTORS for summand in _SUMMANDS)
     return usual or any(result in (one + other, one - other, other - one, one * other) for other in fields)
+
+
+def _parts(bad: Value | None, good: Value | None) -> Iterator[tuple[Value | None, Value | None]]:
+    """What the accident left and what would be there, each with the same part of the other; of documents their fields
+    too."""
+    yield bad, good
+    below = [parse(one[1]) if one is not None and one[0] == walk.DOCUMENT else {} for one in (bad, good)]
+    for name in below[0].keys() | below[1].keys():
+        if below[0].get(name) != below[1].get(name):
+            yield from _parts(below[0].get(name), below[1].get(name))
 
 
 def _numbers_of(document: bytes) -> Iterator[float]:

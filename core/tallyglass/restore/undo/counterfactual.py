@@ -23,6 +23,7 @@ from tallyglass.oplog.entry.changes import (
     put,
     repeats_name,
 )
+from tallyglass.restore.undo.accident import related
 from tallyglass.restore.undo.increments import Increments, increased
 
 
@@ -106,34 +107,49 @@ class Counterfactual:
 
     def repaired(self, op: str, o: bytes) -> None:
         """What a return wrote. Where it brings the document to what is wanted, it is nobody's; where it brings back the
-        very document that others had deleted, or the value that others had written over, what the accident left in
-        that is still the accident's."""
-        if op == "i":
-            if self.actual is None and self.wanted == o:
-                self.actual = o
-            elif o == self.deleted[0]:
-                self.actual, self.wanted, self.overwritten, doubts = self.deleted
-                self.doubts = set(doubts)
-            else:
-                self.others("i", o)
-            return
+        document that others had deleted, or the value that others had written over, what the accident left in that is
+        still the accident's."""
         try:
-            after = None if self.actual is None else apply_update(self.actual, o)
-            if after is None or self.actual is None or self.wanted is None:
-                self.others(op, o)
-                return
-            changed = list(differing(self.actual, after))
-            paths = [one for one in changed if one in self.doubts or get(after, one) != get(self.wanted, one)]
-            back = all(one in self.replaced and self.replaced[one][0] == get(after, one) for one in paths)
-            if not back or (self.doubts and not paths):
-                self.others(op, o)
-                return
-            self.doubts.difference_update(paths)
-            for path in paths:
-                self.wanted = put(self.wanted, path, self.replaced.pop(path)[1])
-            self.actual = after
+            if op == "i":
+                self._brought_back(o)
+            else:
+                self._set_back(op, o)
         except Unfit:
             self.unclear = True
+
+    def _brought_back(self, o: bytes) -> None:
+        held, good, overwritten, doubts = self.deleted
+        if self.actual is None and self.wanted == o:
+            self.actual = o
+        elif held is None or (o != held and (self.actual or self.wanted) is not None):
+            self.others("i", o)
+        else:
+            # As it was before it was deleted, or without what another accident had changed in it too.
+            self.actual, self.wanted, self.overwritten, self.doubts = o, good, overwritten, set(doubts)
+            if good is None or o == held:
+                return
+            self.wanted = o
+            for path in differing(held, good):
+                if get(o, path) == get(held, path):
+                    self.wanted = put(self.wanted, path, get(good, path))
+                elif get(o, path) != get(good, path):
+                    self.doubts.add(path)
+
+    def _set_back(self, op: str, o: bytes) -> None:
+        after = None if self.actual is None else apply_update(self.actual, o)
+        if after is None or self.actual is None or self.wanted is None:
+            self.others(op, o)
+            return
+        changed = list(differing(self.actual, after))
+        paths = [one for one in changed if one in self.doubts or get(after, one) != get(self.wanted, one)]
+        back = all(one in self.replaced and self.replaced[one][0] == get(after, one) for one in paths)
+        if not back or (self.doubts and not paths):
+            self.others(op, o)
+            return
+        self.doubts.difference_update(paths)
+        for path in paths:
+            self.wanted = put(self.wanted, path, self.replaced.pop(path)[1])
+        self.actual = after
 
     def _update(self, o: bytes) -> None:
         before, wanted = self.actual, self.wanted
@@ -175,8 +191,8 @@ class Counterfactual:
         """Whose the value at a path is after an update of others, which ``written`` the paths that it names."""
         held, value = (get(before, path), get(after, path)) if path else (None, None)
         if not path or held == value:
-            related = any(_related(path, one) for one in written)
-            return _Whose.UNCLEAR if related or path in self.doubts else _Whose.ACCIDENTS
+            named = any(related(path, one) for one in written)
+            return _Whose.UNCLEAR if named or path in self.doubts else _Whose.ACCIDENTS
         if path in appended and path not in self.doubts:
             return _Whose.ACCIDENTS
         if value is None:
@@ -220,17 +236,11 @@ def may_be_upsert(document: bytes) -> bool:
     return all(kind in _NUMBERS for name, (kind, _) in parse(document).items() if name != b"_id")
 
 
-def _related(one: Path, other: Path) -> bool:
-    """Whether one path is the other, or leads to it."""
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
-
-
 def _apply_beside(wanted: bytes, before: bytes, after: bytes, whose: dict[Path, _Whose]) -> bytes:
     """``wanted`` with what an update changed, except where what the accident left is not clearly replaced."""
     result = wanted
     for path in differing(before, after):
-        theirs = all(owner is _Whose.THEIRS for one, owner in whose.items() if _related(path, one))
+        theirs = all(owner is _Whose.THEIRS for one, owner in whose.items() if related(path, one))
         if theirs and (len(path) == 1 or _is_document(result, path[:-1])):
             result = put(result, path, get(after, path))
     return result

@@ -97,9 +97,9 @@ def _leaves(repair: Fields, op: str, o: bytes) -> bool:
         return False  # a document of a copy
     if b"f" not in repair:
         return op == "i" and o == repair[b"r"][1]
-    if op != "u":
-        return False
     items = [parse(item) for _, item in parse(repair[b"f"][1]).values()]
+    if op != "u" or not items:
+        return False
     names = {one[b"k"][1][4:-1] for one in items}
     wanted = {one[b"k"][1][4:-1]: one[b"r"] for one in items if b"r" in one}
     if is_replacement(o):

@@ -32,8 +32,10 @@ _MOST_FORMS = 50
 """Different sets of paths and values of one shape that are counted each."""
 _COMMON_SHARE, _COMMON_LEAST = 0.05, 3
 """A value that more entries than these share is no coincidence of a computation: somebody set it."""
-_LEAST_COMPUTED = 4
-"""The fewest different values that may come from a computation; fewer may be set by hand."""
+_LEAST_COMPUTED = 8
+"""The fewest different values that may come from a computation: one of fewer may be another statement's."""
+_FEW = 4
+"""The entries of fewer are alike by chance."""
 _LONGEST_CONSTANT = 4_096
 """The bytes of a value that is remembered; longer ones are taken for computed."""
 _MOST_SHAPES = 500
@@ -167,7 +169,7 @@ class _Ids:
     def repeats(parts: Sequence[_Ids]) -> int:
         """How often some groups together hit a document again."""
         found = 0
-        for bucket in range(256):
+        for bucket in set[int]().union(*(one._buckets for one in parts)):
             numbers = [number for one in parts for number in one._buckets.get(bucket, ())]
             found += len(numbers) - len(set(numbers))
         return found
@@ -369,14 +371,14 @@ class WriteGroups:
         """Whether entries outside the span may be of the same statement: they do some of what it does, on other
         documents."""
         hit = [group.ids for group in groups.values()]
-        few = sum(group.tally.entries for group in groups.values()) < _LEAST_COMPUTED  # alike by chance, perhaps
+        few = sum(group.tally.entries for group in groups.values()) < _FEW
         for shape, group in self._groups.items():
-            if shape.isdisjoint(effect.paths) if shape else shape not in groups:
+            if not _touch(shape, effect.paths) if shape else shape not in groups:
                 continue
             if group.outside is None:
                 return True
             for form, ids in group.outside.items():
-                if (few or effect.overlaps(dict(form))) and not ids.are_within(hit):
+                if (few or _does_some(dict(form), effect)) and not ids.are_within(hit):
                     return True
         return False
 
@@ -510,6 +512,14 @@ class WriteGroups:
         if not rest or share * 2 >= self.entries:
             return inside
         return {shape: group for shape, group in inside.items() if shape not in usual}
+
+
+def _does_some(changes: Changes, effect: UpdateEffect) -> bool:
+    """Whether an entry does some of what a statement does, perhaps in a document that it sets as a whole."""
+    within = {one: effect.constants.get(one) for one in effect.paths if any(_is_above(path, one) for path in changes)}
+    return effect.overlaps(changes) or any(
+        one in effect.computed or _leaves(changes, {one: value}) for one, value in within.items()
+    )
 
 
 def _leaves(whole: Changes, parts: Changes) -> bool:

@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import marshal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +20,8 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Changes, Fields, Unfit, apply_update, build, changes_of
+from tallyglass.oplog.entry.changes import Changes, Fields, Unfit, apply_update, build, changes_of, differing
+from tallyglass.oplog.entry.changes import Path as FieldPath
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import edge, operations, stamp
 from tallyglass.restore.backup.bson_file import id_key
@@ -30,6 +31,7 @@ from tallyglass.restore.undo.accident import (
     Attribution,
     UpdateEffect,
     completed,
+    related,
     update_of,
 )
 from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
@@ -136,15 +138,26 @@ class History:
         for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
             yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
 
-    def inserted_beside(self) -> Iterator[bytes]:
-        """The ids of documents that the sender of the accident's updates may have inserted between them."""
-        first, last = self.rows.execute("SELECT min(n), max(n) FROM operation WHERE own = ?", (OWN,)).fetchone()
+    def ends(self) -> list[tuple[int, int]]:
+        """The first and the last of the accident's operations, each its number and the server's clock; empty where
+        there are none."""
+        query = "SELECT n, millis FROM operation WHERE n = (SELECT {}(n) FROM operation WHERE own = ?)"
+        return [row for end in ("min", "max") for row in self.rows.execute(query.format(end), (OWN,))]
+
+    def inserted_beside(self, pause: int) -> Iterator[bytes]:
+        """The ids of documents that the sender of the accident's updates may have inserted between them, or after them
+        without a pause of so many milliseconds."""
         query = (
-            "SELECT DISTINCT id FROM operation WHERE sender AND op = 'i' AND NOT own AND n BETWEEN ? AND ?"
-            f" AND id NOT IN (SELECT id FROM operation WHERE {_ACCIDENT})"
+            "SELECT n, id, millis FROM operation WHERE sender AND op = 'i' AND NOT own AND n > ?"
+            f" AND id NOT IN (SELECT id FROM operation WHERE {_ACCIDENT}) ORDER BY n"
         )
-        for (key,) in self.rows.execute(query, (first, last)):
-            yield key
+        for (first, _), (last, end) in pairwise(self.ends()):
+            for n, key, millis in self.rows.execute(query, (first,)):
+                if n > last:
+                    if millis - end > pause:
+                        return
+                    end = millis
+                yield key
 
     def attributed(self) -> Iterator[AttributedUpdate]:
         """The updates of :meth:`updates`, each with whose it is. Raises Malformed."""
@@ -345,6 +358,7 @@ async def _explain(spare: DocumentSource, history: History, attribution: Attribu
     """Compare each write of the sender with the statement, applied to the document before it. Deletes are attributed at
     once, updates with their effect."""
     rows, statement = history.rows, read_statement(history.accident.statement)
+    paths = attribution.effect.paths if attribution.effect is not None else ()
     rows.execute("DELETE FROM explained")
     candidates = rows.execute(f"SELECT DISTINCT id FROM operation WHERE own = {OWN} OR (sender AND op = 'u')")
     while keys := [key for (key,) in candidates.fetchmany(AT_ONCE)]:
@@ -356,12 +370,22 @@ async def _explain(spare: DocumentSource, history: History, attribution: Attribu
                 after = _after(document, step)
                 known = statement.explains(document, after) if document is not None and step.op != "i" else None
                 if known is not None and (after is not None or step.op == "d"):
-                    found.append((step.number, known))
+                    found.append((step.number, known and _changes_only(document, after, paths)))
                 document = after
         rows.executemany("INSERT INTO explained VALUES (?, ?)", found)
     if history.accident.kind == "deletes":
         others = "SELECT n FROM explained WHERE NOT own"
         rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
+
+
+def _changes_only(before: bytes | None, after: bytes | None, paths: Collection[FieldPath]) -> bool:
+    """Whether a document differs at these paths alone: a statement's values are compared as numbers, and another write
+    may have changed nothing but the type of one."""
+    if before is None or after is None:
+        return True
+    with contextlib.suppress(Unfit):
+        return all(any(related(path, one) for one in paths) for path in differing(before, after))
+    return True
 
 
 def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect) -> None:

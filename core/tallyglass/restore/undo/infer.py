@@ -27,7 +27,7 @@ _AROUND_SECONDS = 60
 """How far on either side of an incident is looked for writes of the same kind."""
 _LOOK_BACK_SECONDS = 3_600
 """How far before the point is looked for updates of the same shape: those are what the application does anyway."""
-_NEXT_MILLIS = 200
+NEXT_MILLIS = 200
 """A driver sends the next command of a bulk write as soon as the one before is answered."""
 _NEXT_NUMBERS = 10
 """How far apart in number commands of one bulk write are looked for: those that change nothing leave no entry."""
@@ -135,15 +135,15 @@ class _Around:
     def insert_beside(self, entry: Entry, side: Side, ts: Ts, millis: int) -> None:
         """Count an insert that goes on without a pause into the span, or from its end on."""
         run = self.beside[side]
-        if side is Side.BEFORE and run.entries and millis - run.end > _NEXT_MILLIS:
+        if side is Side.BEFORE and run.entries and millis - run.end > NEXT_MILLIS:
             run = self.beside[side] = Tally()
-        if side is Side.BEFORE or millis - (run.end or self.span.end) <= _NEXT_MILLIS:
+        if side is Side.BEFORE or millis - (run.end or self.span.end) <= NEXT_MILLIS:
             run.add(ts, millis, key=entry.id_key)
 
     def inserted(self) -> Iterator[WriteGroup]:
         """The inserts right before and after the span, as rows without a namespace."""
         for side, run in self.beside.items():
-            if run.entries and (side is Side.AFTER or self.span.begin - run.end <= _NEXT_MILLIS):
+            if run.entries and (side is Side.AFTER or self.span.begin - run.end <= NEXT_MILLIS):
                 yield row_of("inserted", run, run.entries, _AS_MERGE)
 
     def mixed(self) -> str:
@@ -158,7 +158,7 @@ class _Around:
                 found[op] += side is Side.INSIDE and len(sides[op]) < len(Side)
             elif sender in self.senders and number in near:
                 apart = max(self.span.begin - millis, millis - self.span.end)
-                found[op] += apart <= _NEXT_MILLIS
+                found[op] += apart <= NEXT_MILLIS
         kinds = ", ".join(f"{count:,} {_VERBS[op]}" for op, count in sorted(found.items()) if count)
         return f"A bulk write of several kinds: the same client also wrote here at once ({kinds})." if kinds else ""
 

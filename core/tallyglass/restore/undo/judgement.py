@@ -15,7 +15,7 @@ from tallyglass.oplog.entry.changes import Path as FieldPath
 from tallyglass.oplog.entry.changes import Unfit, Value, changes_of, get
 from tallyglass.oplog.read.entries import edge, operations
 from tallyglass.restore.model.plan import Accident
-from tallyglass.restore.undo.accident import Attribution, update_of
+from tallyglass.restore.undo.accident import Attribution, related, update_of
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.earlier_returns import earlier_returns
 from tallyglass.restore.undo.history import (
@@ -30,6 +30,7 @@ from tallyglass.restore.undo.history import (
     fingerprint,
     read_history,
 )
+from tallyglass.restore.undo.infer import NEXT_MILLIS
 from tallyglass.restore.undo.recovery import touched_documents
 from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean
@@ -170,15 +171,10 @@ def _comes_back(earlier: Iterable[_EarlierChange], steps: list[HistoryStep], tim
         paths = changes_of(step.o) if step.op == "u" else ()
         at = times[step.number]
         for one in earlier:
-            alike = not paths or not one.paths or any(_related(path, other) for path in paths for other in one.paths)
+            alike = not paths or not one.paths or any(related(path, other) for path in paths for other in one.paths)
             if one.ts < at < one.undone and alike:
                 return True
     return False
-
-
-def _related(one: FieldPath, other: FieldPath) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
 
 
 def _number_at(history: History, began: Ts | None) -> int | None:
@@ -250,14 +246,33 @@ async def _holding_the_same(source: Gateway, history: History) -> AsyncIterator[
 
 
 async def _inserted_beside(source: Gateway, history: History) -> AsyncIterator[Judgement]:
-    """Live documents that were inserted between the accident's updates, by what may be the same statement."""
-    keys = list(history.inserted_beside())
+    """Live documents that were inserted between the accident's updates, or right before or after them, by what may be
+    the same statement. An ``updateMany`` that was named inserts none."""
+    keys = [] if history.accident.statement else [key async for key in _inserted_before(source, history)]
+    keys += [] if history.accident.statement else dict.fromkeys(history.inserted_beside(NEXT_MILLIS))
     for first in range(0, len(keys), AT_ONCE):
         some = keys[first : first + AT_ONCE]
         live = await documents_by_id(source, history.ns, some)
         for key in some:
             if key in live:
                 yield Judgement(key, DocumentState.BESIDE, live[key])
+
+
+async def _inserted_before(source: Gateway, history: History) -> AsyncIterator[bytes]:
+    """What the sender of the accident's updates inserted right before them: a history begins with the first."""
+    accident, attribution, ends = history.accident, Attribution(history.accident), history.ends()
+    if not ends or accident.ns != history.ns or attribution.effect is None:
+        return
+    run, end = list[bytes](), 0
+    since = Ts(max(accident.first.t - _BESIDE_SECONDS, 1), 0)
+    async for entry, whole in operations(source, history.ns, since, accident.first):
+        if entry.op == "i" and attribution.may_own_update(whole):
+            millis = whole.wall_millis or whole.ts.t * 1_000
+            run = [*run, entry.id_key] if millis - end <= NEXT_MILLIS else [entry.id_key]
+            end = millis
+    if ends[0][1] - end <= NEXT_MILLIS:
+        for key in run:
+            yield key
 
 
 def _common_atoms(history: History) -> set[Atom]:

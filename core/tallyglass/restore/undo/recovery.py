@@ -17,6 +17,7 @@ from pathlib import Path
 from tallyglass.errors import ReadError
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.oplog.entry.changes import build
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.plan import Plan, Return
@@ -60,15 +61,17 @@ async def repairs(
     source: Gateway, spare: DocumentSource, plan: Plan, row: Return, counts: Repairs, kept: Path | None = None
 ) -> AsyncIterator[bytes]:
     """The documents to load into one staging collection; ``counts`` is counted up. ``kept`` is as in
-    :func:`read_history`. Raises the errors of the gateways, and ReadError where the oplog no longer reaches back to the
-    point."""
+    :func:`read_history`. Where nothing is to be written, the first run still leaves one repair that changes nothing: a
+    later return knows by it what was undone. Raises the errors of the gateways, and ReadError where the oplog no longer
+    reaches back to the point."""
     if plan.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
-    first = True
+    first, idle = True, None
     with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
         async for found in compare_documents(spare, history):
             counts.verdicts[found.verdict] += 1
             if found.verdict is not Verdict.DAMAGED or found.wanted is None:
+                idle = found if idle is None and not needs_own_write(found.key) else idle
                 continue
             if needs_own_write(found.key):
                 counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
@@ -80,6 +83,11 @@ async def repairs(
             else:
                 yield with_accident(document, plan.accident) if first else document
                 first = False
+        if first and idle is not None and row.repairs not in {name for name, _ in history.staging()}:
+            identity = idle.key[0], idle.key[1:]
+            unchanged = idle.actual or build({b"_id": identity})
+            if (document := repair(identity, unchanged, unchanged)) is not None:
+                yield with_accident(document, plan.accident)
 
 
 @dataclass(slots=True)
