@@ -260,6 +260,26 @@ async def test_only_what_the_tool_wrote_back_is_no_write_of_others(scene: Scene,
     assert orders.count_documents({"s": "ok"}) == (20 if whose == "the tool" else 5)
 
 
+async def test_what_was_undone_under_a_later_update_is_known_when_that_is_undone(scene: Scene) -> None:
+    """The first return finds nothing to write, and leaves a mark in the oplog."""
+    orders = scene.client["shop"].create_collection("over", **KEPT)
+    orders.insert_many([{"_id": n, "s": "ok"} for n in range(20)])
+    found = []
+    for value in ("BAD", "WORSE"):
+        since = scene.now()
+        orders.update_many({}, {"$set": {"s": value}})
+        found.append(done_since(scene, since, "u", "shop.over"))
+    bad, worse = found
+    done = scene.run(await undo(scene, bad, "first"))
+    assert (done.returncode, columns(scene, "first")) == (3, [20, 0, 0, 20, 0, 0]), done.stderr
+    assert scene.run(await undo(scene, worse, "second")).returncode == 3
+    assert orders.count_documents({"s": "BAD"}) == 20
+    assert sorted(listed(scene, "second")) == list(range(20))
+    assert all("undo that one again" in why for why in listed(scene, "second").values())
+    scene.must_run(await undo(scene, bad, "third"))
+    assert orders.count_documents({"s": "ok"}) == 20
+
+
 async def test_old_versions_from_another_dump_are_listed(scene: Scene) -> None:
     orders = scene.client["shop"].orders
     orders.insert_many([{"_id": n, "v": "old"} for n in range(50)])
