@@ -28,6 +28,7 @@ FIX: Step = ("repair", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n
 ZIP: Step = ("accident", "u", diff(u={"addr": {"zip": 0}}))
 MADE: Step = ("accident", "u", diff(i={"m": {"k": 100}}))
 UNSET: Step = ("accident", "u", diff(d={"name": False}))
+BACK: Step = ("repair", "u", diff(i={"name": "n"}))
 GONE: Step = ("accident", "d", {"_id": 1})
 
 
@@ -75,6 +76,9 @@ def others(**sections: Any) -> Step:
         ([("accident", "u", diff(u={"tags": []})), others(stags={"a": True, "u0": 9})], State.COMPUTED),
         ([others(smissing={"u": {"x": 1}})], State.UNCLEAR),
         ([GONE, ("others", "i", {"_id": 1, "s": "x"}), ("others", "d", {"_id": 1}), ("repair", "i", COPY)], State.LATE),
+        ([UNSET, ("others", "d", {"_id": 1}), ("others", "i", {"_id": 1, "s": "x"}), BACK], State.LATE),
+        ([UNSET, others(i={"name": "theirs"}), others(d={"name": False}), BACK], State.LATE),
+        ([UNSET, BACK, others(d={"name": False}), BACK], State.RIGHT),
         ([MADE, others(i={"total": 500}), ("repair", "u", diff(d={"m": False}))], State.COMPUTED),
         ([MADE, others(i={"total": 7_777}), ("repair", "u", diff(d={"m": False}))], State.RIGHT),
         ([UNSET, others(i={"note": "none"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),

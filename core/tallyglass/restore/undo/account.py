@@ -44,7 +44,7 @@ class DocumentState(StrEnum):
     COMPUTED = "Others may have computed what it holds from what the accident left: compare it manually."
     REPLACED = "The accident removed it, and others inserted another document with its _id."
     INSERTED = "The accident inserted it, and it stays: remove it manually if nobody needs it."
-    LATE = "Others inserted and removed it while it was brought back: remove it manually if nobody needs it."
+    LATE = "Others replaced or removed it while the return wrote, which came after them: compare it manually."
     TWICE = "It has one field name twice, which no update leaves as it is: repair it manually."
     SAME = "An update set here what the accident set, within a minute of it: compare it manually."
     BESIDE = "It was inserted amid the accident's updates, as $merge or an upsert does: remove it if nobody needs it."
@@ -85,8 +85,10 @@ class DocumentTrace:
 
     taken: bytes | None = None
     """The document that the accident last removed, as it would be, whatever became of it."""
+    anew: bool = False
+    """Whether others removed it since: what has its ``_id`` is another document."""
     late: bool = False
-    """Whether a return brought it back after others had inserted and removed another one."""
+    """Whether a return brought back, or set back, what others had removed or written over since it was computed."""
 
     @property
     def state(self) -> DocumentState:
@@ -185,6 +187,7 @@ class DocumentTrace:
             self.document = after = o if op == "i" or before is None else apply_update(before, o)
             self._bring_back(before, after, repair=repair)
             if before is not None:
+                self.late |= repair and any(self._is_late(path, before, after) for path in self.left)
                 self._follow(before, after, set(changes_of(o)) if op == "u" and not repair else set(), repair=repair)
             self._find_again(after, repair=repair)
 
@@ -196,6 +199,7 @@ class DocumentTrace:
 
     def _undelete(self, o: bytes) -> None:
         held, good, computed, self.inserted = self.deleted
+        self.anew = False
         self.document, self.changed, self.computed = o, dict(good), set(computed)
         if held is None or o == held:
             return
@@ -210,9 +214,15 @@ class DocumentTrace:
         self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
         self.deleted = before, dict(self.changed), set(self.computed), self.inserted
         self.document = self.removed = None
-        self.inserted = False
+        self.inserted, self.anew = False, True
         self.changed.clear()
         self.computed.clear()
+
+    def _is_late(self, path: Path, before: bytes, after: bytes) -> bool:
+        """Whether a return set back at a path what others had removed or written over, and was there again."""
+        bad, good = self.left[path]
+        theirs = path not in self.changed and (self.anew or path in self.replaced)
+        return theirs and bad != good and get(before, path) == bad and get(after, path) == good
 
     def _bring_back(self, before: bytes | None, after: bytes, *, repair: bool) -> None:
         """The document that the accident removed may be there again."""
