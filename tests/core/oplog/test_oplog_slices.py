@@ -6,12 +6,14 @@ import random
 from typing import Any
 
 import pytest
+from bson import ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpus.oplog_build import BEGIN
 from corpus.oplog_entries import UI, OplogWriter, Session
 from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.incidents.touched import is_repeated
 from tallyglass.oplog.snapshot import Incident
 
 NAMESPACES = ["shop.orders", "shop.carts", "crm.people"]
@@ -127,3 +129,30 @@ def test_an_act_is_withdrawn_only_with_a_reason_that_is_shown(examples: int) -> 
             assert all(one.reason for one in same if one.routine)
 
     holds()
+
+
+IDS: dict[str, Any] = {
+    "numbers": lambda n: n,
+    "ObjectIds": lambda n: ObjectId(b"\x65\0\0\0" + b"proc!" + n.to_bytes(3, "big")),
+    "texts": lambda n: f"order-{n}",
+}
+
+
+@pytest.mark.parametrize("kind", IDS)
+def test_the_sample_of_updated_documents_does_not_depend_on_slices(kind: str) -> None:
+    writer = OplogWriter(BEGIN)
+    for n in range(2_000):
+        o = {"$v": 2, "diff": {"u": {"state": "x"}}}
+        writer.entry(n * 0.1, "u", "shop.orders", o, ui=UI, o2={"_id": IDS[kind](n % 1_500)})
+    entries = writer.stream()[0]
+
+    def sample(size: int) -> tuple[int, ...]:
+        grouper = fed([entries[at : at + size] for at in range(0, len(entries), size)])
+        (family,) = grouper._writes.families.values()
+        (burst,) = family.fine.bursts()
+        return burst.touched
+
+    whole = sample(2_000)
+    assert len(whole) == 8
+    assert is_repeated(whole)
+    assert [sample(size) for size in (1_300, 300, 255, 40)] == [whole] * 4

@@ -210,9 +210,27 @@ def updated_documents(batch: bytes, starts: Sequence[int], ends: Sequence[int]) 
     # On shards o2 holds the shard key too.
     sizes = [end - TAIL - at - 14 for at, end in zip(after, (ends[0], ends[-1]), strict=True)]
     if all(_SIZES.get(batch[at + 8]) == size for at, size in zip(after, sizes, strict=True)):
-        return [batch[end - TAIL - _ID_TAIL : end - TAIL] for end in ends]
+        far = TAIL + _ID_TAIL
+        return [batch[end - far : end - TAIL] for end in ends]
     places = zip(starts, ends, strict=True)
     return [batch[start + o + int_at(batch, start + o)[0] : end - TAIL] for start, end in places]
+
+
+_CHOSEN = bytes(n & 15 == 5 for n in range(256))
+_LONG, _INT, _COUNTER = TAIL + 9, TAIL + 5, TAIL + 2
+# The lowest byte of an _id of 64 or 32 bits, and of the counter of an ObjectId.
+
+
+def chosen_documents(batch: bytes, ends: Sequence[int]) -> bytes:
+    """For each update of one namespace without a session 1 if its document is of a part that is chosen by the ``_id``
+    alone, most often a sixteenth of all; else 0."""
+    first, last, size = ends[0], ends[-1], ends[1] - ends[0] if len(ends) > 1 else 1
+    if last - first == size * (len(ends) - 1) and list(ends) == list(range(first, last + 1, size)):
+        # One statement's entries are most often alike: a slice for all of them costs a tenth.
+        columns = (batch[first - back : last - back + 1 : size] for back in (_LONG, _INT, _COUNTER))
+        long, small, counter = (int.from_bytes(column, "big") for column in columns)
+        return (long ^ small ^ counter).to_bytes(len(ends), "big").translate(_CHOSEN)
+    return bytes([batch[end - _LONG] ^ batch[end - _INT] ^ batch[end - _COUNTER] for end in ends]).translate(_CHOSEN)
 
 
 def op_after_session(batch: bytes, start: int, end: int) -> int:

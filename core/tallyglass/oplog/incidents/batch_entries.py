@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from operator import sub
 from zlib import crc32
 
@@ -13,10 +14,13 @@ from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
 from tallyglass.oplog.incidents.burst import MANY, RAW_BYTES, Burst, Sample, sample_of
 from tallyglass.oplog.incidents.families import LEAST_RUN, RUN_MILLIS
 from tallyglass.oplog.incidents.id_order import MARKS
-from tallyglass.oplog.incidents.touched import Touched, touched_by
+from tallyglass.oplog.incidents.touched import SAMPLED_IDS, Touched, touched_by
 
 SAMPLED_RUN = LEAST_RUN - 1
 """How many writes of one session have a sample: what one slice of the oplog has of a run may be less than all."""
+
+_LARGE = 256
+"""In so many updates the chosen documents are most often twice as many as a sample needs."""
 
 _RETRY_IMAGE = b"needsRetryImage\0"
 
@@ -35,6 +39,7 @@ class BatchEntries:
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
         self._sums: list[int] | None = None
+        self._chosen = b""
         self._touched: dict[tuple[int, int], Touched] = {}
         if abs(self.last[1] - self.first[1]) > self.size:
             self.read_all()
@@ -94,14 +99,30 @@ class BatchEntries:
 
     def _touched_by(self, low: int, high: int) -> Touched:
         """A sample of the documents that were updated; empty for deletes, and in the form of servers before 5.0."""
-        if self._sums is None:
-            is_known = self.group.envelope.op == "u" and self.op_at == OP_AT
-            documents = layout.updated_documents(self.batch, self.starts, self.ends) if is_known else None
-            self._sums = list(map(crc32, documents or ()))
+        if self.group.envelope.op != "u" or self.op_at != OP_AT:
+            return ()
         found = self._touched.get((low, high))
         if found is None:
-            found = self._touched[low, high] = touched_by(self._sums[low:high])
+            found = self._touched[low, high] = self._sample_of(low, high)
         return found
+
+    def _sample_of(self, low: int, high: int) -> Touched:
+        """The documents with the smallest numbers: chosen ones come first, and of a large stretch they are enough."""
+        if not self._chosen:
+            self._chosen = layout.chosen_documents(self.batch, self.ends)
+        if high - low >= _LARGE:
+            places = list(compress(range(low, high), self._chosen[low:high]))
+            sums = [number >> 1 for number in self._sums_at(places)] if places else []
+            if len(set(sums)) >= SAMPLED_IDS:
+                return touched_by(sums)
+        if self._sums is None:
+            self._sums = self._sums_at(range(self.size))
+        numbers = zip(self._sums[low:high], self._chosen[low:high], strict=False)
+        return touched_by([number >> 1 | (not chosen) << 31 for number, chosen in numbers])
+
+    def _sums_at(self, places: Sequence[int]) -> list[int]:
+        starts, ends = [self.starts[place] for place in places], [self.ends[place] for place in places]
+        return list(map(crc32, layout.updated_documents(self.batch, starts, ends) or ()))
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
         """Some entries from the first to the last, oldest first; none if they are large."""
