@@ -15,9 +15,12 @@ from tallyglass.demo.session import Demo
 from tallyglass.mongo.client import open_gateway
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.pages import PAGES
+from tallyglass_tui.recorded import KINDS
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
+from tallyglass_tui.shell.recording import Recorder, Recording
+from tallyglass_tui.shell.replay import ReplayDashboard
 
 _TIMEOUT_SECONDS = 120.0
 _NOBODY = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=2000"
@@ -38,6 +41,7 @@ class Camera:
         """Press keys, and wait until the screen contains ``until``."""
         await self.pilot.press(*keys)
         deadline = time.monotonic() + _TIMEOUT_SECONDS
+        self.app.flush_now()
         while until not in self.text():
             if time.monotonic() > deadline:
                 raise SystemExit(f"{until!r} never appeared on the screen:\n{self.text()}")
@@ -66,10 +70,12 @@ class Camera:
 
 
 @asynccontextmanager
-async def on_demo(demo: Demo, folder: Path, size: tuple[int, int]) -> AsyncIterator[Camera]:
-    """A dashboard on the demo, with a camera."""
+async def on_demo(
+    demo: Demo, folder: Path, size: tuple[int, int], recorder: Recorder | None = None
+) -> AsyncIterator[Camera]:
+    """A dashboard on the demo, with a camera. ``recorder`` keeps what it shows."""
     target = Target.parse(demo.uri)
-    feeds = Feeds(lambda: open_gateway(target))
+    feeds = Feeds(lambda: open_gateway(target), recorder)
     contexts = {"demo": Context(target, demo.backup, "demo"), "west": Context(Target.parse(_NOBODY), label="west")}
 
     def open_profile(name: str, *, ask: bool = True) -> Context:
@@ -88,3 +94,17 @@ async def on_demo(demo: Demo, folder: Path, size: tuple[int, int]) -> AsyncItera
             yield Camera(app, pilot, folder, demo.uri)
     finally:
         feeds.close()
+
+
+@asynccontextmanager
+async def on_recording(file: Path, folder: Path, size: tuple[int, int]) -> AsyncIterator[Camera]:
+    """The replay of a recording, paused, with a camera."""
+    recording = Recording(file, KINDS)
+    context = Context(Target("mongodb://recorded/"), label=recording.label, recorded=True)
+    app = ReplayDashboard(recording, PAGES, context, environ={"COLORTERM": "truecolor"})
+    try:
+        async with app.run_test(size=size) as pilot:
+            await pilot.press("p")
+            yield Camera(app, pilot, folder, "")
+    finally:
+        app.feeds.close()

@@ -244,7 +244,7 @@ async def test_the_last_drill_is_shown_with_its_age_and_in_red_if_failed_or_old(
             await screen.put("last drill", drill)
             await screen.pilot.pause()
             assert said in screen.text
-            (piece,) = [one for one in head_lines(Draft(), 80, "", drill)[-2] if said in one[0]]
+            (piece,) = [one for one in head_lines(Draft(), 80, "", drill)[-1] if said in one[0]]
             assert piece[1] == f"text--{style}"
 
 
@@ -433,13 +433,15 @@ async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
 
 
 async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None:
-    row = model.WriteGroup("shop.orders", 's = "BAD"', 600, Ts(1795197975, 1), Ts(1795197976, 1), 600, ("1", "2"))
+    row = model.WriteGroup("shop.orders", 's = "BAD"', 600, Ts(1795197975, 1), Ts(1795197976, 1), 600, ("1", "2", "3"))
     stays = replace(row, what='s = "ok"', why="another client wrote it")
     async with page(screen_at, size=(200, 50)) as screen:
         await screen.press("enter")
         text = " ".join((await plan(screen, Planned(replace(PLAN, undone=(row,), left_out=(stays,))))).split())
         assert 'undo shop.orders: s = "BAD"; 600 entries on 600 documents, 1795197975:1 (' in text
         assert "_id 1, 2 and others" in text
+        await screen.press("y")
+        assert "_id 1, 2, 3 and others" in screen.app.clipboard, "what is copied is whole"
         assert 'stays shop.orders: s = "ok"; 600 entries' in text
 
 
@@ -490,6 +492,7 @@ async def test_both_pages_list_the_same_incidents_in_one_order_with_one_count(sc
 async def test_from_where_each_could_come_back_is_beside_it(screen_at: Any, size: tuple[int, int]) -> None:
     async with page(screen_at, size=size) as screen:
         table = screen.app.screen.query_one("#incidents")
+        assert all(line.strip() for line in screen.lines[:8]), "no line is wasted above the list"
         assert not [line for line in screen.lines if line.startswith("!") and line.rstrip().endswith("backup")]
         await screen.put(
             "sources", SourcesAtHand(ends=(Ts(LOST.limit.t - 1, 1),), imaged=frozenset({name_of(CHANGED)}))

@@ -11,12 +11,14 @@ import pytest
 from builders.counters import NOW, counter, snapshot
 from idle import on_draw
 from tallyglass.counters.snapshot import (
+    Absence,
     Ceiling,
     CounterTrouble,
     Flag,
     Forecast,
     Grade,
     Members,
+    MissingCounter,
     PoolView,
 )
 from tallyglass_tui import format as fmt
@@ -333,6 +335,19 @@ async def test_a_high_terminal_shows_the_selected_counter_below_the_table(screen
     async with screen_at() as screen:
         await screen.put("counters", snapshot(URGENT))
         assert "lately" not in screen.text
+
+
+async def test_the_view_of_a_counter_that_vanishes_does_not_stay_as_if_it_were_read(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.put("counters", snapshot(URGENT, counter(1)))
+        await screen.press("enter")
+        assert "ceiling" in screen.text
+        await screen.put(
+            "counters", replace(snapshot(counter(1)), missing=(MissingCounter(URGENT.ns, URGENT.id, Absence.GONE),))
+        )
+        assert "ceiling" not in screen.text, "the list is shown again"
+        assert "orders1" in screen.text
+        assert f"{URGENT.id} is gone." in screen.text
 
 
 async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:

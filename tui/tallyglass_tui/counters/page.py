@@ -115,7 +115,12 @@ class CountersPage(Page):
 
     def show_snapshot(self, snapshot: CountersSnapshot) -> None:
         """Show a new snapshot."""
+        before = self._opened_counter
         self._snapshot = snapshot
+        if before is not None and self._opened_counter is None:
+            gone = (one.absence for one in snapshot.missing if (one.ns, one.id) == (before.ns, before.id))
+            self._open("")
+            self.say(f"{name(before)} is {next(gone, 'not among the counters any more')}.")
         self._arrange()
         self._show_detail()
 

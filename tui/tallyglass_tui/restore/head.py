@@ -15,7 +15,6 @@ from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
-LINES = 6
 _NS = 32
 """The most cells of a namespace in the verdict, so that the verdict itself fits into 80."""
 
@@ -32,12 +31,12 @@ NO_OPLOG: list[list[Piece]] = [
 
 
 def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
-    """The :data:`LINES` lines above the parts. ``version`` is the server's now; empty if unknown."""
+    """The lines above the parts: six, fewer until there is a point. ``version`` is the server's; empty if unknown."""
     room = max(10, width - 11)
     verdict, point, backup = _plan_line(draft, version, room, drill), _point_lines(draft, room), _backup_line(draft)
     if draft.planning or draft.failure or draft.plan:
         return [verdict, _next_line(draft, room), backup, *point]
-    return [*point, backup, verdict, _window_line(drill, room)]
+    return [line for line in (*point, backup, verdict, _window_line(drill, room)) if line]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
@@ -54,9 +53,7 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
     limit, plan = draft.limit, draft.plan
     if limit is None:
         return [
-            [(" point    ", "text--muted"), ("none yet: Enter picks an incident, t types a timestamp or a time", "")],
-            [],
-            [],
+            [(" point    ", "text--muted"), ("none yet: Enter picks an incident, t types a timestamp or a time", "")]
         ]
     title = clean(draft.incident.title, 200) if draft.incident else ""
     undone = ": ".join(part for part in (title, clean(plan.after) if plan else "") if part)

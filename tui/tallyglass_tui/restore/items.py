@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rich.cells import cell_len
 
@@ -101,11 +102,17 @@ def group_items(plan: Plan) -> list[Item]:
             for n, row in enumerate(plan.groups)
         ]
     rows = [("undo", "text--warn", row) for row in plan.undone] + [("stays", "", row) for row in plan.left_out]
-    shown = [Item(f"{word} {n}", _group(word, look, row.line), row.line) for n, (word, look, row) in enumerate(rows)]
+    shown = [
+        Item(f"{word} {n}", _group(word, look, replace(row, samples=row.samples[:_MOST_IDS]).line), row.line)
+        for n, (word, look, row) in enumerate(rows)
+    ]
     return shown[:_MOST_GROUPS]
 
 
 _MOST_GROUPS = 12
+
+_MOST_IDS = 2
+"""How many ids of a group are shown: five ObjectIds hid the rest of the checks at 80x24. All are copied."""
 
 
 def _group(word: str, look: str, text: str) -> Callable[[int], Lines]:

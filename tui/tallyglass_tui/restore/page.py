@@ -23,7 +23,7 @@ from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
-from tallyglass_tui.restore.head import LINES, NO_OPLOG, PARTS, head_lines, parts_line
+from tallyglass_tui.restore.head import NO_OPLOG, PARTS, head_lines, parts_line
 from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.incidents import count_incidents, share_incidents, share_sources
@@ -91,7 +91,6 @@ class RestorePage(Page):
 
     def start(self) -> None:
         """Start the feed of the incidents."""
-        self.query_one("#head").styles.height = LINES
         self._choices.draft = Draft(backup=str(self.shell.context.backup or ""))
         self._scans = share_incidents(self.feeds)
         self.subscribe(self._scans, self.show_scan)
@@ -323,7 +322,8 @@ class RestorePage(Page):
         self._shown_for = self._version
         deployment = self.shell.deployment
         lines = head_lines(self._draft, self.size.width, self._version, self._drill)
-        self.query_one("#head", TextLines).show(*(NO_OPLOG if deployment and not deployment.has_oplog else lines))
+        shown = NO_OPLOG if deployment and not deployment.has_oplog else lines
+        self.query_one("#head", TextLines).show(*shown, grow=True)
 
     @property
     def _version(self) -> str:

@@ -218,7 +218,11 @@ class ReplayDashboard(Dashboard):
 
     def action_minute(self, by: int) -> None:
         """Go on or back by a minute."""
-        self.recorded.go(self.recorded.at + by * _MINUTE)
+        self.go(self.recorded.at + by * _MINUTE)
+
+    def go(self, at: int) -> None:
+        """Show the moment ``at``, in milliseconds, on page and bar."""
+        self.recorded.go(at)
         self._show()
 
     def action_speed(self, by: int) -> None:
