@@ -455,6 +455,8 @@ async def test_the_verdict_cuts_no_word_and_a_recorded_plan_names_its_backup() -
     assert [text for text, _ in backup][:2] == [" backup   ", "/backup"]
     verdict = head_lines(Draft(plan=replace(made, checks=PLAN.checks)), 80)[0]
     assert [text for text, _ in verdict][1:] == [whole, "; 1 warning"]
+    verdict = head_lines(Draft(plan=replace(made, checks=PLAN.checks)), 60)[0]
+    assert [text for text, _ in verdict][1:] == ["346 of shop.orders can come back", "; 1 warning"], "not amber alone"
 
 
 @pytest.mark.parametrize(("width", "shown"), [(33, "deletes by many on plant.readings"), (60, "many sessions at once")])

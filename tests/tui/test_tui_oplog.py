@@ -384,6 +384,7 @@ async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, 
         await screen.press("enter")
         assert "200 documents in 200 oplog entries" in screen.text
         assert "Who: User unknown" in screen.text
+        assert screen.text.index("Who: ") < screen.text.index("--oplogLimit"), "a small screen shows who did it"
         assert "One command, or several" in screen.text
         assert f"--oplogLimit={BASE}:3" in screen.text
         grown = replace(INCIDENT, ops=300, documents=300)

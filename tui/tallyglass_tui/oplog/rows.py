@@ -126,10 +126,10 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         f"last  {incident.last}   {fmt.moment(incident.last.time)}" + (f"   took {fmt.duration(took)}" if took else ""),
         f"{_documents(incident)} in {fmt.plural(incident.ops, 'oplog entry', 'oplog entries')}",
         "",
+        *_who_lines(incident),
+        "",
         f"The point to return to is just before it: --oplogLimit={incident.limit}",
         "r opens Restore there: the commands to get it back.",
-        "",
-        *_who_lines(incident),
     ]
     if len(incident.shards) > 1:
         lines.append(f"on shards {', '.join(incident.shards)}")

@@ -167,7 +167,10 @@ def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
         why = f"blocked by {fmt.plural(len(blocks), 'check')}: {clean(blocks[0].title, 400)}"
         return [(" NO       ", "text--bad"), (fit(why, width), "")]
     warnings = sum(check.level is Level.WARN for check in checks)
-    words = [_what_returns(draft, plan), *([f"; {fmt.plural(warnings, 'warning')}"] if warnings else [])]
+    what, warned = _what_returns(draft, plan), f"; {fmt.plural(warnings, 'warning')}" if warnings else ""
+    if len(what + warned) > width:  # the colour of the verdict must have its reason beside it
+        what = what.replace(" documents of ", " of ")
+    words = [what, *([warned] if warned else [])]
     kept = sum(row.kept for row in plan.returns)
     words += [f"; {fmt.plural(kept, 'later one')} stay{'s' * (kept == 1)}"] if kept else []
     whole = whole_pieces([(word, "") for word in words], width)

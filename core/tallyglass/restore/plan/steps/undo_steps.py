@@ -25,7 +25,7 @@ def _save(plan: Plan) -> Steps:
     save = run(
         Phase.SECURE, "Save the documents as they were", Effect.READS_LIVE,
         ("tallyglass", "restore", "images", PLAN, f"--source={SOURCE}", f"--out={FOLDER}"),
-        why="The server deletes pre-images when they expire. This step fails if one that was proven no longer exists.",
+        why="From pre-images, which expire, or from the backup. This step fails if one that was proven is gone.",
     )  # fmt: skip
     return Steps((replace(save, seconds=plan.backup.bytes / BYTES_A_SECOND),))
 
