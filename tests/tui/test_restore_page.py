@@ -546,10 +546,12 @@ async def test_e_writes_a_report_without_values_and_says_where(
         await fill(screen, str(tmp_path / "report.txt"))
         assert "ends neither in .html nor in .md" in screen.text
         written = tmp_path / "report.md"
+        await screen.put("incidents", replace(SCAN, incidents=(replace(named, documents=301),)))
+        await screen.pilot.resize_terminal(60, 15)
         await fill(screen, str(written))
         assert "Written to" in screen.text
         text = written.read_text(encoding="utf-8")
-        assert "300" in text
+        assert "301" in text, "what is known when it is written, not when its name was asked for"
         assert "customer-4711" not in text
         assert stat.S_IMODE(written.stat().st_mode) == 0o600
         await screen.press("e")

@@ -9,10 +9,11 @@ from textual.message import Message
 
 from tallyglass.deployment.cluster import Deployment
 from tallyglass.errors import InputError, TallyglassError
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui import clock
+from tallyglass_tui.shell.incidents import key_of
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.path_completion import complete_path
@@ -28,8 +29,8 @@ class ReportAsked(Message):
         self.incident = incident
 
 
-def ask_for_report(page: Page, incident: Incident, others: Sequence[Incident]) -> None:
-    """Ask where the report of an incident goes, and write it there in the background."""
+def ask_for_report(page: Page, incident: Incident) -> None:
+    """Ask where the report of an incident goes, and write it there in the background, as the incident is known then."""
 
     def submit(text: str) -> None:
         if not text.strip():
@@ -42,8 +43,12 @@ def ask_for_report(page: Page, incident: Incident, others: Sequence[Incident]) -
         path = absolute_path(text.strip())
         check_report(path)
 
+        scan = page.feeds.latest("incidents", IncidentScan)
+        others = scan.incidents if scan else ()
+        known = next((one for one in others if key_of(one) == key_of(incident)), incident)
+
         def write() -> None:
-            page.app.call_from_thread(page.say, _write(path, incident, others, deployment))
+            page.app.call_from_thread(page.say, _write(path, known, others, deployment))
 
         page.run_worker(write, thread=True, exit_on_error=False)
 

@@ -340,8 +340,7 @@ class OplogPage(Page):
 
     @on(ReportAsked)
     def _report_asked(self, message: ReportAsked) -> None:
-        scan = self.incidents.scan
-        ask_for_report(self, message.incident, scan.incidents if scan else ())
+        ask_for_report(self, message.incident)
 
     def action_rates(self) -> None:
         """Show operations a second by namespace."""

@@ -297,7 +297,7 @@ class RestorePage(Page):
 
     @on(ReportAsked)
     def _report_asked(self, message: ReportAsked) -> None:
-        ask_for_report(self, message.incident, self._scan.incidents if self._scan else ())
+        ask_for_report(self, message.incident)
 
     @property
     def _list(self) -> Widget:
