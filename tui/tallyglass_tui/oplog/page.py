@@ -460,7 +460,8 @@ class OplogPage(Page):
             "the next incident: from the live tail, to the newest.",
             "Incidents: losses first, then mass changes, the newest on top; a shows what is routine. From the first "
             "key on the rows hold still, and new ones are counted: g shows them. back? names what it could come "
-            "back from: a backup from before it, or pre-images; only a plan, with r, proves it. e writes a report.",
+            "back from: a backup from before it, or pre-images that are held, ? if that is not known; only a plan, "
+            "with r, proves it. e writes a report.",
             "! marks what removes data or definitions; ? an entry that is not majority-committed yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )
