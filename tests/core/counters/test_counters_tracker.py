@@ -26,7 +26,7 @@ from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import CounterPlace
 from tallyglass.counters.recognise.finding import UsageFinding
-from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.oplog.entry.entry import read_entry
@@ -370,6 +370,19 @@ def assert_closed(connections: list[sqlite3.Connection]) -> None:
             connection.execute("SELECT 1")
 
 
+def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
+    target = IdField(Namespace("shop", "orders"), "n")
+    finding = UsageFinding(
+        Namespace("shop", "counters"), "seq", Grade.CERTAIN, target, whole_target=True, semantics=Semantics.NEXT,
+        step=-5, block=20, text=True, issues=7, evidence="used", by_document=((Int64(3), target),),
+        others=frozenset({"a"}), restless=frozenset({"b"}), int64_ids=True, cycling=frozenset({"c"}),
+    )  # fmt: skip
+    store = SampleStore(tmp_path / "counters.sqlite")
+    store.save_findings("here", [finding], T0)
+    assert store.load_findings("here") == [finding]
+    assert store.load_findings("there") == []
+
+
 def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
     path = tmp_path / "counters.sqlite"
     path.write_bytes(b"not a database" * 100)
@@ -464,7 +477,9 @@ def test_a_counter_whose_use_cycles_may_fall_from_any_number_between_two_reading
     shop = Shop()
     key = shop.collection.place.ns
     for cycles_in_use, values in ((False, [3, 7, 5]), (cycles, [8, 2, 6, 3])):
-        finding = UsageFinding(key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycles=cycles_in_use)
+        finding = UsageFinding(
+            key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycling=frozenset("a" * cycles_in_use)
+        )
         shop.collection.learn({"seq": finding})
         for n, value in enumerate(values):
             (view,) = shop.look(T0 + 100 * cycles_in_use + n, {"_id": "a", "seq": value})

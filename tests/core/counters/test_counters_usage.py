@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tallyglass.counters.recognise.finding import UsageFinding, combined
@@ -69,7 +71,7 @@ def used(
     for n, value in enumerate(values):
         at = START + every * n
         update = Update((at, 1, 0), float(at), 0, value, text=False, returned=True)
-        found.updates.setdefault((CARTS, "n"), {}).setdefault(n % documents, []).append(update)
+        found.updates.setdefault((CARTS, "n"), {}).setdefault(f"d{n % documents}", []).append(update)
         rows += [((at, 2 + k, 0), None, 0) for k in range(others)]
         rows.append(((at + later, 1, 0), fields[n % len(fields)], value))
     for moment, field, value in sorted(rows):
@@ -104,7 +106,7 @@ def test_unusual_use(found: Evidence, grade: Grade) -> None:
     found.inserted.setdefault(NOTES, []).append((START, 9, 0))
     (finding,) = findings(found)
     assert finding.grade is grade, finding.evidence
-    assert finding.cycles == (found is CYCLE)
+    assert bool(finding.cycling) == (found is CYCLE)
 
 
 BILLS = Namespace("shop", "bills")
@@ -195,3 +197,5 @@ def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
 def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, seen: Grade, grade: Grade) -> None:
     before, now = (UsageFinding(CARTS, "count", one, issues=100) for one in (known, seen))
     assert combined(before, now).grade is grade
+    kept = known is not Grade.POSSIBLE and grade is not Grade.UNLIKELY
+    assert bool(combined(replace(before, cycling=frozenset("a")), now).cycling) == kept

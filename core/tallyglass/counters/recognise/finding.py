@@ -22,8 +22,8 @@ class UsageFinding:
     those targets; ``others`` are the documents whose values were not found or that fall, ``restless``
     those of which enough was seen to say that they rise and fall.
     ``is_repeated``: the target has the same name as the number, as a total has that is written into a log.
-    ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycles``: it was seen
-    to start again from the same number, more than once.
+    ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycling`` are the
+    documents whose number was seen to start again from the same one, more than once.
     """
 
     ns: Namespace
@@ -42,7 +42,7 @@ class UsageFinding:
     restless: frozenset[str] = frozenset()
     int64_ids: bool = False
     is_repeated: bool = False
-    cycles: bool = False
+    cycling: frozenset[str] = frozenset()
 
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
@@ -57,7 +57,7 @@ class UsageFinding:
         """The facts that change how the counter is followed; excludes the counts in the evidence."""
         return (
             self.grade, self.target, self.whole_target, self.semantics, self.step, self.block, self.text,
-            self.by_document, self.others, self.restless, self.int64_ids, self.cycles,
+            self.by_document, self.others, self.restless, self.int64_ids, self.cycling,
         )  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
         block=finding.block if found else match.block,
         text=finding.text or match.text,
         int64_ids=found and finding.int64_ids,
-        cycles_in_use=found and finding.cycles,
+        cycles_in_use=found and isinstance(name, str) and name in finding.cycling,
     )
 
 
@@ -117,4 +117,4 @@ def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
         return seen
     fell = seen.grade is Grade.UNLIKELY and seen.issues >= DOUBTED_AFTER
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
-    return seen if fell else replace(seen if better else known, cycles=known.cycles or seen.cycles)
+    return seen if fell else replace(seen if better else known, cycling=known.cycling | seen.cycling)

@@ -472,7 +472,11 @@ def _direct(
     if not all(_has_constant_step(documents[document]) for document in kept):
         return None
     grade = _grade_of([hit for _, _, hit in kept.values()], matched, matched / issued, late=late)
-    return _finding_of(evidence, key, moves, grade, kept, other, (matched, issued)) if grade else None
+    if grade is None:
+        return None
+    finding, standing = _finding_of(evidence, key, moves, grade, kept, other, (matched, issued))
+    cycling = (name for name in kept if isinstance(name, str) and behaviour_of({name: documents[name]}).cycles)
+    return replace(finding, cycling=frozenset(cycling)), standing
 
 
 def _believable(
@@ -612,7 +616,6 @@ def _finding_of(
         others=frozenset(document for document in other if isinstance(document, str)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
         # A total that is written into a log is that after the update.
-        cycles=moves.cycles,
         is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(path) for target in targets),
     )
     return finding, (-moves.returned / max(1, moves.issues), latency)
