@@ -28,6 +28,7 @@ FIX: Step = ("repair", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n
 ZIP: Step = ("accident", "u", diff(u={"addr": {"zip": 0}}))
 MADE: Step = ("accident", "u", diff(i={"m": {"k": 100}}))
 UNSET: Step = ("accident", "u", diff(d={"name": False}))
+BOTH_TEXTS: Step = ("accident", "u", diff(u={"status": "o2", "name": "b"}))
 BACK: Step = ("repair", "u", diff(i={"name": "n"}))
 GONE: Step = ("accident", "d", {"_id": 1})
 
@@ -56,7 +57,7 @@ def others(**sections: Any) -> Step:
         ([BAD, ("others", "d", {"_id": 1})], State.RIGHT),
         ([BAD, others(u={"status": "theirs"}, i={"name": "m"})], State.HOLDS),
         ([BAD, others(u={"balance": 15})], State.COMPUTED),
-        ([BAD, others(u={"balance": "none", "status": "theirs"}, i={"name": "m"})], State.RIGHT),
+        ([BAD, others(u={"balance": "closed", "status": "theirs"}, i={"name": "m"})], State.RIGHT),
         ([BAD, others(u={"balance": 15}), FIX], State.UNCLEAR),
         ([BAD, FIX, others(u={"balance": 15})], State.RIGHT),
         ([BAD, others(u={"status": "was BAD", "balance": 5}, i={"name": "n"})], State.COMPUTED),
@@ -79,6 +80,9 @@ def others(**sections: Any) -> Step:
         ([UNSET, ("others", "d", {"_id": 1}), ("others", "i", {"_id": 1, "s": "x"}), BACK], State.LATE),
         ([UNSET, others(i={"name": "theirs"}), others(d={"name": False}), BACK], State.LATE),
         ([UNSET, BACK, others(d={"name": False}), BACK], State.RIGHT),
+        ([BOTH_TEXTS, others(u={"name": "!o2"}), ("repair", "u", diff(u={"status": "ok"}))], State.COMPUTED),
+        ([BOTH_TEXTS, others(u={"name": "!n2", "status": "x"})], State.RIGHT),
+        ([BOTH_TEXTS, others(u={"name": "!o2", "status": "x"})], State.COMPUTED),
         ([MADE, others(i={"total": 500}), ("repair", "u", diff(d={"m": False}))], State.COMPUTED),
         ([MADE, others(i={"total": 7_777}), ("repair", "u", diff(d={"m": False}))], State.RIGHT),
         ([UNSET, others(i={"note": "none"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),

@@ -233,13 +233,13 @@ class DocumentTrace:
 
     def _follow(self, before: bytes, after: bytes, written: set[Path], *, repair: bool) -> None:
         """What the accident left was changed, copied, or ``written`` again with what holds it."""
+        held = _Held(self.changed, before)
         for path in list(self.changed):
             if _differs(before, after, path):
-                self._overwrite(path, before, after, repair=repair)
+                self._overwrite(path, before, after, None if repair else held)
             elif any(path[:length] in written for length in range(len(path))):
                 self.computed.add(path)  # meant, or written back after it was read
-        if self.changed:
-            self._find_copies(before, after)
+        self._find_copies(before, after, _Held(self.changed, before) if repair else held)
 
     def _find_again(self, after: bytes, *, repair: bool) -> None:
         """What the accident had left is there once more."""
@@ -252,23 +252,21 @@ class DocumentTrace:
                 if not repair:
                     self.computed.add(path)  # written back after it was read, or meant
 
-    def _find_copies(self, before: bytes, after: bytes) -> None:
+    def _find_copies(self, before: bytes, after: bytes, held: _Held) -> None:
         """Others wrote elsewhere what may come from what the accident left."""
-        held = [pair for path, good in self.changed.items() for pair in _parts(get(before, path), good)]
-        fields = list(_numbers_of(before))
-        for path in differing(before, after):
+        for path in differing(before, after) if held.values else ():
             value = get(after, path)
             if value is None or path in self.left or path in self.changed:
                 continue
             if is_increment(self.increments, path, get(before, path), value):
                 continue
-            if any(_may_come_from(value, bad, good, fields) for bad, good in held):
+            if held.may_give(value, path):
                 self.changed[path] = get(before, path)
                 self.computed.add(path)
 
-    def _overwrite(self, path: Path, before: bytes, after: bytes, *, repair: bool) -> None:
-        """What the accident left at a path was changed: by a return, or by others."""
-        value = get(after, path)
+    def _overwrite(self, path: Path, before: bytes, after: bytes, held: _Held | None) -> None:
+        """What the accident left at a path was changed: by others, to whom ``held`` was there, or by a return."""
+        value, repair = get(after, path), held is None
         if repair and value == self.changed[path]:
             del self.changed[path]
             if path in self.left and self.left[path][0] == value:
@@ -283,7 +281,7 @@ class DocumentTrace:
         elif repair and path in self.replaced and value == self.replaced[path][0]:
             self.changed[path] = self.replaced[path][1]
             self.computed.discard(path)
-        elif self._may_be_computed(path, value, before, after):
+        elif self._may_be_computed(path, value, before, after) or (held and value and held.may_give(value, path)):
             if path not in self.computed:
                 self.replaced[path] = get(before, path), self.changed[path]
             self.computed.add(path)
@@ -330,6 +328,18 @@ _ABSENT = re.compile(
 
 _FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
 """What numbers are usually computed with; any two numbers are related by some factor and summand."""
+
+
+class _Held:
+    """What the accident left in a document, each with what would be there, and all numbers of the document."""
+
+    def __init__(self, changed: dict[Path, Value | None], document: bytes) -> None:
+        self.values = [(path, pair) for path in changed for pair in _parts(get(document, path), changed[path])]
+        self._numbers = list(_numbers_of(document)) if changed else []
+
+    def may_give(self, value: Value, at: Path) -> bool:
+        """Whether others may have computed a value at a path from what the accident left at another."""
+        return any(path != at and _may_come_from(value, *pair, self._numbers) for path, pair in self.values)
 
 
 def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
