@@ -146,6 +146,13 @@ def test_what_an_earlier_return_brought_back_is_still_the_accidents() -> None:
     )
     beside.repaired("i", bson.encode(bad | {"n": 5}))
     assert (beside.verdict, bson.decode(beside.wanted or b"")) == (Verdict.DAMAGED, COPY | {"n": 5})
+    over = after(
+        ("accident", "u", diff(u={"status": "BAD"})),
+        ("others", "u", diff(u={"status": "X"})),
+        ("others", "d", {"_id": 1}),
+    )
+    over.repaired("i", bson.encode(bad))
+    assert (over.verdict, over.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
 
 
 def repeated(document: dict[str, Any], name: str, value: Any) -> bytes:

@@ -208,6 +208,7 @@ class DocumentTrace:
                 del self.changed[path]
             elif get(o, path) != get(held, path):
                 self.computed.add(path)
+        self._find_again(o, repair=True)
 
     def _delete(self, before: bytes | None) -> None:
         """Others removed the document, or what the accident had left of it."""

@@ -134,6 +134,9 @@ class Counterfactual:
                     self.wanted = put(self.wanted, path, get(good, path))
                 elif get(o, path) != get(good, path):
                     self.doubts.add(path)
+            for path, (bad, value) in self.replaced.items():
+                if bad != value and get(o, path) == bad != get(held, path):
+                    self.wanted = put(self.wanted, path, value)
 
     def _set_back(self, op: str, o: bytes) -> None:
         after = None if self.actual is None else apply_update(self.actual, o)
