@@ -105,7 +105,9 @@ def _leaves(repair: Fields, op: str, o: bytes) -> bool:
     if is_replacement(o):
         fields = parse(o)
         return all(fields.get(name) == wanted.get(name) for name in names)
-    changes, there = changes_of(o), build(wanted)
-    return {path[0] for path in changes} <= names and all(
-        value == UNKNOWN or get(there, path) == value for path, value in changes.items()
+    changes, there = changes_of(o), build(parse(repair[b"r"][1]) | wanted)
+    moved = {path for path in changes if path[0] not in names}  # a field that comes behind one that is set back
+    return len(moved) < len(changes) and all(
+        value == get(there, path) if path in moved else value in (UNKNOWN, get(there, path))
+        for path, value in changes.items()
     )
