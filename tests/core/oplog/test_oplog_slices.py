@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bson import ObjectId
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from corpus.oplog_build import BEGIN
@@ -112,6 +112,7 @@ def test_slices_and_their_order_do_not_matter(examples: int) -> None:
 def test_an_act_is_withdrawn_only_with_a_reason_that_is_shown(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.integers(min_value=0, max_value=2**32))
+    @example(54576)
     def holds(seed: int) -> None:
         rng = random.Random(seed)
         entries = random_oplog(rng)
@@ -156,3 +157,21 @@ def test_the_sample_of_updated_documents_does_not_depend_on_slices(kind: str) ->
     assert len(whole) == 8
     assert is_repeated(whole)
     assert [sample(size) for size in (1_300, 300, 255, 40)] == [whole] * 4
+
+
+@pytest.mark.parametrize(("minutes", "rest", "confidence"), [(2, 10, "low"), (2, 40, "high"), (7, 10, "high")])
+def test_a_pool_that_still_writes_may_be_an_application_that_was_just_started(
+    minutes: int, rest: int, confidence: str
+) -> None:
+    """It was busy as it began, wrote now and then since, and did so last ``rest`` seconds before the end."""
+    writer, begin = OplogWriter(BEGIN), 3_600_000
+    sessions = [Session(bytes([n]) * 16, "app@admin") for n in range(8)]
+    writer.write(0, "d", "shop.carts", 1)
+    for n in range(400):
+        writer.write(begin + n * 20, "u", "shop.orders", n, sessions[n % 8])
+    for at in range(begin + 40_000, begin + minutes * 60_000, 40_000):
+        writer.write(at, "u", "shop.orders", at, sessions[0])
+    writer.write(begin + minutes * 60_000, "u", "shop.orders", 0, sessions[0])
+    writer.write(begin + minutes * 60_000 + rest * 1_000, "d", "shop.carts", 2)
+    (found,) = [one for one in fed([writer.stream()[0]]).incidents() if not one.routine]
+    assert (found.kind, found.documents, found.confidence) == ("fan_out", 400, confidence)

@@ -298,7 +298,8 @@ def _rows(
             if is_steady(whole, window):
                 reasons[Reason.STEADY] += whole.documents
             elif whole.documents >= least:
-                unsure = bool(similar) or window.is_young
+                # Single documents with pauses between all of them are not known to be of one statement.
+                unsure = bool(similar) or window.is_young or all(one.documents < least for one in part)
                 parts = _parts(part, opens)
                 found.append(Finding(whole, Form.MANY, confidence="low" if unsure else "high", parts=parts))
     for reason in [reason for reason, documents in reasons.items() if not documents]:
@@ -395,11 +396,18 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         stretches = hurried(row.burst, fine, family, pool)
         if stretches != [row.burst]:
             reasons[Reason.STEADY] += row.burst.documents - sum(one.documents for one in stretches)
-        for burst in stretches:
-            # An application that was just started begins like this.
-            goes_on = burst.last_wall >= window.end - AWAY_MILLIS
-            spread.append(replace(row, burst=burst, confidence="low" if goes_on else row.confidence))
+        spread += [replace(row, burst=one) for one in stretches]
+    if spread and _may_be_started(family, window):
+        spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
+    for row in spread:
+        if row.burst.last_wall >= window.end - AWAY_MILLIS:
+            row.confidence = "low"
     return _pools(found, family, runs, spread, shared)
+
+
+def _may_be_started(family: Family, window: Window) -> bool:
+    """Whether a pool may be of an application that was just started: all its writes are minutes old, and it goes on."""
+    return family.first_wall > window.end - YOUNG_WINDOW_MILLIS and family.last_wall >= window.end - AWAY_MILLIS
 
 
 def _pools(
