@@ -299,7 +299,11 @@ async def _incident(gateway: Gateway, number: int, since: Ts | None, seconds: fl
     for incident in scan.incidents:
         if incident.number == number:
             return incident
-    raise InputError(f"There is no incident {number}.", f"There are {len(scan.incidents)}: see tallyglass incidents.")
+    raise InputError(
+        f"There is no incident {number}.",
+        f"There are {len(scan.incidents)}: see tallyglass incidents. One that only incidents --log or --evidence shows "
+        "is planned with --before and its last column.",
+    )
 
 
 def _write_folder(path: Path, made: Plan) -> None:
