@@ -69,7 +69,8 @@ def command(
 
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
     TOOK means that it goes on. BY is the account and application, as far as the server's log shows them beyond doubt.
-    The last column is the value of --before with which restore plan undoes it. With --ns there are no numbers.
+    The last column is the value of --before with which restore plan undoes it. --incident takes it as well as the
+    number, which may change while the oplog grows. With --ns there are no numbers.
     Rotated and compressed logs beside that of --log are read too.
     Exit 3 if one of several shards could not be read: its incidents are missing.
     """

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import InputError
-from tallyglass.moment import FORMS
+from tallyglass.moment import FORMS, Ts
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option
+from tallyglass_tui.cli.incident_name import chosen, incident_name
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 
 if TYPE_CHECKING:
     from tallyglass.deployment.cluster import Deployment
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.oplog.snapshot import Incident, IncidentScan
+    from tallyglass.oplog.snapshot import IncidentScan
 
 
 @click.command()
-@click.argument("number", metavar="N", type=click.IntRange(min=1))
+@click.argument("number", metavar="N", type=incident_name)
 @connection_options(shards=True)
 @click.option("--out", metavar="FILE", required=True, help="Write FILE: a page (.html) or Markdown (.md).")
 @click.option("--values", is_flag=True, help="Include values of documents: _ids, and constants in statements.")
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--plan", metavar="DIR", help="Add the steps of this folder of restore plan, and what they brought back.")
 @timeout_option
 def report(
-    number: int,
+    number: int | Ts,
     given: ConnectionOptions,
     out: str,
     values: bool,
@@ -63,16 +63,7 @@ def report(
         return await scan_all(gateway, start, seconds, files, kept), await look_at(gateway)
 
     scan, deployment = ask(given, work, None)
-    found = document_of(_chosen(scan, number), scan.incidents, deployment, datetime.now(UTC), values=values)
+    found = document_of(chosen(scan, number), scan.incidents, deployment, datetime.now(UTC), values=values)
     write_report(path, replace(found, sections=[*found.sections, *sections]))
     print_text(f"Written to {path}")
     return UNKNOWN if scan.unread else OK
-
-
-def _chosen(scan: IncidentScan, number: int) -> Incident:
-    found = next((one for one in scan.incidents if one.number == number), None)
-    if found is None:
-        raise InputError(
-            f"There is no incident {number}: there are {len(scan.incidents)}.", "See tallyglass incidents."
-        )
-    return found

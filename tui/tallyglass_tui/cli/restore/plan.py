@@ -19,6 +19,7 @@ from tallyglass.text import clean
 from tallyglass.whole_file import check_writable, write_whole
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text, printable_json, timeout_option
+from tallyglass_tui.cli.incident_name import chosen, incident_name
 from tallyglass_tui.cli.incidents import scan_all
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
 from tallyglass_tui.cli.restore.plan_text import CODES, as_lines, show_progress, tell_doubts, tell_first
@@ -26,7 +27,6 @@ from tallyglass_tui.cli.restore.plan_text import CODES, as_lines, show_progress,
 if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.oplog.snapshot import Incident
     from tallyglass.restore.model.plan import Choice, Plan
     from tallyglass.restore.proof.request import RestoreRequest
     from tallyglass.restore.undo.evidence import KnownStatement
@@ -41,9 +41,9 @@ _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 @click.option(
     "--incident",
     "number",
-    type=click.IntRange(min=1),
+    type=incident_name,
     metavar="N",
-    help="Undo number N of tallyglass incidents.",
+    help="Undo incident N, by its number or its last column.",
 )
 @click.option(
     "--from",
@@ -110,7 +110,9 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
     async def make(gateway: Gateway) -> Plan:
         from tallyglass.restore.proof.request import RestoreRequest
 
-        incident = await _incident(gateway, asked.number, start, seconds) if asked.number is not None else None
+        incident = None
+        if asked.number is not None:
+            incident = chosen(await scan_all(gateway, start, seconds), asked.number)
         request = RestoreRequest(
             backup=backup,
             source_uri=target.uri,
@@ -138,7 +140,7 @@ class _Asked:
 
     backup: Path | None
     before: str | None
-    number: int | None
+    number: int | Ts | None
     from_: str | None
     statement: str
     count: int | None
@@ -292,18 +294,6 @@ def _spare(spare: str | None) -> tuple[str, str]:
         raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", "For example 127.0.0.1:27117.")
     Target.parse(spare)
     return "", spare
-
-
-async def _incident(gateway: Gateway, number: int, since: Ts | None, seconds: float) -> Incident:
-    scan = await scan_all(gateway, since, seconds)
-    for incident in scan.incidents:
-        if incident.number == number:
-            return incident
-    raise InputError(
-        f"There is no incident {number}.",
-        f"There are {len(scan.incidents)}: see tallyglass incidents. One that only incidents --log or --evidence shows "
-        "is planned with --before and its last column.",
-    )
 
 
 def _write_folder(path: Path, made: Plan) -> None:

@@ -1,0 +1,43 @@
+"""How one incident is named on a command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from builders.incidents import incident
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass_tui.cli.incident_name import chosen, incident_name
+
+
+def scan(*firsts: int) -> IncidentScan:
+    rows = [incident(number, first) for number, first in enumerate(firsts, 1)]
+    routine = incident(0, 900, reason="ttl")
+    return IncidentScan((routine, *rows), 0, None, done=True)
+
+
+def test_the_point_names_an_incident_whatever_its_number_has_become() -> None:
+    before, after = scan(500, 700), scan(300, 500, 700)
+    name = incident_name(str(chosen(before, incident_name("1")).limit))
+    assert isinstance(name, Ts)
+    assert chosen(after, name).first == before.incidents[1].first
+    assert chosen(after, 1).first != before.incidents[1].first
+
+
+@pytest.mark.parametrize("name", [3, 0, Ts(900, 2), Ts(500, 1)])
+def test_what_is_not_in_the_list_is_refused(name: int | Ts) -> None:
+    with pytest.raises(InputError, match=f"There is no incident {name}."):
+        chosen(scan(500, 700), name)
+
+
+def test_several_that_begin_at_one_point_need_a_number() -> None:
+    with pytest.raises(InputError, match="2 incidents begin at 500:2"):
+        chosen(scan(500, 500), Ts(500, 2))
+    assert chosen(scan(500, 500), 2).number == 2
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "2.5", "x", "1:x", "\u0663", "1795197974:99999999999"])
+def test_other_text_is_no_name(text: str) -> None:
+    with pytest.raises(InputError, match="names no incident"):
+        incident_name(text)

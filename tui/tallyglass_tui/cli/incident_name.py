@@ -1,0 +1,39 @@
+"""How a command line names one incident: by its number in the list, or by its point, which no later entry changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts, parse_ts
+from tallyglass.text import clean
+
+if TYPE_CHECKING:
+    from tallyglass.oplog.snapshot import Incident, IncidentScan
+
+
+def incident_name(text: str) -> int | Ts:
+    """A number of ``tallyglass incidents``, or the timestamp in its last column. Raises InputError."""
+    if text.isascii() and text.isdigit() and int(text) > 0:
+        return int(text)
+    try:
+        return parse_ts(text)
+    except InputError:
+        raise InputError(
+            f"'{clean(text, 60)}' names no incident.", "Give its number in tallyglass incidents, or its last column."
+        ) from None
+
+
+def chosen(scan: IncidentScan, name: int | Ts) -> Incident:
+    """The incident of a scan that was named. Raises InputError unless there is exactly one."""
+    numbered = [one for one in scan.incidents if one.number]
+    found = [one for one in numbered if name in (one.number, one.limit)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"{len(found)} incidents begin at {name}.", "Give the number of one.")
+    raise InputError(
+        f"There is no incident {name}.",
+        f"There are {len(numbered)}: see tallyglass incidents. One that only incidents --log or --evidence shows is "
+        "planned with --before and its last column.",
+    )
