@@ -374,13 +374,14 @@ def _parts(bad: Value | None, good: Value | None) -> Iterator[tuple[Value | None
 
 
 def _numbers_of(document: bytes) -> Iterator[float]:
-    """The numbers in a document and in those within it."""
+    """The numbers in a document and in those within it, but for one that has a field name twice."""
     for value in parse(document).values():
         found = number(value)
         if found is not None:
             yield found
         elif value[0] == walk.DOCUMENT:
-            yield from _numbers_of(value[1])
+            with suppress(Unfit):
+                yield from _numbers_of(value[1])
 
 
 def _contains(value: Value, part: Value | None) -> bool:
