@@ -45,7 +45,7 @@ def test_ctrl_z_suspends_and_fg_comes_back_clean(replica_set: ReplicaSet, tmp_pa
 
 
 def test_a_binary_paste_without_brackets_is_one_paste(replica_set: ReplicaSet, open_terminal: Open) -> None:
-    terminal = open_terminal(replica_set.uri)
+    terminal = open_terminal(replica_set.uri, setup="import tallyglass_tui.terminal.driver as d; d._PASTE_REST = 60")
     terminal.wait(is_connected)
     pasted = random.Random(1).randbytes(60_000).replace(b"\x1b[200~", b"")
     terminal.press(":")
@@ -53,6 +53,9 @@ def test_a_binary_paste_without_brackets_is_one_paste(replica_set: ReplicaSet, o
     for start in range(0, len(pasted), 4096):
         terminal.press(pasted[start : start + 4096])
     terminal.wait("No matches")
+    terminal.press(b"late\x1bpiece")
+    terminal.wait("piece")
+    assert "No matches" in terminal.text
     terminal.press("\x1b[27u")
     terminal.wait(lambda text: "No matches" not in text)
     terminal.press("3")

@@ -14,6 +14,7 @@ import select
 import signal
 import termios
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -37,7 +38,8 @@ _CHUNK = 4096
 _PASTE_LIMIT = 4_000_000
 """Characters of a pasted text that are kept."""
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
-_PASTE_PAUSE = 0.05
+_PASTE_PAUSE, _PASTE_REST = 0.1, 1.0
+"""Seconds without input that end a pasted text, and in which more of it may come: a slow link delivers it in pieces."""
 _TYPED_AT_ONCE, _DIFFERENT_KEYS = 64, 8
 """Characters, and different ones, that keys typed ahead over a slow link may be; more is a pasted text."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=]*[@-~]|O.|[^\[O])?")
@@ -249,6 +251,7 @@ class BastionDriver(LinuxDriver):
         """Read keys until the driver stops or the terminal is lost."""
         decoder = InputDecoder()
         parser = XTermParser(self._debug)
+        rest_until = 0.0
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], 0.1)[0]:
                 data = os.read(self.fileno, 4096)
@@ -256,8 +259,9 @@ class BastionDriver(LinuxDriver):
                     self._terminal_lost()
                     return
                 text = decoder.decode(data)
-                if self._is_raw_paste(text):
+                if self._is_raw_paste(text, goes_on=time.monotonic() < rest_until):
                     pasted = self._read_paste(text, decoder)
+                    rest_until = time.monotonic() + _PASTE_REST
                     # A single line with Enter behind it may as well be typed ahead: Enter keeps its meaning.
                     line, enter = (pasted[:-1], "\r") if pasted.find("\r") == len(pasted) - 1 else (pasted, "")
                     self.process_message(clean_paste(Paste(line)))
@@ -267,12 +271,15 @@ class BastionDriver(LinuxDriver):
             for event in parser.tick():
                 self.process_message(event)
 
-    def _is_raw_paste(self, text: str) -> bool:
-        """Whether a text arrived at once that nobody types, from a terminal without bracketed paste."""
+    def _is_raw_paste(self, text: str, *, goes_on: bool) -> bool:
+        """Whether a text arrived at once that nobody types, from a terminal without bracketed paste. Where one may
+        go on, more than one key is enough; an arrow that is held sends sequences."""
         start, end = text.rfind(_PASTE_START), text.rfind(_PASTE_END)
         was_bracketed, self._bracketed = self._bracketed, self._bracketed if start == end else start > end
+        if was_bracketed or start >= 0:
+            return False
         typed = _SEQUENCE.sub("", text)
-        return not was_bracketed and start < 0 and len(typed) > _TYPED_AT_ONCE and len(set(typed)) > _DIFFERENT_KEYS
+        return (goes_on and len(typed) > 1) or (len(typed) > _TYPED_AT_ONCE and len(set(typed)) > _DIFFERENT_KEYS)
 
     def _read_paste(self, text: str, decoder: InputDecoder) -> str:
         """The paste that begins with ``text``: what arrives until the terminal pauses."""
