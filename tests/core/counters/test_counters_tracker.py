@@ -377,10 +377,10 @@ def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
         step=-5, block=20, text=True, issues=7, evidence="used", by_document=((Int64(3), target),),
         others=frozenset({"a"}), restless=frozenset({"b"}), int64_ids=True, cycling=frozenset({"c"}),
     )  # fmt: skip
-    store = SampleStore(tmp_path / "counters.sqlite")
-    store.save_findings("here", [finding], T0)
-    assert store.load_findings("here") == [finding]
-    assert store.load_findings("there") == []
+    with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
+        store.save_findings("here", [finding], T0)
+        assert store.load_findings("here") == [finding]
+        assert store.load_findings("there") == []
 
 
 def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
