@@ -272,7 +272,7 @@ def _ordered(diff: Document) -> Document:
 
 
 def _difference(before: Document, after: Document) -> Document:
-    """Both are walked in the order of their fields: one that moved is inserted anew, behind the others."""
+    """Both are walked in the order of their fields: one that moved is inserted again, behind the others."""
     diff: Document = {}
     removed = dict.fromkeys(before, False)
     held, rest = list(before), list(after)

@@ -49,10 +49,10 @@ async def test_a_plan_names_both_readings_until_a_person_says_how_many(pause: fl
     assert (known.doubts, known.accident.proven) == ((), True)
 
 
-@pytest.mark.parametrize("anew", [True, False], ids=["another collection", "control"])
-async def test_what_was_deleted_from_a_dropped_collection_of_the_same_name_is_no_sign_of_others(anew: bool) -> None:
+@pytest.mark.parametrize("is_other", [True, False], ids=["another collection", "control"])
+async def test_what_was_deleted_from_a_dropped_collection_of_the_same_name_is_no_sign_of_others(is_other: bool) -> None:
     entries = two_deletes(30_000.0)
-    if anew:
+    if is_other:
         entries = [raw.replace(UI, b"\x22" * 16) for raw in entries[:60]] + entries[60:]
     grouper = Grouper()
     grouper.feed_batch(b"".join(entries))
@@ -61,4 +61,4 @@ async def test_what_was_deleted_from_a_dropped_collection_of_the_same_name_is_no
     oplog: Any = Oplog(entries)
     found = await find_accident(oplog, row, row.limit, row.last, None, [NS])
     said = "The same was written within a minute before or after, on other documents."
-    assert found.doubts == (() if anew else (said,))
+    assert found.doubts == (() if is_other else (said,))

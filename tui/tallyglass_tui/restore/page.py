@@ -58,7 +58,7 @@ class RestorePage(Page):
             "What was run",
             show=False,
             id="restore.evidence",
-            tooltip="Say what was run, and how many documents it reported",
+            tooltip="Say what was run, and what it reported",
         ),
         Binding("t", "ask('point')", "Point", show=False, id="restore.point", tooltip="Type the moment to return to"),
         Binding(

@@ -85,7 +85,7 @@ class DocumentTrace:
 
     taken: bytes | None = None
     """The document that the accident last removed, as it would be, whatever became of it."""
-    anew: bool = False
+    deleted_since: bool = False
     """Whether others removed it since: what has its ``_id`` is another document."""
     late: bool = False
     """Whether a return brought back, or set back, what others had removed or written over since it was computed."""
@@ -199,7 +199,7 @@ class DocumentTrace:
 
     def _undelete(self, o: bytes) -> None:
         held, good, computed, self.inserted = self.deleted
-        self.anew = False
+        self.deleted_since = False
         self.document, self.changed, self.computed = o, dict(good), set(computed)
         if held is None or o == held:
             return
@@ -215,14 +215,14 @@ class DocumentTrace:
         self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
         self.deleted = before, dict(self.changed), set(self.computed), self.inserted
         self.document = self.removed = None
-        self.inserted, self.anew = False, True
+        self.inserted, self.deleted_since = False, True
         self.changed.clear()
         self.computed.clear()
 
     def _is_late(self, path: Path, before: bytes, after: bytes) -> bool:
         """Whether a return set back at a path what others had removed or written over, and was there again."""
         bad, good = self.left[path]
-        theirs = path not in self.changed and (self.anew or path in self.replaced)
+        theirs = path not in self.changed and (self.deleted_since or path in self.replaced)
         return theirs and bad != good and get(before, path) == bad and get(after, path) == good
 
     def _bring_back(self, before: bytes | None, after: bytes, *, repair: bool) -> None:

@@ -33,6 +33,6 @@ def _save(plan: Plan) -> Steps:
 def _clean() -> Steps:
     remove = run(
         Phase.CLEAN, "Remove what is no longer needed", Effect.FILES, ("rm", "-rf", REPAIRS, HISTORY),
-        why=f"The saved pre-images stay in {FOLDER}: the server's own expire.",
+        why=f"The saved documents stay in {FOLDER}.",
     )  # fmt: skip
     return Steps((remove,))
