@@ -10,7 +10,7 @@ from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
 from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
-from tallyglass_tui.cli.headless import print_text
+from tallyglass_tui.cli.headless import print_text, timeout_of
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 from tallyglass_tui.cli.restore.window import WindowOptions
@@ -94,16 +94,7 @@ _days = click.FloatRange(min=0)
     multiple=True,
     help="Read this saved oplog for --restore.",
 )
-@click.option(
-    "-t",
-    "--timeout",
-    "seconds",
-    type=click.FloatRange(min=0.1),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Wait so long for answers.",
-)
+@timeout_of(30.0, "-t")
 @click.option("-v", "--verbose", count=True, help="Add a line for each note, and counter not OK.")
 def command(
     given: ConnectionOptions,

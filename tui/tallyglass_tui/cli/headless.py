@@ -15,7 +15,7 @@ import click
 from tallyglass.errors import ReadError, TallyglassError
 from tallyglass.text import clean_block
 from tallyglass_tui.cli.error_boundary import print_message
-from tallyglass_tui.cli.options import ConnectionOptions, target_of
+from tallyglass_tui.cli.options import Command, ConnectionOptions, target_of
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
 if TYPE_CHECKING:
@@ -26,15 +26,22 @@ Answer = TypeVar("Answer")
 
 _CLOSE_SECONDS = 5.0
 
-timeout_option = click.option(
-    "--timeout",
-    "seconds",
-    type=click.FloatRange(min=0.1),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Wait so long for an answer.",
-)
+
+def timeout_of(default: float, *names: str) -> Callable[[Command], Command]:
+    """``--timeout`` with this default, also under the other ``names``."""
+    return click.option(
+        *names,
+        "--timeout",
+        "seconds",
+        type=click.FloatRange(min=0.1),
+        default=default,
+        show_default=True,
+        metavar="SECONDS",
+        help="Wait so long for an answer.",
+    )
+
+
+timeout_option = timeout_of(60.0)
 
 
 def ask(

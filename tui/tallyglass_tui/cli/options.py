@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -48,6 +49,14 @@ class ConnectionOptions:
     def or_else(self, other: ConnectionOptions) -> ConnectionOptions:
         """These options; empty ones are taken from ``other``."""
         return ConnectionOptions(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
+
+
+source_password_option = click.option(
+    "--source-password-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the live set's password from FILE.",
+)
 
 
 def connection_options(*, uri: bool = True, profile: bool = True, shards: bool = False) -> Callable[[Command], Command]:

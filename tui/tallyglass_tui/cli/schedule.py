@@ -31,6 +31,11 @@ def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     return float(found[1]) * _UNITS[found[2]]
 
 
+def deadline_option(text: str) -> Callable[[Command], Command]:
+    """``--deadline`` of a command that keeps a server, with its help."""
+    return click.option("--deadline", callback=duration, metavar="TIME", default="4h", show_default=True, help=text)
+
+
 def emit_option(function: Command) -> Command:
     """``--emit``: print a schedule for the command."""
     option = click.option(

@@ -22,7 +22,7 @@ from tallyglass_tui.cli.headless import print_text, printable_json
 from tallyglass_tui.cli.metrics import as_text, load_client
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
-from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
+from tallyglass_tui.cli.schedule import as_schedule, deadline_option, emit_option, own_words
 from tallyglass_tui.this_program import this_program
 
 if TYPE_CHECKING:
@@ -69,14 +69,7 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 )
 @click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the report as one JSON document.")
-@click.option(
-    "--deadline",
-    callback=duration,
-    metavar="TIME",
-    default="4h",
-    show_default=True,
-    help="Stop after TIME, with exit status 2.",
-)
+@deadline_option("Stop after TIME, with exit status 2.")
 @click.option(
     "--limit-rate", "rate", callback=_rate, metavar="RATE", help="Read at most this much a second, such as 20M."
 )

@@ -18,9 +18,9 @@ from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.options import ConnectionOptions, source_password_option
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
-from tallyglass_tui.cli.schedule import duration
+from tallyglass_tui.cli.schedule import deadline_option
 
 if TYPE_CHECKING:
     from tallyglass.restore.model.plan import Plan
@@ -29,20 +29,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--only", metavar="NS", default="", help="Let the user read this collection alone.")
-@click.option(
-    "--deadline",
-    callback=duration,
-    metavar="TIME",
-    default="4h",
-    show_default=True,
-    help="Stop the spare after this time.",
-)
-@click.option(
-    "--source-password-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read the live set's password from FILE.",
-)
+@deadline_option("Stop the spare after this time.")
+@source_password_option
 def look(folder: Path, only: str, deadline: float, source_password_file: Path | None) -> int:
     """Restore a plan, and leave its spare running to look at.
 

@@ -13,6 +13,7 @@ import click
 from tallyglass.errors import TallyglassError
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_aside
+from tallyglass_tui.cli.options import source_password_option
 
 _PHASES = ("secure", "restore", "verify", "return", "clean")
 _ANSWER_SECONDS = 30.0
@@ -24,12 +25,7 @@ _TERMINAL = "/dev/tty"
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Ask nothing; leave out what needs a decision.")
 @click.option("--until", type=click.Choice(_PHASES), metavar="PHASE", default=_PHASES[-1], help="End after this phase.")
-@click.option(
-    "--source-password-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read the live set's password from FILE.",
-)
+@source_password_option
 @click.option(
     "--spare-password-file",
     type=click.Path(path_type=Path),
