@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shlex
 import subprocess
 import sys
@@ -67,7 +68,8 @@ def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     if not tools.exists():
         tools.mkdir()
         output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0")
-        real = f'exec {shlex.quote(sys.executable)} -m tallyglass_tui "$@"'
+        imported = shlex.quote(os.pathsep.join(path for path in sys.path if path))  # the copy that is under test
+        real = f'PYTHONPATH={imported} exec {shlex.quote(sys.executable)} -m tallyglass_tui "$@"'
         for name, version in (output | {"tallyglass": __version__}).items():
             work = real if name == "tallyglass" else 'cat "$1" >"$2"'
             (tools / name).write_text(f"#!/bin/sh\n[ \"$1\" != --version ] || exec echo '{name} {version}'\n{work}\n")
