@@ -106,6 +106,9 @@ def test_a_collection_is_replaced_in_one_step_after_it_was_copied_and_counters_w
         ("c_before", "c"),
         ("c_before", "c"),
     ]
+    merges = [merge for body in written if (merge := body.get("pipeline", [{}])[-1].get("$merge"))]
+    raised = [merge["whenMatched"] for merge in merges if merge["into"] == "c_pitr"]
+    assert [{"$set": {"seq": {"$max": ["$seq", "$$new.seq"]}}}] in raised
 
 
 def test_a_replacement_that_was_stopped_before_its_copy_had_its_name_goes_on(tmp_path: Path) -> None:
@@ -132,7 +135,7 @@ def test_a_collection_becomes_live_whole_or_not_at_all(tmp_path: Path) -> None:
     done = run(tmp_path, named, there={"s.c_pitr": 2})
     assert json.loads(done.stdout)["there"] == {"s.c": 2}
     assert sent(run(tmp_path, named, there={"s.c": 2})) == [], "it was done before"
-    for there in (THERE, {"s.c_pitr": 1}, {}):
+    for there in (THERE, {"s.c_pitr": 1}, {"s.c_pitr": 3}, {}):
         assert "Nothing was written." in run(tmp_path, named, there=there).stderr
     absent = 'await mustBeAbsent("s.c");'
     assert sent(run(tmp_path, absent, there={})) == []
