@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 import signal
@@ -18,9 +20,11 @@ from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Loss, Plan, PlanFile, Return, Strategy
-from tallyglass.restore.plan.folder import folder_files, run_line, write_folder
+from tallyglass.restore.plan.folder import checksums, folder_files, run_line, write_folder
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.steps.commands import commands
+from tallyglass.restore.run.stop import RunStopped
+from tallyglass.restore.run.written import read_written
 from tallyglass.restore.tools.files import PLAN
 
 COUNT = 200
@@ -168,6 +172,16 @@ def test_the_script_calls_only_the_version_that_made_the_plan(tmp_path: Path) ->
         True,
     )
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_plan_of_another_version_and_form_is_named_by_its_version(tmp_path: Path) -> None:
+    folder = write_folder(with_work(tmp_path, step("true")), tmp_path / "work")
+    document = json.loads((folder / "plan.json").read_text()) | {"made_by": "0.0.2", "new": 1}
+    (folder / "plan.json").write_text(json.dumps(document))
+    named = [file for file in folder.iterdir() if file.name != "checksums"]
+    (folder / "checksums").write_text(checksums({x.name: hashlib.sha256(x.read_bytes()).hexdigest() for x in named}))
+    with pytest.raises(RunStopped, match=r"made by tallyglass 0\.0\.2"):
+        read_written(folder)
 
 
 def test_the_script_unpacks_its_folder_whole_or_not_at_all(tmp_path: Path) -> None:
