@@ -31,7 +31,7 @@ from tallyglass.mongo.gateway import OPLOG
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.read.entries import stamp
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.tools import toolset

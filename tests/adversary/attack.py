@@ -22,7 +22,10 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
-from tallyglass.restore.model.plan import Backup, Level, Plan, Return, Strategy
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.counterfactual import Counterfactual
 from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
 from tallyglass.restore.undo.infer import find_accident

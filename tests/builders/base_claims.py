@@ -9,7 +9,8 @@ from restore_scene import Scene, blocks, ids
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.self_extracting import script
 
 

@@ -15,16 +15,11 @@ from bson import Int64
 from tallyglass import __version__
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import Contents
-from tallyglass.restore.model.plan import (
-    Backup,
-    Command,
-    Phase,
-    Plan,
-    Proof,
-    Return,
-    Slice,
-    Strategy,
-)
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import Slice
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.step import Command, Phase, Proof
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.steps.spec import RunbookSpec
 from tallyglass.restore.tools import mongosh

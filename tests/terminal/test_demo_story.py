@@ -16,7 +16,7 @@ from pymongo import MongoClient
 import database_tools
 from pseudo_terminal import Terminal, dashboard, environment
 from tallyglass.restore.model.document import from_json
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.tools.files import read_config
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.tools, pytest.mark.long, pytest.mark.since(5, 0)]

@@ -20,7 +20,12 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, IncidentScan
 from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
-from tallyglass.restore.model import plan as model
+from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import Loss, Reissue
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.step import Command, Effect, Phase
+from tallyglass.restore.model.undo import Return, Strategy, WriteGroup
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.plan.at_hand import SourcesAtHand, name_of
 from tallyglass.restore.pre_images.image_proof import WITH_BACKUP
@@ -42,25 +47,25 @@ ARGV = (
     "--oplogFile=oplog/oplog.bson",
     "--oplogLimit=1795197974:2",
 )
-COMMAND = model.Command(
-    model.Phase.RESTORE, "Replay", ARGV, " ".join(ARGV), why="Once.", undo="Drop it.", seconds=90.0,
-    effect=model.Effect.WRITES_SPARE, counts=("shop.orders: 300 inserted",),
+COMMAND = Command(
+    Phase.RESTORE, "Replay", ARGV, " ".join(ARGV), why="Once.", undo="Drop it.", seconds=90.0,
+    effect=Effect.WRITES_SPARE, counts=("shop.orders: 300 inserted",),
 )  # fmt: skip
-CHECK = model.Command(model.Phase.VERIFY, "Verify", ("tallyglass", "restore", "verify"), "tallyglass restore verify")
-PLAN = model.Plan(
+CHECK = Command(Phase.VERIFY, "Verify", ("tallyglass", "restore", "verify"), "tallyglass restore verify")
+PLAN = Plan(
     point=Ts(1795197974, 2),
     start=Ts(1795190000, 1),
     limit=Ts(1795197974, 2),
-    backup=model.Backup(Path("/backup"), "directory", False, None, None, "oplog"),
+    backup=Backup(Path("/backup"), "directory", False, None, None, "oplog"),
     set_name="rs",
     spare="127.0.0.1:27117",
     made=MADE,
     before="1795197974:1 shop.orders insert 1",
     after=f"1795197974:2 {HOSTILE} delete 2",
-    checks=(model.Check("coverage", model.Level.OK, "Whole."), model.Check("loss", model.Level.WARN, "Lost.", "Stop.")),
+    checks=(Check("coverage", Level.OK, "Whole."), Check("loss", Level.WARN, "Lost.", "Stop.")),
     commands=(COMMAND, replace(COMMAND, title="Again"), CHECK),
-    loss=(model.Loss("shop.orders", 3, 2, 300),),
-    reissue=(model.Reissue("shop.counters", "orders", "next", 10, 12, "db.counters.updateOne()"),),
+    loss=(Loss("shop.orders", 3, 2, 300),),
+    reissue=(Reissue("shop.counters", "orders", "next", 10, 12, "db.counters.updateOne()"),),
     work_dir="/work-dir",
 )
 
@@ -209,7 +214,7 @@ async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: A
 
 
 async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> None:
-    same = tuple(model.Check("return", model.Level.WARN, f"shop.c{n}: It stays.") for n in range(80))
+    same = tuple(Check("return", Level.WARN, f"shop.c{n}: It stays.") for n in range(80))
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, *same))))
@@ -218,7 +223,7 @@ async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> 
 
 
 async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) -> None:
-    blocked = model.Check("coverage", model.Level.BLOCK, "The oplog does not reach.", "Use a newer backup.")
+    blocked = Check("coverage", Level.BLOCK, "The oplog does not reach.", "Use a newer backup.")
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, blocked), commands=())))
@@ -345,11 +350,11 @@ async def test_hostile_data_does_not_control_the_terminal(screen_at: Any) -> Non
         before=bad,
         after=bad,
         spare=bad,
-        checks=(model.Check("a", model.Level.WARN, bad, bad),),
+        checks=(Check("a", Level.WARN, bad, bad),),
         commands=(replace(COMMAND, title=bad, why=bad, undo=bad),),
-        loss=(model.Loss(bad, 1, 1, 1),),
-        reissue=(model.Reissue(bad, bad, bad, 1, 2, bad),),
-        returns=(model.Return(bad, model.Strategy.MERGE, bad, 1, bad),),
+        loss=(Loss(bad, 1, 1, 1),),
+        reissue=(Reissue(bad, bad, bad, 1, 2, bad),),
+        returns=(Return(bad, Strategy.MERGE, bad, 1, bad),),
     )
     async with page(screen_at, backup="/b\x1b[2J") as screen:
         await screen.put("incidents", replace(SCAN, incidents=(replace(LOST, title=bad, ns=bad),)))
@@ -414,8 +419,8 @@ async def test_the_question_what_was_run_is_filled_in_from_the_log(screen_at: An
 
 
 async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
-    blocked = model.Check("incident-unclear", model.Level.BLOCK, "These may be several statements.", "Say what.")
-    row = model.WriteGroup("", 's = "BAD"', 1_000, Ts(1795197975, 1), Ts(1795197976, 1), 1_000, ("1", "2"))
+    blocked = Check("incident-unclear", Level.BLOCK, "These may be several statements.", "Say what.")
+    row = WriteGroup("", 's = "BAD"', 1_000, Ts(1795197975, 1), Ts(1795197976, 1), 1_000, ("1", "2"))
     groups = (replace(row, statement=TEXT), replace(row, what="", first=Ts(1795197980, 7)))
     unclear = replace(PLAN, checks=(blocked,), commands=(), groups=groups)
     async with page(screen_at) as screen:
@@ -433,7 +438,7 @@ async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
 
 
 async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None:
-    row = model.WriteGroup("shop.orders", 's = "BAD"', 600, Ts(1795197975, 1), Ts(1795197976, 1), 600, ("1", "2", "3"))
+    row = WriteGroup("shop.orders", 's = "BAD"', 600, Ts(1795197975, 1), Ts(1795197976, 1), 600, ("1", "2", "3"))
     stays = replace(row, what='s = "ok"', why="another client wrote it")
     async with page(screen_at, size=(200, 50)) as screen:
         await screen.press("enter")
@@ -446,8 +451,8 @@ async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None
 
 
 async def test_the_verdict_cuts_no_word_and_a_recorded_plan_names_its_backup() -> None:
-    row = model.WriteGroup("shop.orders", "", 346, Ts(1795197975, 1), Ts(1795197976, 1), 346)
-    back = model.Return("shop.orders", model.Strategy.MERGE, kept=1178)
+    row = WriteGroup("shop.orders", "", 346, Ts(1795197975, 1), Ts(1795197976, 1), 346)
+    back = Return("shop.orders", Strategy.MERGE, kept=1178)
     made = replace(PLAN, undone=(row,), returns=(back,), checks=())
     verdict, _, backup, *_ = head_lines(Draft(plan=made), 80)
     whole = "346 documents of shop.orders can come back"

@@ -10,7 +10,9 @@ import pytest
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import Backup, Check, Level, Plan
+from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan import make
 from tallyglass.restore.plan.precheck import QuickAnswer

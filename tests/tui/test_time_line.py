@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tallyglass.moment import Ts
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
-from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.model.source import Backup
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.cli.restore.time_line import KEY, picture
 

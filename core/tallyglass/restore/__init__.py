@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING
 from tallyglass._lazy import lazy
 
 if TYPE_CHECKING:
-    from tallyglass.restore.model.plan import (
-        Backup,
-        Check,
-        Command,
-        Level,
-        Loss,
-        Phase,
-        Plan,
-        Reissue,
-        Return,
-        Strategy,
-    )
+    from tallyglass.restore.model.check import Check, Level
+    from tallyglass.restore.model.plan import Plan
+    from tallyglass.restore.model.proof import Loss, Reissue
+    from tallyglass.restore.model.source import Backup
+    from tallyglass.restore.model.step import Command, Phase
+    from tallyglass.restore.model.undo import Return, Strategy
     from tallyglass.restore.plan.folder import write_folder
     from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
     from tallyglass.restore.plan.self_extracting import script
@@ -47,16 +41,16 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "Backup": "tallyglass.restore.model.plan",
-        "Check": "tallyglass.restore.model.plan",
-        "Command": "tallyglass.restore.model.plan",
-        "Level": "tallyglass.restore.model.plan",
-        "Loss": "tallyglass.restore.model.plan",
-        "Phase": "tallyglass.restore.model.plan",
+        "Backup": "tallyglass.restore.model.source",
+        "Check": "tallyglass.restore.model.check",
+        "Command": "tallyglass.restore.model.step",
+        "Level": "tallyglass.restore.model.check",
+        "Loss": "tallyglass.restore.model.proof",
+        "Phase": "tallyglass.restore.model.step",
         "Plan": "tallyglass.restore.model.plan",
-        "Reissue": "tallyglass.restore.model.plan",
-        "Return": "tallyglass.restore.model.plan",
-        "Strategy": "tallyglass.restore.model.plan",
+        "Reissue": "tallyglass.restore.model.proof",
+        "Return": "tallyglass.restore.model.undo",
+        "Strategy": "tallyglass.restore.model.undo",
         "RestoreRequest": "tallyglass.restore.plan.from_backup",
         "plan_restore": "tallyglass.restore.plan.from_backup",
         "script": "tallyglass.restore.plan.self_extracting",

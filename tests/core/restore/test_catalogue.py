@@ -13,7 +13,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.catalogue.backups import Listed, holds_backups, list_backups, newest_before
-from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.model.source import Backup
 
 
 def dump(path: Path, start: int, end: int) -> Path:

@@ -23,7 +23,9 @@ from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
 from tallyglass.restore.drill.report import DrillFinding, Report, compare, document_of, from_json, sealed, to_json
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
-from tallyglass.restore.model.plan import Backup, ExpectedNamespace, Plan
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.source import Backup
 
 
 def report(level: str = "ok", **more: object) -> Report:

@@ -12,21 +12,13 @@ import pytest
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json, to_json
-from tallyglass.restore.model.plan import (
-    Backup,
-    Check,
-    Command,
-    ExpectedNamespace,
-    Level,
-    Loss,
-    Phase,
-    Plan,
-    Reissue,
-    Return,
-    Slice,
-    Strategy,
-)
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue, Slice
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.step import Command, Phase
+from tallyglass.restore.model.undo import Return, Strategy
 
 PLAN = Plan(
     Ts(9, 1), Ts(5, 1), Ts(9, 1), Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog", namespaces=("s.c",)),

@@ -11,18 +11,21 @@ from bson import Binary, Int64, Timestamp, decode, encode
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.model import plan as model
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.history import documents_by_id
 from tallyglass.restore.undo.sources.image_files import ImageFiles, image_file
 from tallyglass.restore.undo.sources.images import ImageKey, read_stored
 from tallyglass.restore.undo.sources.source import DocumentSource
 
 ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
-PLAN = model.Plan(
+PLAN = Plan(
     point=Ts(2, 1), start=None, limit=Ts(2, 1), set_name="rs", spare="", made=datetime.now(UTC),
-    backup=model.Backup(Path("images"), "pre-images", False, None, None, ""),
-    returns=(model.Return("shop.orders", model.Strategy.MERGE, "beside"),),
-    expected=(model.ExpectedNamespace("shop.orders", "collection", 3),),
+    backup=Backup(Path("images"), "pre-images", False, None, None, ""),
+    returns=(Return("shop.orders", Strategy.MERGE, "beside"),),
+    expected=(ExpectedNamespace("shop.orders", "collection", 3),),
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import OplogReader, RecoverableWindow, Stretch
 from tallyglass.restore.drill.random_point import RandomPoint, Stratum, draw
-from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.model.source import Backup
 
 
 def entry(t: int, i: int, **more: Any) -> bytes:

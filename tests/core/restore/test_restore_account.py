@@ -15,7 +15,7 @@ from builders.history import Server, diff, entry
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import changes_of
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.account import DocumentTrace

@@ -15,7 +15,8 @@ from tallyglass.restore.backup.backup import Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.checks.live import live_data
-from tallyglass.restore.model.plan import Backup, Return, Strategy
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed

@@ -14,7 +14,8 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.alone import Alone
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.model.plan import Backup, Level
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed
 from tallyglass.restore.proof.loss import LossCount

@@ -10,7 +10,7 @@ from bson.datetime_ms import DatetimeMS
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.proof.definitions import Definitions, find_definitions
 from tallyglass.restore.undo.changed import Changed

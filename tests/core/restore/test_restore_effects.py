@@ -15,7 +15,8 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
-from tallyglass.restore.model.plan import Accident, Level
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import UpdateEffect, completed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
 from tallyglass.restore.undo.evidence import read_evidence, statement_of

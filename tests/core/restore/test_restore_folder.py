@@ -18,8 +18,12 @@ import pytest
 from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
 from tallyglass import __version__
 from tallyglass.errors import InputError
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json
-from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Loss, Plan, PlanFile, Return, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace, Loss
+from tallyglass.restore.model.step import PlanFile
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.folder import checksums, folder_files, run_line, write_folder
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.steps.commands import commands

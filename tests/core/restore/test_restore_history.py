@@ -14,7 +14,7 @@ from builders.history import COLLECTION, Row, Server, entry
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.model.plan import Accident, FieldChange
+from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.undo.history import OWN, read_history
 
 _POINT = Ts(100, 1)

@@ -13,7 +13,8 @@ from bson.datetime_ms import DatetimeMS
 
 from builders.plan_folder import plan, step
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
-from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.null_id import own_write
 from tallyglass.restore.undo.outcome import account
 

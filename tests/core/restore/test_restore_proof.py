@@ -16,7 +16,8 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import Level, Slice
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.proof.findings import Assessed, Findings

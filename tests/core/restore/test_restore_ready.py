@@ -17,7 +17,11 @@ from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.model.plan import Backup, Level, Phase, Plan, RunMode, Slice
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import Slice
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.step import Phase, RunMode
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps
 from tallyglass.restore.proof.findings import Findings, Inputs, Located

@@ -10,7 +10,7 @@ import pytest
 from builders.plan_folder import plan, step
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
-from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.return_needs import check_return, missing_privileges
 
 WANTED = (("s", "", ("insert",)), ("s", "c", ("find",)))

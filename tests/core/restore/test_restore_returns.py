@@ -11,7 +11,8 @@ from bson import Int64, Timestamp
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import ExpectedNamespace, Strategy
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.returns import plan_returns
 from tallyglass.restore.undo.changed import Changed

@@ -15,7 +15,7 @@ import pytest
 
 from builders.plan_folder import rehearse, step, with_work
 from pseudo_terminal import Terminal
-from tallyglass.restore.model.plan import PlanFile, RunMode
+from tallyglass.restore.model.step import PlanFile, RunMode
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.run.processes import members
 from tallyglass.restore.run.progress import Progress

@@ -21,16 +21,10 @@ from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import DATA_FILES, Contents
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json, to_json
-from tallyglass.restore.model.plan import (
-    Check,
-    Level,
-    Phase,
-    Plan,
-    PlanFile,
-    Proof,
-    RunMode,
-)
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.step import Phase, PlanFile, Proof, RunMode
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.step_text import fold_line

@@ -7,7 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from builders.plan_folder import begin, plan, rehearse, spec, step, with_work
-from tallyglass.restore.model.plan import Command, ExpectedNamespace, Level, Phase, Return, Strategy
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.step import Command, Phase
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.run.proof import Printed
 from tallyglass.restore.spare.verify import _read_log

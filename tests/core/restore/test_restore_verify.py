@@ -12,8 +12,11 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.backup import DIRECTORY
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
-from tallyglass.restore.model.plan import Backup, Check, ExpectedNamespace, Level, Plan
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.spare.spare import VIEW_OPENER
 from tallyglass.restore.spare.verify import verify
 

@@ -25,7 +25,7 @@ from tallyglass.evidence.facts import RunningOperation
 from tallyglass.evidence.running import running_of
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 
 pytestmark = pytest.mark.live

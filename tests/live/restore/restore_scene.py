@@ -34,8 +34,9 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.data_files import start_script
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.plan.prepare import prepare

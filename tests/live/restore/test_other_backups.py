@@ -20,7 +20,7 @@ from stored_backups import FIRST, T1, extract, stop_at
 from tallyglass.demo.server import ReplicaSet, Servers, Standalone
 from tallyglass.errors import InputError
 from tallyglass.restore.catalogue.backups import list_backups
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -22,7 +22,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.pre_images.before_after import BeforeAfterText, before_and_after
 from tallyglass.restore.pre_images.settings import keeps_images, oldest_image, retention
 from tallyglass.restore.undo.sources.images import PRE_IMAGES, Image, read_images, select

@@ -23,7 +23,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import documents
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.sources.image_files import image_file

@@ -27,7 +27,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.soak, pytest.mark.since(6, 0)]
 

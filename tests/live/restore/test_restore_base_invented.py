@@ -13,7 +13,7 @@ from restore_scene import Scene, blocks, ids, record, same
 from builders.base_claims import drop, fill, refused, sidecar
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.bson_file import documents
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.proof import id_states
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]

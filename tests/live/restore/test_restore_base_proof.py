@@ -17,7 +17,7 @@ from tallyglass.demo.server import ReplicaSet, Servers, Standalone
 from tallyglass.errors import DeploymentError
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.prepare import prepare
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]

@@ -18,7 +18,8 @@ from restore_scene import Scene, blocks, documents, ids
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.evidence import read_evidence

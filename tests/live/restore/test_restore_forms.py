@@ -22,7 +22,8 @@ from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.restore.spare.working import works_for

@@ -14,8 +14,8 @@ from restore_scene import Scene, blocks, ids, record, same
 
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.document import to_json
-from tallyglass.restore.model.plan import Level
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

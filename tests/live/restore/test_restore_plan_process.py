@@ -14,8 +14,8 @@ from restore_scene import Scene, ids
 
 from tallyglass.connection.target import Target
 from tallyglass.mongo.client import open_gateway
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.document import to_json
-from tallyglass.restore.model.plan import Level
 from tallyglass.restore.model.way import FROM_IMAGES
 from tallyglass.restore.undo.logged import logged_statement
 from tallyglass_tui.cli.incidents import scan_all

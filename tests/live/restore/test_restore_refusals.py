@@ -17,7 +17,8 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Document, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 from tallyglass.restore.spare.ready import ready
 from tallyglass.restore.spare.spare import VIEW_OPENER

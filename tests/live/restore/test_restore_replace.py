@@ -19,7 +19,8 @@ from pymongo import MongoClient, ReturnDocument
 from restore_scene import OtherClient, Scene
 
 from tallyglass.demo.server import ReplicaSet, Standalone
-from tallyglass.restore.model.plan import Plan, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Strategy
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

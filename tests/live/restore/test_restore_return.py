@@ -22,7 +22,7 @@ from pymongo.errors import DuplicateKeyError, PyMongoError, WriteError
 from restore_scene import Scene, blocks, ids, record
 
 from tallyglass.moment import Ts
-from tallyglass.restore.model.plan import Choice
+from tallyglass.restore.model.undo import Choice
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]

@@ -16,7 +16,9 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.oplog.read.entries import stamp
-from tallyglass.restore.model.plan import Choice, Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 from tallyglass.restore.saved_oplog.cut import cut
 from tallyglass.restore.saved_oplog.save import SavedSlice, save_slice

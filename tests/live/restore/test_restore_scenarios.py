@@ -16,7 +16,10 @@ from pymongo import UpdateOne
 from restore_scene import Scene, State, ids, record, same
 
 from tallyglass.moment import Ts
-from tallyglass.restore.model.plan import Level, Plan, RunMode, Strategy
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.step import RunMode
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.plan.folder import write_folder
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]

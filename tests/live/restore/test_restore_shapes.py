@@ -9,7 +9,7 @@ from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Rege
 from restore_scene import Scene, ids, record, same
 
 from server_version import major
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -20,7 +20,8 @@ from restore_scene import Scene, blocks, ids
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]

@@ -15,7 +15,7 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import iso
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.objectid import decode, range_filter
-from tallyglass.restore.model.group import merged_checks
+from tallyglass.restore.model.check import merged_checks
 from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt

@@ -9,7 +9,8 @@ from typing import Protocol
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Plan, WriteGroup
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.model.way import FROM_BACKUP
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.logged import logged_statement

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.group import merged_checks
+from tallyglass.restore.model.check import merged_checks
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import Way
 

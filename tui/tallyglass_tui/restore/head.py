@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tallyglass.restore.drill.past_drills import LastDrill
-from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level, merged_checks
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_IMAGES
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import clock

@@ -7,19 +7,11 @@ from dataclasses import replace
 
 from rich.cells import cell_len
 
-from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import (
-    Check,
-    Command,
-    Effect,
-    Level,
-    Loss,
-    Plan,
-    Reissue,
-    Return,
-    Strategy,
-    WriteGroup,
-)
+from tallyglass.restore.model.check import Check, Level, merged_checks
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import Loss, Reissue
+from tallyglass.restore.model.step import Command, Effect
+from tallyglass.restore.model.undo import Return, Strategy, WriteGroup
 from tallyglass.restore.model.way import Way
 from tallyglass.restore.plan.step_text import duration
 from tallyglass.restore.tools.files import fill

@@ -19,7 +19,7 @@ from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, decode, 
 from tallyglass.restore.backup.compression import Compression, compression_of, open_plain
 from tallyglass.restore.backup.crc64 import Checksum, checksum
 from tallyglass.restore.backup.metadata import Metadata, read_metadata
-from tallyglass.restore.model.plan import BUCKETS
+from tallyglass.restore.model.proof import BUCKETS
 from tallyglass.text import clean
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")

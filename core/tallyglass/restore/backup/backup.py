@@ -20,7 +20,8 @@ from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, Stated, 
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.copy_note import CopyNote
 from tallyglass.restore.backup.metadata import read_metadata
-from tallyglass.restore.model.plan import BUCKETS, Backup, stored_as
+from tallyglass.restore.model.proof import BUCKETS, stored_as
+from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean, clean_name
 
 DIRECTORY, ARCHIVE, DATA_FILES, PBM = "directory", "archive", "data files", "PBM"

@@ -20,7 +20,7 @@ from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT, Anchor, Conte
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.backup.copy_note import LARGEST, CopyNote, is_note, read_notes
 from tallyglass.restore.backup.packed_files import STORAGE, read_packed
-from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean, clean_name, shell_quote
 
 PORT = 27117

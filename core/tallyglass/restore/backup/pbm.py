@@ -20,7 +20,7 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.backup import LEFT_OUT, PBM, Anchor, Contents, StoredCollection, anchors_of
 from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
 from tallyglass.restore.backup.metadata import Metadata, read_metadata
-from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean, clean_name
 
 NOTE = ".pbm.json"

@@ -19,7 +19,7 @@ from tallyglass.restore.backup.compression import BAD_GZIP, open_plain
 from tallyglass.restore.backup.data_files import is_in_use
 from tallyglass.restore.backup.packed_files import is_packed
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.model.plan import Backup
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog.joined import join
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS, NoStart, choose_start

@@ -10,7 +10,7 @@ from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.model.plan import Check
+from tallyglass.restore.model.check import Check
 from tallyglass.restore.pre_images.image_proof import ImageProof
 from tallyglass.restore.pre_images.settings import SINCE, Retention, how_to_enable, keeps_images
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE

@@ -6,7 +6,7 @@ from collections import Counter
 
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.checks.outcome import Checks, block, warn
-from tallyglass.restore.model.plan import Strategy
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.text import clean_name, first_names
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tallyglass.restore.model.plan import Check, Level
+from tallyglass.restore.model.check import Check, Level
 
 Checks = Iterator[Check]
 """The result of a check function."""

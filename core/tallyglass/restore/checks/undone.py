@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.outcome import Checks, block, warn
-from tallyglass.restore.model.plan import STAYS, Accident, Strategy, WriteGroup
+from tallyglass.restore.model.check import STAYS
+from tallyglass.restore.model.undo import Accident, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallyglass.restore.checks.outcome import Checks, block, ok, warn
-from tallyglass.restore.model.plan import Check
+from tallyglass.restore.model.check import Check
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Covered, Findings
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT

@@ -35,7 +35,8 @@ from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Repor
 from tallyglass.restore.drill.run_folder import DrillRunning, sole_run, users_of
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.plan.self_extracting import MODE, script

@@ -16,7 +16,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.drill.last_window import LastWindow, last_window
 from tallyglass.restore.drill.report import UNKNOWN, Report, from_json, to_json
 from tallyglass.restore.drill.state import state_folder
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.proof.speed import BYTES_A_SECOND
 from tallyglass.text import clean
 from tallyglass.whole_file import write_whole

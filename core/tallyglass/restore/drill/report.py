@@ -10,7 +10,7 @@ from typing import Any
 
 from tallyglass.errors import InputError
 from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.text import clean
 
 FORMAT = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tallyglass.errors import TallyglassError
 from tallyglass.restore.drill.report import UNKNOWN
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.text import clean
 
 _MOST_BYTES = 200_000

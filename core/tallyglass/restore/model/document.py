@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 
 from tallyglass.errors import InputError
-from tallyglass.restore.model.plan import Accident, Plan
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Accident
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built, plain
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
+from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.document import from_json, to_json
-from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Level, Plan, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.plan.readme import readme
 from tallyglass.restore.plan.step_text import step_text
 from tallyglass.restore.tools.files import PLAN, fold_json, without_password

@@ -13,7 +13,8 @@ from tallyglass.oplog.entry.row import row
 from tallyglass.paths import home
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.outcome import block
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.specify import live_fixes, specify
 from tallyglass.restore.proof.findings import Findings

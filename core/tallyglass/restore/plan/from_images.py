@@ -21,17 +21,11 @@ from tallyglass.restore.checks import images
 from tallyglass.restore.checks.all_checks import tested, tools_missing
 from tallyglass.restore.checks.outcome import block, ok
 from tallyglass.restore.checks.undone import large_documents, unclear
-from tallyglass.restore.model.plan import (
-    Accident,
-    Backup,
-    Check,
-    ExpectedNamespace,
-    Level,
-    Plan,
-    Return,
-    Strategy,
-    worst,
-)
+from tallyglass.restore.model.check import Check, Level, worst
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.undo import Accident, Return, Strategy
 from tallyglass.restore.plan.from_backup import default_work_dir
 from tallyglass.restore.plan.steps.spec import Damage, ReturnSpec
 from tallyglass.restore.plan.steps.undo_steps import undo_steps

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.catalogue.backups import newest_backup
-from tallyglass.restore.model.plan import Level, Plan
+from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.from_images import plan_undo

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.model.plan import Check, Level
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.proof.findings import Inputs
 from tallyglass.restore.proof.locate import locate
 from tallyglass.restore.proof.oplog_query import oplog_query, rest_query

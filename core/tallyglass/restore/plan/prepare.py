@@ -16,7 +16,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.backup import SIDECAR, SIDECAR_FORMAT
-from tallyglass.restore.model.plan import Command, Phase
+from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.spare.spare import feature_version
 from tallyglass.restore.timeline.coverage import majority
 from tallyglass.restore.tools.tool_uri import tool_uri

@@ -8,8 +8,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from tallyglass.moment import iso
-from tallyglass.restore.model.group import merged_checks
-from tallyglass.restore.model.plan import Effect, Level, Phase, Plan, WriteGroup
+from tallyglass.restore.model.check import Level, merged_checks
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.step import Effect, Phase
+from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.plan.step_text import duration, fold_line
 from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean

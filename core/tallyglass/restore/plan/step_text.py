@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from tallyglass.restore.model.plan import Command, Proof
+from tallyglass.restore.model.step import Command, Proof
 from tallyglass.restore.tools.files import WIDTH, fold_shell
 from tallyglass.text import clean, shell_quote
 

@@ -12,7 +12,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY
 from tallyglass.restore.catalogue.backups import newest_backup
 from tallyglass.restore.checks import images
-from tallyglass.restore.model.plan import Level
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.plan.from_images import live_collections
 from tallyglass.restore.plan.precheck import quick_answer

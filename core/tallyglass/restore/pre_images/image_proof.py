@@ -8,7 +8,8 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
-from tallyglass.restore.model.plan import Backup, Loss
+from tallyglass.restore.model.proof import Loss
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images

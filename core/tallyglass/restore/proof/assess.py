@@ -8,7 +8,7 @@ import functools
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
-from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.proof.definitions import find_definitions
 from tallyglass.restore.proof.findings import Assessed, Replayed
 from tallyglass.restore.proof.reissue import Found as CounterFacts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.restore.model.plan import BUCKETS
+from tallyglass.restore.model.proof import BUCKETS
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.proof.stated_counts import StatedCount
 from tallyglass.restore.timeline.chains import Problem

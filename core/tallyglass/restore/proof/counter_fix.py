@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tallyglass.restore.model.plan import Reissue
+from tallyglass.restore.model.proof import Reissue
 from tallyglass.restore.tools import mongosh
 
 

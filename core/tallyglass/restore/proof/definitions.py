@@ -14,7 +14,7 @@ from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.indexes import buildable, canonical_index, index_names, is_id_index, same_numbers
-from tallyglass.restore.model.plan import Return, Strategy
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.undo.changed import Changed

@@ -16,7 +16,8 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import Contents
-from tallyglass.restore.model.plan import Accident, Choice, ExpectedNamespace, Return, Slice, WriteGroup
+from tallyglass.restore.model.proof import ExpectedNamespace, Slice
+from tallyglass.restore.model.undo import Accident, Choice, Return, WriteGroup
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.later_writes import LaterWrites

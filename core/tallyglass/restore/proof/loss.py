@@ -6,7 +6,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Loss
+from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.proof.base import whole_number
 from tallyglass.restore.timeline.chains import is_left_out
 from tallyglass.restore.undo.changed import Changed

@@ -12,7 +12,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import stamp, walk_oplog
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, Contents
-from tallyglass.restore.model.plan import Slice
+from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.proof.assess import assess
 from tallyglass.restore.proof.base import BaseFacts, OplogEvidence, read_base
 from tallyglass.restore.proof.capped import removals

@@ -34,7 +34,7 @@ from tallyglass.oplog.read.entries import walk_oplog
 from tallyglass.restore.backup.archive import small_collections
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, decode, documents, id_key
-from tallyglass.restore.model.plan import Reissue
+from tallyglass.restore.model.proof import Reissue
 from tallyglass.restore.proof.counter_fix import Fix
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.undo.changed import Changed

@@ -8,7 +8,7 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Choice
+from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.undo.evidence import KnownStatement
 
 

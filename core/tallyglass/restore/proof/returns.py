@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import TEMPORARY
-from tallyglass.restore.model.plan import ExpectedNamespace, Return, Strategy, stored_as
+from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.earlier_returns import STAGING
 from tallyglass.restore.undo.incident_scope import (

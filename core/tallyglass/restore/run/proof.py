@@ -6,7 +6,7 @@ import re
 from collections import deque
 from pathlib import Path
 
-from tallyglass.restore.model.plan import Proof
+from tallyglass.restore.model.step import Proof
 
 _APPLIED = re.compile(r"\S+\s+applied (\d+) oplog entries")
 _RESTORED = re.compile(r"\S+\s(\d+) document\(s\) restored successfully\. (\d+) document\(s\) failed to restore\.")

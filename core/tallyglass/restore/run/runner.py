@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tallyglass.restore.model.plan import Command, Phase, Plan, RunMode
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.step import Command, Phase, RunMode
 from tallyglass.restore.plan.step_text import step_text
 from tallyglass.restore.run.folder_lock import sole_run
 from tallyglass.restore.run.journal import LOG, Journal, LogTail

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tallyglass.errors import InputError, TallyglassError
-from tallyglass.restore.model.plan import Phase, Plan
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.step import Phase
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.own_spare import PROGRAM
 from tallyglass.restore.tools import mongosh

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import DATA_FILES
-from tallyglass.restore.model.plan import Check, Level, Plan
+from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER, Spare, look_at_spare
 from tallyglass.restore.spare.verify import Verification
 from tallyglass.restore.tools.toolset import version_pair

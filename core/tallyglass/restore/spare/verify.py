@@ -12,8 +12,10 @@ from bson import json_util
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.backup import LEFT_OUT, TEMPORARY
+from tallyglass.restore.model.check import Check, Level, worst
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_own_index
-from tallyglass.restore.model.plan import Check, ExpectedNamespace, Level, Plan, stored_as, worst
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean, clean_name, first_names
 

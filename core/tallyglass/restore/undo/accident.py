@@ -19,7 +19,7 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import Changes, Path, Value, build, differing, get
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.restore.model.plan import Accident, FieldChange
+from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.undo.incident_scope import is_sent_by
 
 REMOVING = frozenset({"drop", "dropDatabase", "emptycapped", "renameCollection"})

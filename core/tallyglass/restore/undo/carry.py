@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.model.plan import Plan, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.undo.counterfactual import repair
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
 from tallyglass.restore.undo.recovery import Repairs, history_file, repairs

@@ -23,7 +23,7 @@ from tallyglass.oplog.entry.changes import (
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.model.document import accident_from_json, accident_to_json
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 
 STAGING = "_pitr_"
 """What follows the name of a collection in that of its staging collection, before the time of the point."""

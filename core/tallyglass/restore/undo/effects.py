@@ -19,7 +19,7 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import UNKNOWN, Changes, Path, Unfit, Value, get
 from tallyglass.oplog.entry.wording import path_text, value_text
-from tallyglass.restore.model.plan import WriteGroup
+from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.evidence import KnownStatement, compare_counts, statement_of
 

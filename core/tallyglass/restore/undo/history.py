@@ -25,7 +25,7 @@ from tallyglass.oplog.entry.changes import Path as FieldPath
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import edge, operations, stamp
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import (
     REMOVING,
     Attribution,

@@ -13,7 +13,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.read.entries import operations, read_effects, stamp
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.model.plan import Accident, WriteGroup
+from tallyglass.restore.model.undo import Accident, WriteGroup
 from tallyglass.restore.undo.accident import Attribution, update_of
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, Tally, WriteGroups, row_of

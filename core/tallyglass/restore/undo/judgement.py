@@ -14,7 +14,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Path as FieldPath
 from tallyglass.oplog.entry.changes import Unfit, Value, changes_of, get
 from tallyglass.oplog.read.entries import edge, operations
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, related, update_of
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.earlier_returns import earlier_returns

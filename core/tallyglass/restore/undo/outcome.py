@@ -18,7 +18,8 @@ from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.changes import build
 from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_id_index
-from tallyglass.restore.model.plan import Plan, Return, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import LARGEST
 from tallyglass.restore.undo.history import documents_by_id

@@ -20,7 +20,8 @@ from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.changes import build
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.model.plan import Plan, Return
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Return
 from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
 from tallyglass.restore.undo.earlier_returns import with_accident

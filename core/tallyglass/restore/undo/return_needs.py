@@ -7,7 +7,8 @@ from typing import Any
 
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.model.plan import Plan, Return, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.text import clean_name
 
 Needs = tuple[tuple[str, str, tuple[str, ...]], ...]

@@ -25,7 +25,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 from tallyglass.oplog.read.past import safe_end
 from tallyglass.restore.backup.bson_file import decode
-from tallyglass.restore.model.plan import Return
+from tallyglass.restore.model.undo import Return
 from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.counterfactual import Counterfactual

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.model.plan import Accident, Plan, Return
+    from tallyglass.restore.model.plan import Plan
+    from tallyglass.restore.model.undo import Accident, Return
     from tallyglass.restore.undo.sources.images import ImageSelection
 
 _PROGRESS_EVERY = 20_000

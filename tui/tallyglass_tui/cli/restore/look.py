@@ -66,7 +66,7 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
 
 def _is_as_computed(plan: Plan, folder: Path) -> bool:
     """Whether the spare still is what was restored: an earlier look or the end of the script may have left another."""
-    from tallyglass.restore.model.plan import Level
+    from tallyglass.restore.model.check import Level
     from tallyglass.restore.spare.verify import verify
 
     found = ask(

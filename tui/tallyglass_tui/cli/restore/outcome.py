@@ -37,7 +37,7 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     not, or nothing was restored.
     """
     plan = read_plan(plan_file)
-    from tallyglass.restore.model.plan import STAYS
+    from tallyglass.restore.model.check import STAYS
     from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME
     from tallyglass.restore.undo.outcome import account, is_complete
 

@@ -27,7 +27,8 @@ from tallyglass_tui.cli.restore.plan_text import CODES, as_lines, show_progress,
 if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.model.plan import Choice, Plan
+    from tallyglass.restore.model.plan import Plan
+    from tallyglass.restore.model.undo import Choice
     from tallyglass.restore.proof.request import RestoreRequest
     from tallyglass.restore.undo.evidence import KnownStatement
 
@@ -243,7 +244,7 @@ def _choice(asked: _Asked, point: Ts) -> Choice | None:
     only = asked.only
     if only is None:
         return None
-    from tallyglass.restore.model.plan import Choice
+    from tallyglass.restore.model.undo import Choice
 
     target = asked.target_ns or f"{only}_pitr_{point.time:%Y%m%dT%H%M%S}"
     for ns in (only, target):

@@ -13,7 +13,8 @@ from tallyglass_tui.cli.error_boundary import print_aside, print_message
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tallyglass.restore.model.plan import Check, Plan
+    from tallyglass.restore.model.check import Check
+    from tallyglass.restore.model.plan import Plan
     from tallyglass.restore.plan.precheck import QuickAnswer
     from tallyglass.restore.proof.prove import Progress, Step
 
@@ -58,7 +59,7 @@ _LOGGED_SECONDS = 30.0
 
 def tell_doubts(checks: Iterable[Check]) -> None:
     """Prints the checks that warn or block to stderr; equal ones of many namespaces as one."""
-    from tallyglass.restore.model.group import merged_checks
+    from tallyglass.restore.model.check import merged_checks
 
     for check in merged_checks(checks):
         if check.level != "ok":
@@ -75,7 +76,7 @@ _MOST_LOSSES = 20
 
 def as_lines(made: Plan) -> Iterator[str]:
     """The plan for a person: lines to paste in its folder, everything else as comments of a shell."""
-    from tallyglass.restore.model.group import merged_checks
+    from tallyglass.restore.model.check import merged_checks
 
     how = f"replaying from {made.start}" if made.start else f"from {clean(made.backup.form)}"
     yield f"# Restore to just before {made.limit} ({iso(made.limit.time)}), {how}."

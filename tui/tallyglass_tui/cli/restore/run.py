@@ -54,7 +54,7 @@ def run(
     unless told otherwise; 0 is never. Run it again to resume. Exit 0 all done, and nothing that the accident touched is
     damaged; 1 stopped; 3 done, but something is damaged or unclear.
     """
-    from tallyglass.restore.model.plan import Phase
+    from tallyglass.restore.model.step import Phase
     from tallyglass.restore.run.runner import RunRequest
     from tallyglass.restore.run.runner import run as run_steps
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Slice
+from tallyglass.restore.model.proof import Slice
+from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile
 from tallyglass.restore.plan.steps.restore_steps import restore_steps
 from tallyglass.restore.plan.steps.return_steps import clean_steps, return_steps
 from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps, join, run, run_shell, verification

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
-from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Proof, RunMode
+from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile, Proof, RunMode
 from tallyglass.restore.plan.steps.spec import (
     RunbookSpec,
     Steps,

@@ -13,7 +13,8 @@ from typing import Any
 from bson import json_util
 
 from tallyglass.restore.model.indexes import is_id_index
-from tallyglass.restore.model.plan import Command, Effect, Phase, PlanFile, Proof, Return, RunMode, Strategy
+from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile, Proof, RunMode
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.steps.spec import (
     Damage,
     ReturnSpec,

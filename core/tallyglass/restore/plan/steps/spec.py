@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import ARCHIVE, Contents
-from tallyglass.restore.model.plan import Command, Effect, ExpectedNamespace, Phase, PlanFile, Return, Slice, WriteGroup
+from tallyglass.restore.model.proof import ExpectedNamespace, Slice
+from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile
+from tallyglass.restore.model.undo import Return, WriteGroup
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import PLAN, SOURCE, SPARE
 from tallyglass.restore.tools.tool_uri import ToolUri

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tallyglass.restore.model.plan import Accident, Plan, Slice, Strategy
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import Slice
+from tallyglass.restore.model.undo import Accident, Strategy
 from tallyglass.restore.plan.steps.spec import Damage, RunbookSpec
 from tallyglass.restore.proof.findings import Assessed, ToolUris
 from tallyglass.restore.undo.changed import Changed

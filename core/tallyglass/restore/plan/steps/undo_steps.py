@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tallyglass.restore.model.plan import Effect, Phase, Plan, PlanFile
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.step import Effect, Phase, PlanFile
 from tallyglass.restore.plan.steps.return_steps import return_steps
 from tallyglass.restore.plan.steps.spec import ReturnSpec, Steps, join, run
 from tallyglass.restore.proof.speed import BYTES_A_SECOND

@@ -29,7 +29,7 @@ from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import entries_about, read_effects, stamp
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.model.plan import Accident
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution
 
 PRE_IMAGES = Namespace("config", "system.preimages")

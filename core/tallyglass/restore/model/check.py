@@ -1,11 +1,39 @@
-"""Many checks that say the same of one namespace each, as one check with a list."""
+"""One fact that was checked of a plan, and many that say the same as one with a list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from tallyglass.restore.model.plan import Check
+
+class Level(StrEnum):
+    """The level of a check."""
+
+    OK = "ok"
+    WARN = "warn"
+    BLOCK = "block"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One fact that was checked. ``id`` is stable and short, such as ``coverage`` or ``backup-after-point``."""
+
+    id: str
+    level: Level
+    title: str
+    advice: str = ""
+
+
+STAYS = "not-undone"
+"""The id of the check that says what a plan without an incident leaves damaged: a run of it never ends with 0."""
+
+
+def worst(checks: Iterable[Check]) -> Level:
+    """The worst level among some checks."""
+    levels = {check.level for check in checks}
+    return next((level for level in (Level.BLOCK, Level.WARN) if level in levels), Level.OK)
+
 
 NAMED = 12
 """Subjects that one check lists; more are counted."""

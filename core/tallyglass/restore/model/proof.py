@@ -1,0 +1,67 @@
+"""What was proven of a plan: what is replayed, what the spare must hold then, and what is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tallyglass.moment import Ts
+
+BUCKETS = "system.buckets."
+"""What the collections begin with in which time-series collections keep their documents."""
+
+
+def stored_as(ns: str, kind: str) -> str:
+    """The namespace that the documents of a collection of this kind are in."""
+    db, _, name = ns.partition(".")
+    return f"{db}.{BUCKETS}{name}" if kind == "timeseries" else ns
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedNamespace:
+    """What one collection or view must hold on the spare after the replay.
+
+    ``kind`` is collection, view or timeseries. ``documents`` is None where it cannot be computed.
+    ``indexes`` and ``options`` are canonical Extended JSON, keys in order: comparable as text.
+    ``repair`` holds the indexes that the replay loses (after a rename), and that the repair builds.
+    """
+
+    ns: str
+    kind: str
+    documents: int | None
+    indexes: tuple[str, ...] = ()
+    options: str = "{}"
+    repair: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The oplog entries that the replay file must hold: how many, from which to which, and their bytes."""
+
+    entries: int
+    first: Ts
+    last: Ts
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Operations after the point on one namespace: what a full rollback to the point would lose."""
+
+    ns: str
+    inserts: int
+    updates: int
+    deletes: int
+    commands: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reissue:
+    """A counter that would hand out ids twice after the restore. ``fix`` is mongosh text: ``$max``, or ``$min`` for one
+    that descends."""
+
+    ns: str
+    id: str
+    field: str
+    restored: int | float | None
+    live: int | float
+    fix: str
