@@ -138,6 +138,23 @@ def test_the_command_line_names_who_did_it(
     assert CliRunner().invoke(main, words).exit_code == 2, "it replaces no file"
 
 
+def test_what_only_the_log_names_is_planned_by_its_name(shop: GuardedSet) -> None:
+    one: MongoClient[Any] = MongoClient(shop.uri("bob"), appname="mongosh 2.1")
+    one.shop.single.insert_one({"_id": 1})
+    one.shop.single.delete_many({"_id": {"$gt": 0}})
+    one.close()
+    uri = shop.uri(shop.create_user([{"role": "read", "db": "local"}, {"role": "read", "db": "shop"}]))
+    log = f"--log={shop.servers.members[0].log}"
+    rows = json.loads(CliRunner().invoke(main, ["incidents", "--json", log, uri]).stdout)
+    (row,) = [row for row in rows if row["ns"] == "shop.single"]
+    words = ["restore", "plan", uri, f"--incident={row['point']}", "--from=pre-images", "--json"]
+    refused = CliRunner().invoke(main, words)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "There is no incident" in refused.stderr
+    planned = CliRunner().invoke(main, [*words, log])
+    assert json.loads(planned.stdout)["point"] == row["point"], planned.stderr
+
+
 def test_the_profile_names_what_the_log_does_not(shop: GuardedSet) -> None:
     user = shop.create_user(["clusterMonitor", {"role": "read", "db": "local"}])
     alice: MongoClient[Any] = MongoClient(shop.uri("alice"), appname="nightly-cleanup")

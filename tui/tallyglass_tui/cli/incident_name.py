@@ -34,6 +34,6 @@ def chosen(scan: IncidentScan, name: int | Ts) -> Incident:
         raise InputError(f"{len(found)} incidents begin at {name}.", "Give the number of one.")
     raise InputError(
         f"There is no incident {name}.",
-        f"There are {len(numbered)}: see tallyglass incidents. One that only incidents --log or --evidence shows is "
-        "planned with --before and its last column.",
+        f"There are {len(numbered)}: see tallyglass incidents. One that only its --log or --evidence shows needs the "
+        "same option here.",
     )

@@ -25,6 +25,18 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Authorship, Candidate, Incident, IncidentScan
 
 
+log_option = click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    metavar="PATH",
+    help="Read who did it from a log, an audit log or a folder.",
+)
+evidence_option = click.option(
+    "--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept."
+)
+
+
 class WithReport(click.Command):
     """The list, or with ``report`` as first word the command for one of them."""
 
@@ -46,14 +58,8 @@ class WithReport(click.Command):
 @connection_options(shards=True)
 @click.option("--since", metavar="T", help="Start at this time; default: the whole oplog.")
 @click.option("--ns", metavar="NS", help="Read one collection alone, as Atlas M0 requires.")
-@click.option(
-    "--log",
-    "logs",
-    multiple=True,
-    metavar="PATH",
-    help="Read who did it from a log, an audit log or a folder.",
-)
-@click.option("--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept.")
+@log_option
+@evidence_option
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
 def command(

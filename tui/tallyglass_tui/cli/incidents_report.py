@@ -13,6 +13,7 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
+from tallyglass_tui.cli.incidents import evidence_folder, evidence_option, log_files, log_option, scan_all
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 @click.option("--out", metavar="FILE", required=True, help="Write FILE: a page (.html) or Markdown (.md).")
 @click.option("--values", is_flag=True, help="Include values of documents: _ids, and constants in statements.")
 @click.option("--since", metavar="T", help=f"Number the incidents from this time on ({FORMS}), as incidents --since.")
-@click.option("--log", "logs", multiple=True, metavar="PATH", help="A log file of mongod, or its folder: who did it.")
-@click.option("--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept.")
+@log_option
+@evidence_option
 @click.option("--plan", metavar="DIR", help="Add the steps of this folder of restore plan, and what they brought back.")
 @timeout_option
 def report(
@@ -49,7 +50,6 @@ def report(
     from tallyglass.oplog.incidents.report import document_of
     from tallyglass.report.write import check_report, write_report
     from tallyglass.restore.plan.report import plan_sections
-    from tallyglass_tui.cli.incidents import evidence_folder, log_files, scan_all
 
     path = absolute_path(out)
     check_report(path)

@@ -20,7 +20,7 @@ from tallyglass.whole_file import check_writable, write_whole
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text, printable_json, timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
-from tallyglass_tui.cli.incidents import scan_all
+from tallyglass_tui.cli.incidents import evidence_folder, evidence_option, log_files, log_option, scan_all
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
 from tallyglass_tui.cli.restore.plan_text import CODES, as_lines, show_progress, tell_doubts, tell_first
 
@@ -57,6 +57,8 @@ _HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 @click.option("--statement", metavar="TEXT", default="", help="State what was run, as in mongosh.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="State how many documents it reported.")
 @click.option("--since", metavar="T", help="Count incidents from T on, as the list did.")
+@log_option
+@evidence_option
 @click.option(
     "--oplog",
     type=click.Path(path_type=Path),
@@ -96,6 +98,7 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
     known = _evidence(asked.statement, asked.count)
     limit, start = time_of("--before", asked.before), time_of("--since", asked.since)
     begun = time_of("--backup-start", asked.backup_start)
+    logs, kept = log_files(asked.logs), evidence_folder(asked.folder)
     place, spare_uri = _spare(asked.spare)
     backup = _backup(given, asked)
     if asked.out:
@@ -113,7 +116,7 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
 
         incident = None
         if asked.number is not None:
-            incident = chosen(await scan_all(gateway, start, seconds), asked.number)
+            incident = chosen(await scan_all(gateway, start, seconds, logs, kept), asked.number)
         request = RestoreRequest(
             backup=backup,
             source_uri=target.uri,
@@ -146,6 +149,8 @@ class _Asked:
     statement: str
     count: int | None
     since: str | None
+    logs: tuple[str, ...]
+    folder: str | None
     oplog: Path | None
     spare: str | None
     backup_start: str | None
@@ -172,8 +177,8 @@ _COMBINATIONS: tuple[tuple[Callable[[_Asked], object], str, str], ...] = (
         "Name the collection with --only.",
     ),
     (
-        lambda asked: asked.number is None and (asked.statement or asked.count),
-        "--statement and --count need --incident N.",
+        lambda asked: asked.number is None and (asked.statement or asked.count or asked.logs or asked.folder),
+        "--statement, --count, --log and --evidence need --incident N.",
         "They say what the incident was.",
     ),
     (
