@@ -363,6 +363,32 @@ async def test_rows_of_several_shards_name_theirs(screen_at: Any) -> None:
         assert "on shop.orders of shard s0" in screen.text
 
 
+async def test_changes_that_are_not_sure_are_one_row_that_enter_unfolds(screen_at: Any) -> None:
+    unsure = [
+        replace(INCIDENT, harm=Harm.CHANGE, confidence="low", ns=ns, title=f"deleteMany on {ns}", first=Ts(BASE + n, 1))
+        for n, ns in enumerate(("shop.a", "shop.b"), 1)
+    ]
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("i")
+        await screen.put("incidents", IncidentScan((INCIDENT, *unsure), 9, None, done=True))
+        assert "1 loss · 2 not sure" in screen.text
+        (line,) = [line for line in screen.lines if "shop.a" in line]
+        assert line.startswith("?  not sure: 2 rows of deleteMany on shop.b, shop.a")
+        await screen.press("j")
+        assert screen.app.page.incidents.selected is None
+        await screen.press("enter", "j")
+        assert [line[:2] for line in screen.lines if "deleteMany on shop." in line] == ["!!", "? ", "? ", "? "]
+        assert screen.app.page.incidents.selected is unsure[1]
+        await screen.press("enter")
+        assert "200 documents in 200 oplog entries" in screen.text
+        await screen.press("escape", "k", "enter")
+        assert "Enter shows them" in screen.text
+        await screen.press("/", *"shop.a", "enter")
+        assert "1 match" in screen.text
+        assert "not sure: 2 rows" not in screen.text
+
+
 async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, monkeypatch: Any) -> None:
     visits: list[Any] = []
     monkeypatch.setattr(RestorePage, "visit", lambda self, message: visits.append(message))

@@ -60,6 +60,7 @@ class WithReport(click.Command):
 @click.option("--ns", metavar="NS", help="Read one collection alone, as Atlas M0 requires.")
 @log_option
 @evidence_option
+@click.option("--all", "wants_all", is_flag=True, help="List each change that may be an application's.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 @timeout_option
 def command(
@@ -68,6 +69,7 @@ def command(
     ns: str | None,
     logs: tuple[str, ...],
     folder: str | None,
+    wants_all: bool,
     wants_json: bool,
     seconds: float,
 ) -> int:
@@ -89,7 +91,7 @@ def command(
     if wants_json:
         print_text(as_json([facts(incident) for incident in found], indent=2))
     elif found:
-        print_text(as_table(found))
+        print_text(as_table(found, whole=wants_all))
     else:
         warn(f"no incidents among the {scan.scanned} entries read.")
     return UNKNOWN if scan.unread else OK
@@ -152,23 +154,37 @@ async def scan_all(
     return last
 
 
-def as_table(found: list[Incident]) -> str:
-    """The incidents as a table with its header."""
-    rows = [("N", "WALL", "TOOK", "WHAT", "DOCUMENTS", "BY", "NOTE", "BEFORE")]
-    rows += [
-        (
-            str(incident.number or "-"),
-            iso(incident.first_wall) if incident.first_wall else iso(incident.first.time),
-            f"{incident.last.t - incident.first.t} s" + ("+" if incident.open else ""),
-            incident.title,
-            documents(incident),
-            incident.by or (f"session {incident.session[:8]}" if incident.session else "-"),
-            _note(incident),
-            str(incident.limit),
-        )
-        for incident in found
-    ]
+def as_table(found: list[Incident], *, whole: bool = False) -> str:
+    """The incidents as a table with its header. Unless ``whole``, changes of one kind that may be an application's are
+    one row."""
+    from tallyglass_tui.incidents.fold import Fold, fold
+
+    rows: list[tuple[str, ...]] = [("N", "WALL", "TOOK", "WHAT", "DOCUMENTS", "BY", "NOTE", "BEFORE")]
+    for row in found if whole else fold(found):
+        if isinstance(row, Fold):
+            rows.append(
+                ("-", _began(row.incidents[0]), "-", row.title, "-", "-", f"{row.where}; --all shows them", "-")
+            )
+        else:
+            rows.append(_cells(row))
     return table(rows, right=frozenset({0, 2, 4}))
+
+
+def _cells(incident: Incident) -> tuple[str, ...]:
+    return (
+        str(incident.number or "-"),
+        _began(incident),
+        f"{incident.last.t - incident.first.t} s" + ("+" if incident.open else ""),
+        incident.title,
+        documents(incident),
+        incident.by or (f"session {incident.session[:8]}" if incident.session else "-"),
+        _note(incident),
+        str(incident.limit),
+    )
+
+
+def _began(incident: Incident) -> str:
+    return iso(incident.first_wall) if incident.first_wall else iso(incident.first.time)
 
 
 def documents(incident: Incident) -> str:

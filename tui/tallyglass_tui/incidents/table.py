@@ -1,4 +1,5 @@
-"""The incidents as a table: losses first, the newest on top, routine folded. The same on every page.
+"""The incidents as a table: losses first, the newest on top, what is not sure folded by its kind, routine hidden. The
+same on every page.
 
 The rows hold still while they are read: from the first key on, what is new is only counted, until it is asked for.
 """
@@ -16,8 +17,10 @@ from tallyglass.text import clean
 from tallyglass_tui import clock
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, incident_cell
 from tallyglass_tui.incidents.filter import IncidentFilter
+from tallyglass_tui.incidents.fold import Fold, fold
 from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.shell.incidents import by_urgency, key_of
+from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 
@@ -43,16 +46,19 @@ class IncidentTable(LiveTable):
         self._held = False
         self._sources: SourcesAtHand | None = None
         self._ordered: list[Incident] = []
+        self._rows: list[Incident | Fold] = []
+        self._unfolded = frozenset[str]()
 
     @property
     def incidents(self) -> Sequence[Incident]:
-        """The incidents that are shown, in the order of the rows."""
+        """The incidents that are shown or folded, in the order of the rows."""
         return self._ordered
 
     @property
     def selected(self) -> Incident | None:
-        """The one under the cursor."""
-        return self.incidents[self.cursor] if self.cursor < len(self.incidents) else None
+        """The one under the cursor; None on the row of several."""
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        return row if isinstance(row, Incident) else None
 
     @property
     def newest(self) -> Incident | None:
@@ -116,9 +122,23 @@ class IncidentTable(LiveTable):
         super().move_to(index)
 
     def action_choose(self) -> None:
-        """Choose the row under the cursor; the rows hold still for whoever comes back."""
+        """Choose the row under the cursor, or unfold it; the rows hold still for whoever comes back."""
         self._held = True
-        super().action_choose()
+        row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
+        if isinstance(row, Fold):
+            self._unfolded ^= {row.key}
+            self.show_scan(self.scan)
+        else:
+            super().action_choose()
+
+    def row(self, index: int, width: int, here: bool) -> Iterable[Piece]:
+        """The cells of an incident, or the line of several."""
+        row = self._rows[index]
+        if isinstance(row, Incident):
+            return super().row(index, width, here)
+        over = "table--here" if here else ""
+        hint = f"Enter {'hides' if row.key in self._unfolded else 'shows'} them "
+        return (f"{fit(f'?  {row.title} {row.where}', width - len(hint) - 1)} ", over), (hint, over or "table--muted")
 
     def action_go(self, index: int) -> None:
         """To a row; to the first one also lets in what is new."""
@@ -131,12 +151,18 @@ class IncidentTable(LiveTable):
         """Show the incidents of a scan; None before the first result. ``why_none`` says why there can be none."""
         if scan is not self.scan:
             self.scan, self._ordered = scan, self._rows_of(scan) if scan else []
-        incidents, now = self._ordered, clock.now()
+        now = clock.now()
+        rows: list[Incident | Fold] = [*self._ordered]
+        if not self.filter.text:
+            rows = fold(self._ordered, self._unfolded)
+        self._rows = rows
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
-            return incident_cell(incidents[index], now, column, width, self._sources)
+            row = rows[index]
+            return incident_cell(row, now, column, width, self._sources) if isinstance(row, Incident) else ()
 
-        self.show([key_of(one) for one in incidents], cell, (why_none or self._empty_text_of(scan),))
+        keys = [key_of(row) if isinstance(row, Incident) else row.key for row in rows]
+        self.show(keys, cell, (why_none or self._empty_text_of(scan),))
         if not self._held and self.top:
             self.top = 0
             self.keep_in_view()
