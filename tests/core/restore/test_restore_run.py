@@ -25,6 +25,8 @@ from tallyglass.restore.run.runner import DONE, STOPPED, RunRequest, run
 class Nobody:
     """Nobody at a terminal; ``told`` is all that was shown."""
 
+    width = 60
+
     def __init__(self) -> None:
         self.told = ""
 
@@ -70,6 +72,21 @@ def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path:
 
     code, told = work(folder, works)
     assert (code, asked) == (DONE, [("spare.yml", "mongorestore")]), told
+
+
+@pytest.mark.usefixtures("tools")
+def test_what_a_run_shows_is_as_wide_as_the_terminal_and_its_log_is_not(tmp_path: Path) -> None:
+    why = " ".join(f"word{number}" for number in range(99))
+    argv = ("echo", *(f"--option{number}=value" for number in range(99)))
+    made = with_work(tmp_path, replace(step(" ".join(argv)), why=why, argv=argv))
+    folder = write_folder(made, tmp_path / "wide")
+    _, told = work(folder, lambda *_: True)
+    assert [line for line in told.splitlines() if len(line) > Nobody.width] == [f"  {folder}."]
+    words = " ".join(told.replace(" \\\n", " ").split())
+    assert (why in words, f"$ {' '.join(argv)}" in words) == (True, True)
+    assert words.count(" ".join(argv[1:])) == 2  # what the step printed too
+    log = (folder / "restore.log").read_text().splitlines()
+    assert 100 < max(len(line) for line in log if "why:" in line) <= 120
 
 
 _KILLED = """

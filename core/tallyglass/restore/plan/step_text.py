@@ -9,28 +9,44 @@ from tallyglass.restore.model.step import Command, Proof
 from tallyglass.restore.tools.files import WIDTH, fold_shell
 from tallyglass.text import clean, shell_quote
 
+_PROMPT = "  $ "
 _LABEL = 9
 
 
-def step_text(number: int, total: int, step: Command) -> Iterator[str]:
-    """The title, the line to paste, and what it does. ``steps.txt`` consists of these."""
-    yield f"[{number}/{total}] {step.phase}: {clean(step.title)}"
-    first, *rest = fold_line(step).split("\n")
-    yield f"  $ {first}"
+def step_text(number: int, total: int, step: Command, width: int = WIDTH) -> Iterator[str]:
+    """The title, the line to paste, and what it does, in ``width`` columns. ``steps.txt`` consists of these."""
+    yield wrapped(step_title(number, total, step), width)
+    first, *rest = fold_line(step, width - len(_PROMPT)).split("\n")
+    yield f"{_PROMPT}{first}"
     yield from (f"  {line}" for line in rest)
-    yield from _labelled("does", step.effect.value)
+    said = [("does", step.effect.value)]
     if step.seconds is not None:
-        yield from _labelled("takes", duration(step.seconds))
-    yield from _labelled("why", clean(step.why, 1_000))
-    for count in step.counts:
-        yield from _labelled("count", clean(count))
-    yield from _labelled("undo", clean(step.undo, 1_000))
-    yield from _labelled("ends", _end_of(step.proof))
+        said.append(("takes", duration(step.seconds)))
+    said += [("why", clean(step.why, 1_000)), *(("count", clean(count)) for count in step.counts)]
+    said += [("undo", clean(step.undo, 1_000)), ("ends", _end_of(step.proof))]
+    yield from (labelled(label, text, width) for label, text in said if text)
 
 
-def fold_line(step: Command) -> str:
+def labelled(label: str, text: str, width: int) -> str:
+    """One thing that is said of a step, below its label."""
+    return wrapped(f"  {label + ':':<{_LABEL - 2}}{text}", width, " " * _LABEL)
+
+
+def step_title(number: int, total: int, step: Command) -> str:
+    """Which step it is, and what for."""
+    return f"[{number}/{total}] {step.phase}: {clean(step.title)}"
+
+
+def fold_line(step: Command, width: int = WIDTH) -> str:
     """The command line of a step, wrapped before options if it is long; it can still be pasted."""
-    return fold_shell(step.shell, [shell_quote(word) for word in step.argv])
+    return fold_shell(step.shell, [shell_quote(word) for word in step.argv], width)
+
+
+def wrapped(line: str, width: int, indent: str | None = None) -> str:
+    """A line broken between words; ``indent`` begins the further lines, two columns more than the first if None."""
+    if indent is None:
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def duration(seconds: float) -> str:
@@ -47,12 +63,3 @@ def _end_of(proof: Proof) -> str:
     lines = [] if proof.applied is None else [f"applied {proof.applied} oplog entries"]
     lines += [] if proof.restored is None else ["0 document(s) failed to restore."]
     return " and ".join(f'"{line}"' for line in lines)
-
-
-def _labelled(label: str, text: str) -> Iterator[str]:
-    if not text:
-        return
-    head = f"  {label + ':':<{_LABEL - 2}}"
-    yield from textwrap.wrap(
-        text, WIDTH, initial_indent=head, subsequent_indent=" " * _LABEL, break_long_words=False, break_on_hyphens=False
-    )

@@ -8,6 +8,11 @@ from typing import Protocol
 class Operator(Protocol):
     """The person who runs the steps."""
 
+    @property
+    def width(self) -> int | None:
+        """How many columns the person sees; None where lines go to a file or a program."""
+        ...
+
     def tell(self, text: str) -> None:
         """Show lines that are safe to show."""
         ...

@@ -6,14 +6,15 @@ is repeated, and repeating is safe.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Command, Phase, RunMode
-from tallyglass.restore.plan.step_text import step_text
+from tallyglass.restore.plan.step_text import duration, labelled, step_text, step_title, wrapped
 from tallyglass.restore.run.folder_lock import sole_run
 from tallyglass.restore.run.journal import LOG, Journal, LogTail
 from tallyglass.restore.run.operator import Operator
@@ -25,7 +26,7 @@ from tallyglass.restore.run.silence import Silence
 from tallyglass.restore.run.step_process import StepProcess, left_running
 from tallyglass.restore.run.stop import Interrupted, RunStopped, interruptible
 from tallyglass.restore.run.written import read_written
-from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, SOURCE, SPARE
+from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, SOURCE, SPARE, WIDTH
 from tallyglass.text import clean
 
 DONE = 0
@@ -38,6 +39,7 @@ MAX_SILENCE = 600.0
 
 _LOOK_SECONDS = 0.2
 _LONGEST_LINE = 2_000
+_USUAL_WIDTH = 80
 _PHASES = list(Phase)
 
 
@@ -72,7 +74,7 @@ def run(request: RunRequest, operator: Operator) -> int:
     except (RunStopped, Interrupted, OSError) as stop:
         text, code = _last_words(stop, request.folder)
         operator.show_progress("")
-        operator.tell(text)
+        tell(operator, text)
         return code
 
 
@@ -151,8 +153,8 @@ class _Run:
         before = self._steps[number - 2] if number > 1 else None
         guard = [(number - 1, before)] if before is not None and before.mode is RunMode.GUARD else []
         for one, shown in (*guard, (number, step)):
-            self._say("\n".join(step_text(one, len(self._steps), shown)))
-        self._say(f"  left:  {self._time_left(number)}, with this step")
+            self._show(partial(step_text, one, len(self._steps), shown))
+        self._show(lambda width: [labelled("left", f"{self._time_left(number)}, with this step", width)])
         if not self._is_wanted(number, step):
             return
         for one, attempted in (*guard, (number, step)):
@@ -206,7 +208,7 @@ class _Run:
                 listener.hear(line)
         if lines:
             self._operator.show_progress("")
-            self._operator.tell("\n".join(clean(line.expandtabs(2), _LONGEST_LINE) for line in lines))
+            self._tell("\n".join(clean(line.expandtabs(2), _LONGEST_LINE) for line in lines))
         return bool(lines)
 
     def _works(self, tool: str) -> bool:
@@ -227,15 +229,15 @@ class _Run:
         )
 
     def _head(self, number: int) -> str:
-        return next(step_text(number, len(self._steps), self._steps[number - 1]))
+        return step_title(number, len(self._steps), self._steps[number - 1])
 
     def _time_left(self, number: int) -> str:
         """The estimates of the steps that are still to be run, from this one on."""
         left = list(self._to_run(number))
         known = sum(step.seconds or 0.0 for step in left)
         unknown = sum(not step.seconds for step in left)
-        text = f"about {known / 60:.0f} min" if known >= 120 else f"about {known:.0f} s"
-        return f"{text}, and {unknown} step{'s' * (unknown != 1)} without an estimate" if unknown else text
+        steps = [f"{unknown} step{'s' * (unknown != 1)} without an estimate"] if unknown else []
+        return ", and ".join([duration(known)] * bool(known) + steps)
 
     def _to_run(self, first: int) -> Iterator[Command]:
         for number, step in enumerate(self._steps[first - 1 :], start=first):
@@ -255,9 +257,23 @@ class _Run:
         self._say(f"Done up to: {self._request.until}. Files are in {clean(str(self._folder))}.")
         return DONE
 
+    def _show(self, lines: Callable[[int], Iterable[str]]) -> None:
+        """Show what is said of a step as wide as the person sees it; the log is as wide as the folder's other files."""
+        self._operator.tell("\n".join(lines(self._operator.width or _USUAL_WIDTH)))
+        self._journal.note("\n".join(lines(WIDTH)))
+
     def _say(self, text: str) -> None:
-        self._operator.tell(text)
+        self._tell(text)
         self._journal.note(text)
+
+    def _tell(self, text: str) -> None:
+        tell(self._operator, text)
+
+
+def tell(operator: Operator, text: str) -> None:
+    """Show lines, those that are wider than the person sees broken between words."""
+    width = operator.width
+    operator.tell("\n".join(wrapped(line, width) for line in text.split("\n")) if width else text)
 
 
 _SKIPPED_WITH_YES = {

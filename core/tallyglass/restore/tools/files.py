@@ -89,9 +89,9 @@ def fold_command(argv: Sequence[str]) -> str:
     return fold_shell(shell_join(argv), [shell_quote(word) for word in argv])
 
 
-def fold_shell(shell: str, words: Sequence[str]) -> str:
+def fold_shell(shell: str, words: Sequence[str], width: int = WIDTH) -> str:
     """``shell`` as it is where it is short, else its quoted ``words`` in lines that end in a backslash."""
-    return shell if len(shell) <= WIDTH or not words else " \\\n  ".join(fill(words, WIDTH - 4, " "))
+    return shell if len(shell) <= width or not words else " \\\n  ".join(fill(words, width - 4, " "))
 
 
 def fold_json(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from bson import json_util
 
 from tallyglass.mongo.mongosh import MAJORITY, call, has_literal, literal, update_one
-from tallyglass.restore.tools.files import WIDTH, fold_json
+from tallyglass.restore.tools.files import fold_json
 
 __all__ = [
     "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
@@ -21,6 +21,9 @@ __all__ = [
 ]  # fmt: skip
 
 HELPERS = "helpers.js"
+
+_PRINTED_WIDTH = 78
+"""Columns of what a script prints, so that a usual terminal breaks no word of it."""
 
 
 def on_live() -> str:
@@ -73,7 +76,7 @@ def take_names(ending: str, counts: Mapping[str, int | None]) -> str:
 
 def say(text: str) -> Iterator[str]:
     """Print a text, in lines that can be pasted."""
-    for line in textwrap.wrap(text, WIDTH - 20, subsequent_indent="  "):
+    for line in textwrap.wrap(text, _PRINTED_WIDTH, subsequent_indent="  "):
         yield f"print({literal(line)});"
 
 

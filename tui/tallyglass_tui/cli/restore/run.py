@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
-import shutil
+import os
 import sys
 from pathlib import Path
 
@@ -89,7 +89,15 @@ class AtTerminal:
 
     def __init__(self) -> None:
         self._shows_progress = sys.stderr.isatty()
-        self._width = 0
+        self._shown = 0
+
+    @property
+    def width(self) -> int | None:
+        """The width of the terminal as it is now; None where stderr is no terminal."""
+        try:
+            return os.get_terminal_size(sys.stderr.fileno()).columns or None
+        except (OSError, ValueError):
+            return None
 
     def tell(self, text: str) -> None:
         """Show lines on stderr, as they are."""
@@ -97,13 +105,13 @@ class AtTerminal:
 
     def show_progress(self, text: str) -> None:
         """Overwrite the last such line; nothing where stderr is no terminal."""
-        if not self._shows_progress or not (text or self._width):
+        if not self._shows_progress or not (text or self._shown):
             return
-        line = text[: shutil.get_terminal_size().columns - 1]
+        line = text[: (self.width or len(text) + 1) - 1]
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"\r{line:<{self._width}}\r")
+            sys.stderr.write(f"\r{line:<{self._shown}}\r")
             sys.stderr.flush()
-        self._width = len(line)
+        self._shown = len(line)
 
     def agrees(self) -> bool | None:
         """Ask for y or n; anything else, and no answer, is a no."""
