@@ -8,8 +8,9 @@ of ``$v: 1`` (4.4), and replacements, which are the whole new document.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from tallyglass.oplog.entry import walk
@@ -157,7 +158,7 @@ def changes_of(o: bytes) -> Changes:
 
 def apply_update(document: bytes, o: bytes) -> bytes:
     """The document after an update whose ``o`` is given. Raises Unfit, and Malformed for broken BSON."""
-    change = parse(o)
+    change = _fields(o)
     version, diff = change.get(b"$v"), change.get(b"diff")
     if version is not None and diff is not None and diff[0] == walk.DOCUMENT:
         return _apply_diff(document, diff[1])
@@ -166,24 +167,24 @@ def apply_update(document: bytes, o: bytes) -> bytes:
     if not set(change) <= {b"$v", *_MODIFIERS}:
         raise Unfit("an update of a form that is not known")
     for operator, (_, fields) in change.items():
-        for name, value in parse(fields).items() if operator in _MODIFIERS else ():
+        for name, value in _fields(fields).items() if operator in _MODIFIERS else ():
             document = put(document, tuple(name.split(b".")), value if operator == b"$set" else None)
     return document
 
 
 def _apply_diff(document: bytes, diff: bytes) -> bytes:
-    sections = parse(diff)
+    sections = _fields(diff)
     if b"a" in sections:
         return _apply_to_array(document, sections)
     fields = parse(document)
     for name, (_, content) in sections.items():
         if name == b"d":
-            for field in parse(content):
+            for field in _fields(content):
                 fields.pop(field, None)
         elif name == b"u":
-            fields |= parse(content)
+            fields.update(_fields(content))
         elif name == b"i":
-            for field, value in parse(content).items():
+            for field, value in _fields(content).items():
                 fields.pop(field, None)
                 fields[field] = value
         elif name.startswith(b"s"):
@@ -193,8 +194,8 @@ def _apply_diff(document: bytes, diff: bytes) -> bytes:
     return build(fields)
 
 
-def _apply_to_array(array: bytes, sections: Fields) -> bytes:
-    items = list(parse(array).values())
+def _apply_to_array(array: bytes, sections: Mapping[bytes, Value]) -> bytes:
+    items = list(_fields(array).values())
     for name, (kind, content) in sections.items():
         if name == b"l":
             length = _INT.unpack(content)[0]
@@ -210,7 +211,7 @@ def _apply_to_array(array: bytes, sections: Fields) -> bytes:
 
 
 def _apply_below(value: Value | None, diff: bytes) -> Value:
-    kind = walk.ARRAY if b"a" in parse(diff) else walk.DOCUMENT
+    kind = walk.ARRAY if b"a" in _fields(diff) else walk.DOCUMENT
     if value is None or value[0] != kind:
         raise Unfit("a part that the update changes is missing")
     return kind, _apply_diff(value[1], diff)
@@ -218,11 +219,29 @@ def _apply_below(value: Value | None, diff: bytes) -> Value:
 
 def parse(raw: bytes) -> Fields:
     """The elements of a document. Raises Unfit where two have one name, and Malformed."""
-    found = [(one.name, (one.type, raw[one.start : one.end])) for one in walk.elements(raw)]
+    return dict(_fields(raw))
+
+
+_REMEMBERED = 64
+"""Documents whose elements are kept: the few that are compared with each other, path by path."""
+
+_SMALL = 4_096
+"""Bytes of a document whose elements may be kept."""
+
+
+def _fields(raw: bytes) -> Mapping[bytes, Value]:
+    return _remembered(raw) if len(raw) <= _SMALL else _read_fields(raw)
+
+
+def _read_fields(raw: bytes) -> Mapping[bytes, Value]:
+    found = [(name, (kind, raw[start:end])) for kind, name, start, end in walk.elements(raw)]
     fields = dict(found)
     if len(fields) != len(found):
         raise Unfit("a document has one field name twice")
     return fields
+
+
+_remembered = lru_cache(_REMEMBERED)(_read_fields)
 
 
 def repeats_name(value: Value) -> bool:
@@ -231,7 +250,7 @@ def repeats_name(value: Value) -> bool:
     if kind not in (walk.DOCUMENT, walk.ARRAY):
         return False
     try:
-        return any(map(repeats_name, parse(raw).values()))
+        return any(map(repeats_name, _fields(raw).values()))
     except Unfit:
         return True
 
@@ -244,8 +263,7 @@ def build(fields: Fields) -> bytes:
 
 def get(document: bytes, path: Path) -> Value | None:
     """The value at a path; None where there is none."""
-    fields = parse(document)
-    value = fields.get(path[0])
+    value = _fields(document).get(path[0])
     if len(path) == 1 or value is None:
         return value
     return get(value[1], path[1:]) if value[0] in (walk.DOCUMENT, walk.ARRAY) else None
@@ -272,7 +290,7 @@ def put(document: bytes, path: Path, value: Value | None) -> bytes:
 
 def differing(one: bytes, other: bytes, path: Path = ()) -> Iterator[Path]:
     """The paths at which two documents differ: documents are descended into, arrays are one value each."""
-    fields, others = parse(one), parse(other)
+    fields, others = _fields(one), _fields(other)
     for name in dict.fromkeys((*fields, *others)):
         here, there = fields.get(name), others.get(name)
         if here == there:

@@ -21,7 +21,7 @@ from tallyglass.oplog.entry.changes import (
     parse,
 )
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import operations
+from tallyglass.oplog.read.entries import operations, read_all, stamp
 from tallyglass.restore.model.document import accident_from_json, accident_to_json
 from tallyglass.restore.model.undo import Accident
 
@@ -47,6 +47,14 @@ async def staged_repairs(source: Gateway, name: str, made: Ts) -> AsyncIterator[
             yield whole.ts, parse(operation.o_raw)
         elif operation.ns == name and operation.op == "u" and BEGUN in changes_of(operation.o_raw):
             yield whole.ts, {}
+
+
+async def begun_writing(source: Gateway, name: str, made: Ts) -> AsyncIterator[Ts]:
+    """When runs began to write what was loaded into a staging collection from ``made`` on. Raises the errors of the
+    gateway, and Malformed."""
+    async for entry in read_all(source, {"ts": {"$gte": stamp(made)}, "ns": {"$in": [name]}, "op": "u"}):
+        if entry.op == "u" and entry.ns == name and BEGUN in changes_of(entry.o_raw):
+            yield entry.ts
 
 
 BEGUN: Path = (b"b",)

@@ -34,7 +34,7 @@ from tallyglass.restore.undo.accident import (
     related,
     update_of,
 )
-from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
+from tallyglass.restore.undo.earlier_returns import begun_writing, is_written_from, staged_repairs, staging_of
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.increments import Increments, IncrementSearch
@@ -53,6 +53,7 @@ _CHUNK = 10_000
 """Rows that are attributed in one go."""
 
 _STORED_AT_ONCE = 1_000
+_NEVER = Ts(2**32, 0)
 _LAST = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM operation UNION SELECT max(n) FROM removal)"
 _STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -64,15 +65,6 @@ class HistoryStep(NamedTuple):
     owner: int
     op: str
     o: bytes
-
-
-class AttributedUpdate(NamedTuple):
-    """One update, whose it is, and what it changes."""
-
-    owner: int
-    key: bytes
-    ts: Ts
-    changes: Changes
 
 
 @dataclass(slots=True)
@@ -128,15 +120,29 @@ class History:
         for (key,) in self.rows.execute("SELECT DISTINCT id FROM operation"):
             yield key
 
-    def updates(self, after: int = 0, most: int = -1) -> Iterator[tuple[int, bytes, Ts, int, Changes]]:
+    def updates(
+        self, after: int = 0, most: int = -1, among: str = f"own != {REPAIR}"
+    ) -> Iterator[tuple[int, bytes, Ts, int, Changes]]:
         """The updates that the sender of the accident may have made, from the one after number ``after`` on: number,
         id, ``ts``, milliseconds of the server's clock, and what each changes. Raises Malformed."""
         query = (
             "SELECT n, id, t, i, millis, o, changes FROM operation LEFT JOIN refined USING (n) "
-            f"WHERE sender AND op = 'u' AND own != {REPAIR} AND n > ? ORDER BY n LIMIT ?"
+            f"WHERE sender AND op = 'u' AND n > ? AND {among} ORDER BY n LIMIT ?"
         )
         for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
             yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
+
+    def own_updates(self) -> Iterator[Changes]:
+        """What the accident's updates change. Raises Malformed."""
+        yield from (changes for *_, changes in self.updates(among=f"own = {OWN}"))
+
+    def updates_beside(self, seconds: int) -> Iterator[tuple[bytes, Changes]]:
+        """The ids of documents that no operation of the accident is about, and what others' updates change in them
+        amid the accident's updates, or up to so many seconds before and after. Raises Malformed."""
+        first, last = self.accident.first, self.accident.updates_last or self.accident.last or _NEVER
+        near = f"own = {OTHERS} AND t BETWEEN {first.t - seconds} AND {last.t + seconds}"
+        among = f"{near} AND id NOT IN (SELECT id FROM operation WHERE {_ACCIDENT})"
+        yield from ((key, changes) for _, key, _, _, changes in self.updates(among=among))
 
     def ends(self) -> list[tuple[int, int]]:
         """The first and the last of the accident's operations, each its number and the server's clock; empty where
@@ -159,12 +165,6 @@ class History:
                     end = millis
                 yield key
 
-    def attributed(self) -> Iterator[AttributedUpdate]:
-        """The updates of :meth:`updates`, each with whose it is. Raises Malformed."""
-        owners = dict(self.rows.execute("SELECT n, own FROM operation WHERE sender AND op = 'u'"))
-        for n, key, ts, _, changes in self.updates():
-            yield AttributedUpdate(owners[n], key, ts, changes)
-
 
 async def read_history(
     source: Gateway, spare: DocumentSource, accident: Accident, ns: str, limit: Ts, kept: Path | None = None
@@ -184,12 +184,8 @@ async def read_history(
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         await _fill(source, history, attribution, limit)
         await _mark_repairs(source, history)
-        effect = attribution.effect
-        if accident.statement and accident.ns == ns:
-            await _explain(spare, history, attribution)
-        if effect is not None and accident.ns == ns:
-            await _complete(spare, history, attribution, effect)
-            _attribute_updates(history, attribution, effect)
+        if accident.ns == ns:
+            await _attribute(spare, history, attribution)
         _compare_with_count(history)
         history.increments = await _find_increments(spare, history)
     except BaseException:
@@ -272,23 +268,18 @@ async def _mark_repairs(source: Gateway, history: History) -> None:
     leaves what the repair says."""
     rows = history.rows
     rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {REPAIR}")
-    query = f"SELECT n, op, o, t, i FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
+    query = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
     for name, made in history.staging():
-        begun: list[Ts] = []
-        written: list[tuple[Ts, list[tuple[int, Ts]]]] = []
+        begun = [ts async for ts in begun_writing(source, name, made)]
+        rows.execute("BEGIN")
         async for ts, repair in staged_repairs(source, name, made):
-            if not repair:
-                begun.append(ts)
-                continue
-            kind, identity = repair[b"_id"]
-            found = rows.execute(query, (bytes((kind,)) + identity, *ts))
-            written.append((ts, [(n, Ts(t, i)) for n, op, o, t, i in found if is_written_from(repair, op, o)]))
-        taken = set[int]()
-        for staged, some in written:
-            since = next((ts for ts in begun if ts > staged), None)
-            first = next((n for n, ts in some if since is not None and ts > since and n not in taken), None)
-            taken |= {first} if first is not None else set()
-        rows.executemany(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", [(n,) for n in taken])
+            since = next((one for one in begun if one > ts), None)
+            if since is not None and repair:
+                kind, identity = repair[b"_id"]
+                found = rows.execute(query, (bytes((kind,)) + identity, *since))
+                first = next((n for n, op, o in found if is_written_from(repair, op, o)), None)
+                rows.execute(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", (first,))
+        rows.execute("COMMIT")
 
 
 def fingerprint(document: bytes) -> bytes:
@@ -305,15 +296,30 @@ def _removes(entry: Entry, ns: str) -> bool:
     return entry.command in REMOVING and entry.db == db and (entry.command == "dropDatabase" or target == name)
 
 
-async def _complete(spare: DocumentSource, history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+async def _attribute(spare: DocumentSource, history: History, attribution: Attribution) -> None:
+    """Decide whose the operations are that were read since this was last done. Raises ReadError where the updates are
+    not as many as the plan found."""
+    rows, effect = history.rows, attribution.effect
+    done, history.ambiguous = rows.execute("SELECT n, ambiguous FROM attributed").fetchone() or (0, False)
+    if history.accident.statement:
+        await _explain(spare, history, attribution, done)
+    if effect is not None:
+        await _complete(spare, history, attribution, effect, done)
+        _attribute_updates(history, attribution, effect, done)
+    rows.execute("DELETE FROM attributed")
+    rows.execute(f"INSERT INTO attributed SELECT ({_LAST}), ?", (history.ambiguous,))
+
+
+async def _complete(
+    spare: DocumentSource, history: History, attribution: Attribution, effect: UpdateEffect, done: int
+) -> None:
     """Work out what the updates that may be the accident's would have set on any document, where their entries show
     only a part of it, or the whole document.
 
     The document before each is its copy on the spare, carried forward.
     """
-    history.rows.execute("DELETE FROM refined")
     keys: dict[bytes, None] = {}
-    for _, key, ts, _, changes in history.updates():
+    for _, key, ts, _, changes in history.updates(done):
         if attribution.spans_updates(ts) and _is_partial(changes, effect):
             keys[key] = None
         if len(keys) == AT_ONCE:
@@ -354,13 +360,17 @@ def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
         return None
 
 
-async def _explain(spare: DocumentSource, history: History, attribution: Attribution) -> None:
+async def _explain(spare: DocumentSource, history: History, attribution: Attribution, done: int) -> None:
     """Compare each write of the sender with the statement, applied to the document before it. Deletes are attributed at
-    once, updates with their effect."""
-    rows, statement = history.rows, read_statement(history.accident.statement)
+    once, updates with their effect; after the accident there are none of it."""
+    accident = history.accident
+    rows, statement = history.rows, read_statement(accident.statement)
     paths = attribution.effect.paths if attribution.effect is not None else ()
-    rows.execute("DELETE FROM explained")
-    candidates = rows.execute(f"SELECT DISTINCT id FROM operation WHERE own = {OWN} OR (sender AND op = 'u')")
+    until = accident.updates_last or accident.last or _NEVER
+    query = f"own = {OWN} OR (sender AND op = 'u' AND (t, i) BETWEEN (?, ?) AND (?, ?))"
+    candidates = rows.execute(
+        f"SELECT DISTINCT id FROM operation WHERE n > ? AND ({query})", (done, *accident.first, *until)
+    )
     while keys := [key for (key,) in candidates.fetchmany(AT_ONCE)]:
         copies = await documents_by_id(spare, history.ns, keys)
         found: list[tuple[int, bool]] = []
@@ -372,8 +382,8 @@ async def _explain(spare: DocumentSource, history: History, attribution: Attribu
                 if known is not None and (after is not None or step.op == "d"):
                     found.append((step.number, known and _changes_only(document, after, paths)))
                 document = after
-        rows.executemany("INSERT INTO explained VALUES (?, ?)", found)
-    if history.accident.kind == "deletes":
+        rows.executemany("INSERT OR REPLACE INTO explained VALUES (?, ?)", found)
+    if accident.kind == "deletes":
         others = "SELECT n FROM explained WHERE NOT own"
         rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
 
@@ -388,9 +398,9 @@ def _changes_only(before: bytes | None, after: bytes | None, paths: Collection[F
     return True
 
 
-def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect) -> None:
+def _attribute_updates(history: History, attribution: Attribution, effect: UpdateEffect, done: int) -> None:
     """Decide for each update whose it is. Raises ReadError where they are not as many as the plan found."""
-    accident, last, own = history.accident, 0, 0
+    accident, last = history.accident, done
     explained = history.rows.execute
     while True:
         owned: list[tuple[int, int]] = []
@@ -406,10 +416,10 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
                 owned.append((OWN, number))
             elif effect.may_fit(changes) and inside and not accident.proven:
                 owned.append((UNCERTAIN, number))
-        own += sum(owner == OWN for owner, _ in owned)
         history.rows.executemany("UPDATE operation SET own = ? WHERE n = ?", owned)
         if last == begin:
             break
+    (own,) = history.rows.execute(f"SELECT count(*) FROM operation WHERE own = {OWN} AND op = 'u'").fetchone()
     if accident.kind == "updates" and not accident.statement and own != accident.entries:
         raise ReadError(
             f"The plan found {accident.entries:,} updates of one statement; compared with the documents before "

@@ -17,6 +17,7 @@ _TABLES = (
     "CREATE TABLE removal (n INTEGER, own INTEGER)",
     "CREATE TABLE refined (n INTEGER PRIMARY KEY, changes BLOB)",
     "CREATE TABLE explained (n INTEGER PRIMARY KEY, own INTEGER)",
+    "CREATE TABLE attributed (n INTEGER, ambiguous INTEGER)",
     "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
     "CREATE TABLE about (what TEXT, t INTEGER, i INTEGER, digest BLOB)",
 )
@@ -30,7 +31,7 @@ class HistoryFile:
 
     def __init__(self, what: str, kept: Path | None = None) -> None:
         """Open the file ``kept`` if it holds ``what``, otherwise a new one. Raises InputError if that fails."""
-        self._what, self._kept, self._whole = what, kept, False
+        self._what, self._kept, self._whole = f"{what} {_TABLES}", kept, False  # another version may have other tables
         self._path = None if kept is None else _part_of(kept)
         self.rows = self._open()
         self.read_to = self._known()

@@ -11,8 +11,8 @@ from pathlib import Path
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import Changes, Unfit, Value, changes_of, get
 from tallyglass.oplog.entry.changes import Path as FieldPath
-from tallyglass.oplog.entry.changes import Unfit, Value, changes_of, get
 from tallyglass.oplog.read.entries import edge, operations
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, related, update_of
@@ -20,7 +20,6 @@ from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.earlier_returns import earlier_returns
 from tallyglass.restore.undo.history import (
     AT_ONCE,
-    OTHERS,
     OWN,
     REPAIR,
     UNCERTAIN,
@@ -234,10 +233,9 @@ async def _holding_the_same(source: Gateway, history: History) -> AsyncIterator[
     """Documents that were attributed to others, though an update set in them what the accident's updates set, within a
     minute of those, and that still hold it: it may have been the same statement."""
     found: dict[bytes, list[Atom]] = {}
-    for key, atom in _beside(history, _common_atoms(history)):
+    for key, atom in _beside(history):
         found.setdefault(key, []).append(atom)
-    hit = {key for key, _ in history.hit()} if found else set()
-    keys = [key for key in found if key not in hit]
+    keys = list(found)
     for first in range(0, len(keys), AT_ONCE):
         live = await documents_by_id(source, history.ns, keys[first : first + AT_ONCE])
         for key, document in live.items():
@@ -275,24 +273,24 @@ async def _inserted_before(source: Gateway, history: History) -> AsyncIterator[b
             yield key
 
 
-def _common_atoms(history: History) -> set[Atom]:
-    """The values that the accident's updates set at a path, and not by chance."""
+def _beside(history: History) -> Iterator[tuple[bytes, Atom]]:
+    """The values that others' updates set within a minute of the accident's, and that those set too, not by chance;
+    each with the document."""
+    keys: dict[Atom, list[bytes]] = {}
+    for key, changes in history.updates_beside(_BESIDE_SECONDS):
+        for atom in _atoms(changes):
+            keys.setdefault(atom, []).append(key)
     counts, own = Counter[Atom](), 0
-    for update in history.attributed():
-        if update.owner == OWN:
-            own += 1
-            counts.update((path, value) for path, value in update.changes.items() if path and value and value[0])
-    return {atom for atom, count in counts.items() if count >= max(_LEAST, _COMMON * own)}
+    for changes in history.own_updates() if keys else ():
+        own += 1
+        counts.update(atom for atom in _atoms(changes) if atom in keys)
+    for atom, count in counts.items():
+        if count >= max(_LEAST, _COMMON * own):
+            yield from ((key, atom) for key in keys[atom])
 
 
-def _beside(history: History, atoms: set[Atom]) -> Iterator[tuple[bytes, Atom]]:
-    accident = history.accident
-    last = accident.updates_last or accident.last
-    for update in history.attributed() if atoms else ():
-        early = update.ts.t < accident.first.t - _BESIDE_SECONDS
-        late = last is not None and update.ts.t > last.t + _BESIDE_SECONDS
-        if update.owner == OTHERS and not early and not late:
-            yield from ((update.key, (path, value)) for path, value in update.changes.items() if (path, value) in atoms)
+def _atoms(changes: Changes) -> Iterator[Atom]:
+    return ((path, value) for path, value in changes.items() if path and value and value[0])
 
 
 def _holds(document: bytes, atom: Atom) -> bool:
