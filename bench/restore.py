@@ -76,7 +76,7 @@ async def run_case(case: str, uri: str, backup: str, spare: str, start: Ts, limi
     elif case in ("plan", "early"):
         made = await plan_restore(gateway, request)
         blocking = [check.id for check in made.checks if check.level is Level.BLOCK]
-        found = f"{made.operations or 0:,} entries, blocked by {', '.join(blocking) or 'nothing'}"
+        found = f"{made.proof.operations or 0:,} entries, blocked by {', '.join(blocking) or 'nothing'}"
     elif case == "incidents":
         async for progress in scan(gateway, start):
             found = f"{progress.scanned:,} entries"

@@ -26,7 +26,7 @@ async def plan(uri: str, backup: Path, before: Ts) -> Plan:
         await gateway.close()
     for check in made.checks:
         print(f"{check.level} {check.id}: {check.title}")
-    for step in made.commands:
+    for step in made.steps.commands:
         print(f"# {step.title} ({step.effect})\n{step.shell}")
     return made
 

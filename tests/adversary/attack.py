@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -17,14 +17,14 @@ from typing import Any, cast
 import bson
 from bson import Timestamp, json_util
 
+from builders.plans import changed, make_plan
 from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.counterfactual import Counterfactual
 from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
@@ -94,8 +94,8 @@ class Session:
         if refused is not None and refused.level is Level.BLOCK:
             return self._refused(one, " ".join(found.doubts), own)
         staging = f"{NS}_pitr_{next(self.numbers)}"
-        plan = replace(
-            _PLAN, limit=row.limit, point=row.limit, accident=found.accident,
+        plan = changed(
+            _PLAN, limit=row.limit, accident=found.accident,
             returns=(Return(NS, Strategy.MERGE, staging),),
         )  # fmt: skip
         copy = cast(Gateway, MemoryServer(world, world.documents_at(Timestamp(*row.limit))))
@@ -103,7 +103,7 @@ class Session:
         began = Ts(newest.time, newest.inc)
         try:
             for again in range(3):
-                made = [raw async for raw in repairs(source, copy, plan, plan.returns[0], Repairs(NS))]
+                made = [raw async for raw in repairs(source, copy, plan, plan.undo.returns[0], Repairs(NS))]
                 if again and not made:
                     break
                 loaded = load_repairs(world, staging, made)
@@ -284,8 +284,8 @@ def evidence(one: Undo, statement: Statement, count: int, op: str) -> KnownState
         return read_evidence("", number)
 
 
-_PLAN = Plan(
-    Ts(1, 1), None, Ts(1, 1), Backup(Path("/backup"), "directory", False, None, None, ""), "rs", "",
+_PLAN = make_plan(
+    Ts(1, 1), FromBackup(Backup(Path("/backup"), "directory", False, None, None, ""), ""),
     datetime(2026, 1, 1, tzinfo=UTC),
 )  # fmt: skip
 

@@ -37,6 +37,6 @@ def drop(scene: Scene, name: str = "orders") -> Ts:
 def refused(plan: Plan, check: str) -> None:
     assert check in ids(plan), (check, blocks(plan))
     assert plan.level is Level.BLOCK
-    assert plan.commands == ()
+    assert plan.steps.commands == ()
     with pytest.raises(InputError, match="blocked"):
         script(plan)

@@ -7,17 +7,17 @@ import os
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from bson import Int64
 
+from builders.plans import changed, make_plan
 from tallyglass import __version__
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import Slice
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.step import Command, Phase, Proof
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.self_extracting import script
@@ -48,9 +48,10 @@ def spec(db: str = "shop", name: str = "orders") -> RunbookSpec:
 def plan(*steps: Command) -> Plan:
     made = from_seconds(1_795_197_999)
     backup = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog")
-    return Plan(
-        LIMIT, Ts(5, 1), LIMIT, backup, "rs", "s:2", made, commands=steps, server_version="6.0.5", made_by=__version__
-    )
+    return make_plan(
+        LIMIT, FromBackup(backup, "s:2"), made,
+        start=Ts(5, 1), commands=steps, server_version="6.0.5", made_by=__version__,
+    )  # fmt: skip
 
 
 def step(shell: str, proof: Proof = Proof(), phase: Phase = Phase.SECURE) -> Command:  # noqa: B008 - it is frozen
@@ -88,4 +89,4 @@ def rehearse(tmp_path: Path, made: Plan, *options: str) -> subprocess.CompletedP
 
 
 def with_work(tmp_path: Path, *steps: Command) -> Plan:
-    return replace(plan(*steps), work_dir=str(tmp_path / "work"), tools_needed="100.15")
+    return changed(plan(*steps), work_dir=str(tmp_path / "work"), tools_needed="100.15")

@@ -108,7 +108,7 @@ async def do_incidents(gateway: Gateway, _: Path) -> None:
 async def do_restore(gateway: Gateway, taken: Path) -> None:
     (found,) = [found for found in await last_scan(gateway) if found.ns == f"{DB}.things"]
     plan = await plan_restore(gateway, RestoreRequest(backup=taken, source_uri="mongodb://u@h/", incident=found))
-    assert plan.commands, [check.title for check in plan.checks if check.level == "block"]
+    assert plan.steps.commands, [check.title for check in plan.checks if check.level == "block"]
 
 
 async def do_members(gateway: Gateway, _: Path) -> None:

@@ -46,7 +46,7 @@ async def test_restore_plan_undoes_the_incident(
     point = dropped(scan.incidents).limit
     assert str(point) in capsys.readouterr().out
     plan = await plan_a_restore.plan(replica_set.uri, shop, point)
-    assert plan.limit == point
+    assert plan.facts.limit == point
     printed = capsys.readouterr().out
     assert plan.checks
     assert all(f"{check.id}: {check.title}" in printed for check in plan.checks)

@@ -54,9 +54,9 @@ def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> N
             say_yes(shell)
             assert shell.wait_for_exit() == 0, shell.text
         plan = from_json((folder / "plan.json").read_text())
-        assert plan.accident is not None
+        assert plan.undo.accident is not None
         with MongoClient[dict[str, Any]](read_config((folder / "source.yml").read_text())[0]) as client:
-            assert all_came_back(client, plan.accident)
+            assert all_came_back(client, plan.undo.accident)
         demo.press("q")
         assert demo.wait_for_exit() == 0
 

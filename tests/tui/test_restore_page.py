@@ -15,20 +15,19 @@ from typing import Any, cast
 import pytest
 
 from builders.incidents import CHANGED, HOSTILE, LOST, SCAN, incident
+from builders.plans import changed, make_plan
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, IncidentScan
 from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.check import Check, Level
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import Loss, Reissue
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup, FromImages
 from tallyglass.restore.model.step import Command, Effect, Phase
 from tallyglass.restore.model.undo import Return, Strategy, WriteGroup
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.plan.at_hand import SourcesAtHand, name_of
-from tallyglass.restore.pre_images.image_proof import WITH_BACKUP
 from tallyglass.text import clean
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
@@ -52,14 +51,11 @@ COMMAND = Command(
     effect=Effect.WRITES_SPARE, counts=("shop.orders: 300 inserted",),
 )  # fmt: skip
 CHECK = Command(Phase.VERIFY, "Verify", ("tallyglass", "restore", "verify"), "tallyglass restore verify")
-PLAN = Plan(
-    point=Ts(1795197974, 2),
+PLAN = make_plan(
+    Ts(1795197974, 2),
+    FromBackup(Backup(Path("/backup"), "directory", False, None, None, "oplog"), spare="127.0.0.1:27117"),
+    MADE,
     start=Ts(1795190000, 1),
-    limit=Ts(1795197974, 2),
-    backup=Backup(Path("/backup"), "directory", False, None, None, "oplog"),
-    set_name="rs",
-    spare="127.0.0.1:27117",
-    made=MADE,
     before="1795197974:1 shop.orders insert 1",
     after=f"1795197974:2 {HOSTILE} delete 2",
     checks=(Check("coverage", Level.OK, "Whole."), Check("loss", Level.WARN, "Lost.", "Stop.")),
@@ -189,7 +185,7 @@ async def test_lines_can_be_copied_alone_and_by_phase(screen_at: Any) -> None:
 async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: Any, tmp_path: Path) -> None:
     async with page(screen_at) as screen:
         await screen.press("enter")
-        await plan(screen, Planned(replace(PLAN, work_dir=str(tmp_path / "w"))))
+        await plan(screen, Planned(changed(PLAN, work_dir=str(tmp_path / "w"))))
         await screen.press("w", "enter")
         await screen.app.workers.wait_for_complete()
         folder = tmp_path / "w"
@@ -217,7 +213,7 @@ async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> 
     same = tuple(Check("return", Level.WARN, f"shop.c{n}: It stays.") for n in range(80))
     async with page(screen_at) as screen:
         await screen.press("enter")
-        text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, *same))))
+        text = await plan(screen, Planned(changed(PLAN, checks=(*PLAN.checks, *same))))
         assert "2 warnings" in text
         assert "80 namespaces: It stays. They are shop.c0, shop.c1," in text
 
@@ -226,7 +222,7 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
     blocked = Check("coverage", Level.BLOCK, "The oplog does not reach.", "Use a newer backup.")
     async with page(screen_at) as screen:
         await screen.press("enter")
-        text = await plan(screen, Planned(replace(PLAN, checks=(*PLAN.checks, blocked), commands=())))
+        text = await plan(screen, Planned(changed(PLAN, checks=(*PLAN.checks, blocked), commands=())))
         assert "NO       blocked by 1 check: The oplog does not reach." in text
         assert "next     Use a newer backup." in text
         assert text.index("BLOCK The oplog does not reach.") < text.index("warn  Lost.")
@@ -281,7 +277,7 @@ async def test_a_backup_is_requested_if_no_other_way_can_undo_the_incident(scree
 
 async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
     ways = (Way(FROM_IMAGES, True, "Its first pre-image is held."), Way(FROM_BACKUP, True, "Restores the backup."))
-    images = replace(PLAN, start=None, backup=replace(PLAN.backup, form="pre-images"))
+    images = changed(PLAN, start=None, source=FromImages())
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(images, ways=ways, way=FROM_IMAGES))
@@ -300,7 +296,7 @@ async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
 
 async def test_an_undo_with_the_documents_of_a_backup_is_not_called_pre_images(screen_at: Any) -> None:
     ways = (Way(FROM_IMAGES, True, "It keeps no pre-images.", label=WITHOUT_SPARE), Way(FROM_BACKUP, True, "A spare."))
-    carried = replace(PLAN, start=None, backup=replace(PLAN.backup, form=WITH_BACKUP))
+    carried = changed(PLAN, start=None, source=FromImages(1, PLAN.from_backup.backup))
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(carried, ways=ways, way=FROM_IMAGES))
@@ -345,11 +341,11 @@ async def test_every_part_is_shown_at_every_size(screen_at: Any, size: tuple[int
 
 async def test_hostile_data_does_not_control_the_terminal(screen_at: Any) -> None:
     bad = "[/x]\x1b]52;c;aGk=\x07\x9b2J\u202e"
-    hostile = replace(
+    hostile = changed(
         PLAN,
         before=bad,
         after=bad,
-        spare=bad,
+        source=FromBackup(PLAN.from_backup.backup, spare=bad),
         checks=(Check("a", Level.WARN, bad, bad),),
         commands=(replace(COMMAND, title=bad, why=bad, undo=bad),),
         loss=(Loss(bad, 1, 1, 1),),
@@ -422,7 +418,7 @@ async def test_a_group_of_an_unclear_incident_is_chosen(screen_at: Any) -> None:
     blocked = Check("incident-unclear", Level.BLOCK, "These may be several statements.", "Say what.")
     row = WriteGroup("", 's = "BAD"', 1_000, Ts(1795197975, 1), Ts(1795197976, 1), 1_000, ("1", "2"))
     groups = (replace(row, statement=TEXT), replace(row, what="", first=Ts(1795197980, 7)))
-    unclear = replace(PLAN, checks=(blocked,), commands=(), groups=groups)
+    unclear = changed(PLAN, checks=(blocked,), commands=(), groups=groups)
     async with page(screen_at) as screen:
         await screen.press("enter")
         text = await plan(screen, Planned(unclear))
@@ -442,7 +438,7 @@ async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None
     stays = replace(row, what='s = "ok"', why="another client wrote it")
     async with page(screen_at, size=(200, 50)) as screen:
         await screen.press("enter")
-        text = " ".join((await plan(screen, Planned(replace(PLAN, undone=(row,), left_out=(stays,))))).split())
+        text = " ".join((await plan(screen, Planned(changed(PLAN, undone=(row,), left_out=(stays,))))).split())
         assert 'undo shop.orders: s = "BAD"; 600 entries on 600 documents, 1795197975:1 (' in text
         assert "_id 1, 2 and others" in text
         await screen.press("y")
@@ -453,7 +449,7 @@ async def test_a_plan_says_what_is_undone_and_what_stays(screen_at: Any) -> None
 async def test_the_verdict_cuts_no_word_and_a_recorded_plan_names_its_backup() -> None:
     row = WriteGroup("shop.orders", "", 346, Ts(1795197975, 1), Ts(1795197976, 1), 346)
     back = Return("shop.orders", Strategy.MERGE, kept=1178)
-    made = replace(PLAN, undone=(row,), returns=(back,), checks=())
+    made = changed(PLAN, undone=(row,), returns=(back,), checks=())
     verdict, _, backup, *_ = head_lines(Draft(plan=made), 80)
     whole = "346 documents of shop.orders can come back"
     assert [text for text, _ in verdict][1:] == [whole, "; 1,178 later ones stay"]

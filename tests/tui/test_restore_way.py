@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from builders.plans import make_plan
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup, FromImages
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan import make
 from tallyglass.restore.plan.precheck import QuickAnswer
@@ -28,8 +29,9 @@ INCIDENT = Incident(1, "deleteMany", "deleteMany", "s.c", Harm.LOSS, LIMIT, LIMI
 
 def planned(form: str, level: Level = Level.OK) -> Plan:
     backup = Backup(Path("/backup"), form, False, None, None, "")
+    source = FromImages() if form == FROM_IMAGES else FromBackup(backup, "")
     checks = (Check("coverage", level, ""),)
-    return Plan(LIMIT, None, LIMIT, backup, "rs", "", datetime(2026, 11, 23, tzinfo=UTC), checks=checks)
+    return make_plan(LIMIT, source, datetime(2026, 11, 23, tzinfo=UTC), checks=checks)
 
 
 @pytest.fixture(params=[Level.OK, Level.BLOCK], ids=["images complete", "images with gaps"])
@@ -85,10 +87,10 @@ async def test_page_and_command_take_the_same_way(
     assert isinstance(by_page, Planned)
     assert by_page.plan is not None
     falls_back = taken == FROM_IMAGES and images is Level.BLOCK and backup
-    assert by_command.backup.form == (FROM_BACKUP if falls_back else taken)
+    assert by_command.source.form == (FROM_BACKUP if falls_back else taken)
     # Whoever asks the page for pre-images is shown what blocks them; the command has printed it.
-    shown = taken if way else by_command.backup.form
-    assert (by_page.plan.backup.form, by_page.way) == (shown, shown)
+    shown = taken if way else by_command.source.form
+    assert (by_page.plan.source.form, by_page.way) == (shown, shown)
 
 
 async def test_without_a_backup_the_page_asks_for_one_where_no_image_is_held(monkeypatch: pytest.MonkeyPatch) -> None:

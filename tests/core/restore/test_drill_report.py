@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.report.html import to_html
@@ -23,9 +24,8 @@ from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
 from tallyglass.restore.drill.report import DrillFinding, Report, compare, document_of, from_json, sealed, to_json
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup
 
 
 def report(level: str = "ok", **more: object) -> Report:
@@ -38,9 +38,9 @@ def test_a_report_is_read_back_whole_and_any_change_is_noticed() -> None:
         findings=(DrillFinding("disk", "ok", "Room."),), output=("a", "b"), seconds={"plan": 1.25}, rto_seconds=3.5
     )
     assert from_json(to_json(made)) == made
-    for changed in (to_json(made).replace('"shop.a": 10', '"shop.a": 11'), to_json(made)[:-1], "[]", "{}"):
+    for broken in (to_json(made).replace('"shop.a": 10', '"shop.a": 11'), to_json(made)[:-1], "[]", "{}"):
         with pytest.raises(InputError):
-            from_json(changed)
+            from_json(broken)
 
 
 def _written(content: dict[str, object]) -> str:
@@ -152,11 +152,11 @@ def test_the_band_of_a_restore_follows_size_and_drill() -> None:
 def test_a_backup_without_a_collection_proves_nothing(tmp_path: Path) -> None:
     at = Ts(1, 1)
     backup = Backup(tmp_path, "directory", False, at, at, "oplog")
-    empty = Plan(at, at, at, backup, "rs", "", datetime.now(UTC), work_dir=str(tmp_path), expected_applied=0)
+    empty = make_plan(at, FromBackup(backup, ""), datetime.now(UTC), work_dir=str(tmp_path), expected_applied=0)
     with pytest.raises(Failed, match="nothing was proved") as failed:
         _measured(report(), empty)
     assert failed.value.check == "nothing-verified"
-    held = replace(empty, expected=(ExpectedNamespace("shop.orders", "collection", 0),))
+    held = changed(empty, expected=(ExpectedNamespace("shop.orders", "collection", 0),))
     assert _measured(report(), held).documents == 0
 
 

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json, to_json
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue, Slice
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import WITH_BACKUP, Backup, FromBackup, FromImages
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.model.way import FROM_IMAGES
 
-PLAN = Plan(
-    Ts(9, 1), Ts(5, 1), Ts(9, 1), Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog", namespaces=("s.c",)),
-    "rs", "s:2", from_seconds(99),
+BACKUP = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog", namespaces=("s.c",), bytes=9)
+WITHOUT_IMAGE = Backup(Path("/b"), WITH_BACKUP, False, Ts(5, 1), None, "given")
+PLAN = make_plan(
+    Ts(9, 1), FromBackup(BACKUP, "s:2", ("/slices",)), from_seconds(99), start=Ts(5, 1),
     checks=(Check("loss", Level.WARN, "Lost."),), commands=(Command(Phase.SECURE, "A step", ("ls",), "ls"),),
     loss=(Loss("s.c", 1, 2, 3),), reissue=(Reissue("s.k", "a", "seq", 5, 9.5, "fix"),),
     expected=(ExpectedNamespace("s.c", "collection", 12),), returns=(Return("s.c", Strategy.WHOLE, "s.c_2"),),
@@ -39,7 +40,19 @@ def every_object(content: Any) -> Iterator[dict[str, Any]]:
 
 def test_what_was_written_is_read() -> None:
     assert from_json(to_json(PLAN)) == PLAN
-    assert from_json(to_json(replace(PLAN, slice=None, start=None))) == replace(PLAN, slice=None, start=None)
+    assert from_json(to_json(changed(PLAN, slice=None, start=None))) == changed(PLAN, slice=None, start=None)
+
+
+def test_a_plan_from_images_is_written_with_what_its_documents_come_from() -> None:
+    alone, filled = changed(PLAN, source=FromImages(7)), changed(PLAN, source=FromImages(7, WITHOUT_IMAGE))
+    for made, path, form in ((alone, "config.system.preimages", FROM_IMAGES), (filled, "/b", WITH_BACKUP)):
+        content = json.loads(to_json(made))
+        assert content.keys() == json.loads(to_json(PLAN)).keys()
+        assert (content["backup"]["path"], content["backup"]["form"], content["backup"]["bytes"]) == (path, form, 7)
+        assert (content["spare"], content["oplog"]) == ("", [])
+        assert from_json(to_json(made)) == made
+        with pytest.raises(InputError, match="it has no spare"):
+            print(made.from_backup)
 
 
 def test_every_field_is_needed_and_no_other_is_known() -> None:
@@ -79,7 +92,7 @@ def test_a_value_that_does_not_fit(change: dict[str, Any], words: str) -> None:
         from_json(json.dumps(json.loads(to_json(PLAN)) | change))
 
 
-MANY = replace(
+MANY = changed(
     PLAN,
     expected=tuple(ExpectedNamespace(f"s.c{n}", "collection", n) for n in range(3)),
     loss=(Loss("s.a", 1, 0, 0), Loss("other.b", 1, 0, 0)),

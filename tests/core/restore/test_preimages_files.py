@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from bson import Binary, Int64, Timestamp, decode, encode
 
+from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.history import documents_by_id
 from tallyglass.restore.undo.sources.image_files import ImageFiles, image_file
@@ -21,9 +20,8 @@ from tallyglass.restore.undo.sources.images import ImageKey, read_stored
 from tallyglass.restore.undo.sources.source import DocumentSource
 
 ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
-PLAN = Plan(
-    point=Ts(2, 1), start=None, limit=Ts(2, 1), set_name="rs", spare="", made=datetime.now(UTC),
-    backup=Backup(Path("images"), "pre-images", False, None, None, ""),
+PLAN = make_plan(
+    Ts(2, 1), FromImages(), datetime.now(UTC),
     returns=(Return("shop.orders", Strategy.MERGE, "beside"),),
     expected=(ExpectedNamespace("shop.orders", "collection", 3),),
 )  # fmt: skip
@@ -52,7 +50,7 @@ def test_other_documents_than_the_plan_proved_are_refused(tmp_path: Path, rows: 
 
 def test_a_plan_that_does_not_say_how_many_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the plan proved None"):
-        ImageFiles(saved(tmp_path, ROWS), replace(PLAN, expected=()))
+        ImageFiles(saved(tmp_path, ROWS), changed(PLAN, expected=()))
 
 
 def test_an_image_is_read_whatever_the_order_of_its_fields() -> None:

@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
+from builders.plans import changed
 from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, Loss
+from tallyglass.restore.model.source import FromBackup
 from tallyglass.restore.model.step import PlanFile
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.folder import checksums, folder_files, run_line, write_folder
@@ -47,9 +49,9 @@ def large(merged: int = 0) -> Plan:
     documents = {item.ns: item.documents for item in expected}
     steps = commands(replace(spec(), expected=expected, returns=returns, documents=documents))
     made = plan(*steps.commands)
-    return replace(
+    return changed(
         made, files=steps.files, expected=expected, returns=returns, work_dir="/home/dba/tallyglass-20261122",
-        backup=replace(made.backup, namespaces=tuple(names)),
+        source=FromBackup(replace(made.from_backup.backup, namespaces=tuple(names)), "s:2"),
         checks=tuple(Check("return", Level.WARN, f"{ns}: What is live stays as it is.") for ns in names),
         loss=tuple(Loss(ns, n, 2 * n, 3 * n) for n, ns in enumerate(names)),
     )  # fmt: skip
@@ -63,22 +65,22 @@ def test_a_restore_of_200_collections_is_short_and_has_short_lines(merged: int) 
     assert max(longest.values()) < 200, longest
     sizes = {name: len(text.encode()) for name, text in files.items() if name != "the script"}
     assert sum(sizes.values()) < 68_000, sizes
-    assert from_json(files[PLAN]).returns == made.returns
-    assert len(made.commands) < 20
+    assert from_json(files[PLAN]).undo.returns == made.undo.returns
+    assert len(made.steps.commands) < 20
 
 
 def test_collections_that_come_back_alike_share_their_steps() -> None:
     made = large()
-    lines = [step.shell for step in made.commands]
+    lines = [step.shell for step in made.steps.commands]
     assert "mongodump --config=spare.yml --db=shop --out=back/1" in lines
-    (back,) = [step.argv for step in made.commands if "--dir=back/1" in step.argv]
+    (back,) = [step.argv for step in made.steps.commands if "--dir=back/1" in step.argv]
     assert {"--nsFrom=shop.*", "--nsTo=shop.*_pitr_20261122T084100"} <= set(back)
-    (write,) = [file.text for file in made.files if file.name == "write-live.js"]
+    (write,) = [file.text for file in made.steps.files if file.name == "write-live.js"]
     assert write.count("takeNames(") == 1
-    mixed = [step.shell for step in large(2).commands if step.argv[0] == "mongodump"]
+    mixed = [step.shell for step in large(2).steps.commands if step.argv[0] == "mongodump"]
     left_out = "--excludeCollection=collection_000 --excludeCollection=collection_001"
     assert f"mongodump --config=spare.yml --db=shop {left_out} --out=back/1" in mixed
-    part = replace(spec(), expected=made.expected, returns=made.returns[:2])
+    part = replace(spec(), expected=made.proof.expected, returns=made.undo.returns[:2])
     dumps = next(file.text for file in commands(part).files if file.name == "dump-1.sh")
     assert dumps.count("--collection=collection_00") == 2, "one by one where others of the database do not come back"
 
@@ -143,7 +145,7 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("name", ["steps.txt", "helper.js", "source.yml", "plan.json"])
 def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str) -> None:
-    made = replace(
+    made = changed(
         with_work(tmp_path, step(f"touch {tmp_path}/ran")),
         files=(PlanFile("helper.js", "1;\n"), PlanFile("source.yml", 'uri: "x"\n')),
     )
@@ -166,7 +168,7 @@ def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str)
 
 
 def test_the_script_calls_only_the_version_that_made_the_plan(tmp_path: Path) -> None:
-    made = replace(with_work(tmp_path, step(f"touch {tmp_path}/ran")), made_by="0.0.2")
+    made = changed(with_work(tmp_path, step(f"touch {tmp_path}/ran")), made_by="0.0.2")
     done = rehearse(tmp_path, made, "--yes")
     assert (
         done.returncode,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any, cast
 
 import bson
@@ -12,6 +11,7 @@ from bson import Int64, Regex, json_util
 from bson.datetime_ms import DatetimeMS
 
 from builders.plan_folder import plan, step
+from builders.plans import changed
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.undo import Return, Strategy
@@ -58,7 +58,7 @@ def test_a_document_whose_id_is_null_is_written_exactly_or_not_at_all(document: 
 
 @pytest.mark.parametrize(("live", "back"), [(("c",), True), ((), False)])
 async def test_an_empty_collection_comes_back_or_does_not(live: tuple[str, ...], back: bool) -> None:
-    made = replace(
+    made = changed(
         plan(step("true")), returns=(Return("s.c", Strategy.WHOLE, "s.c_pitr"),),
         expected=(ExpectedNamespace("s.c", "collection", 0, options="{}"),),
     )  # fmt: skip

@@ -214,11 +214,11 @@ async def test_a_collection_missing_from_the_backup_is_reported_and_blocks(dump:
     assert [problem.kind for problem in found.covered.replay.problems] == ["base-incomplete"]
     request = RestoreRequest(dump, "mongodb://h:1/", before=LIMIT)
     plan = await plan_restore(Source(*rows), request)  # type: ignore[arg-type]
-    assert (plan.level, plan.commands) == (Level.BLOCK, ())
+    assert (plan.level, plan.steps.commands) == (Level.BLOCK, ())
     rows = [noop(90), noop(100), noop(101), insert(150, 3), noop(200), noop(300)]
     fine = await plan_restore(Source(*rows), request)  # type: ignore[arg-type]
     assert fine.level is Level.WARN
-    assert fine.commands
+    assert fine.steps.commands
 
 
 async def test_everything_from_the_limit_on_is_lost(dump: Path) -> None:

@@ -13,14 +13,14 @@ from unittest.mock import patch
 import bson
 import pytest
 
+from builders.plans import changed, make_plan
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import Slice
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.step import Phase, RunMode
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps
@@ -31,7 +31,7 @@ from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
-PLAN = Plan(Ts(9, 1), Ts(5, 1), Ts(9, 1), BACKUP, "rs", "s:2", from_seconds(99), server_version="6.0.5")
+PLAN = make_plan(Ts(9, 1), FromBackup(BACKUP, "s:2"), from_seconds(99), start=Ts(5, 1), server_version="6.0.5")
 INPUTS = Inputs(Ts(9, 1), Deployment(Kind.REPLICA_SET, version="6.0.5", set_name="rs"), Contents(BACKUP))
 
 
@@ -92,7 +92,7 @@ def test_the_mark_of_a_spare_is_a_document(tmp_path: Path) -> None:
 
 
 def test_a_copy_of_the_data_files_is_not_empty_and_must_not_be_the_source() -> None:
-    held, copy = replace(PLAN, backup=replace(BACKUP, form=DATA_FILES)), Spare("s:2", "6.0.9", databases=("shop",))
+    held, copy = changed(PLAN, backup=replace(BACKUP, form=DATA_FILES)), Spare("s:2", "6.0.9", databases=("shop",))
     assert check_ready(held, copy).level is Level.OK
     assert check_ready(held, replace(copy, set_name="rs")).level is Level.BLOCK
 

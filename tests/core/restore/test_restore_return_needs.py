@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from builders.plan_folder import plan, step
+from builders.plans import changed
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.undo import Return, Strategy
@@ -64,7 +64,7 @@ class Live:
 
 
 async def check(info: dict[str, Any], *rows: Return) -> None:
-    await check_return(cast(Gateway, Live(info)), replace(plan(step("true")), returns=rows))
+    await check_return(cast(Gateway, Live(info)), changed(plan(step("true")), returns=rows))
 
 
 async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() -> None:

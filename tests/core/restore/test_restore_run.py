@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from builders.plan_folder import rehearse, step, with_work
+from builders.plans import changed
 from pseudo_terminal import Terminal
 from tallyglass.restore.model.step import PlanFile, RunMode
 from tallyglass.restore.plan.folder import write_folder
@@ -60,7 +61,7 @@ def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path:
     gate, asked = tmp_path / "gate", []
     os.mkfifo(gate)
     waits = step(f"mongorestore {gate} slice")
-    made = replace(with_work(tmp_path, waits), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
+    made = changed(with_work(tmp_path, waits), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
     folder = write_folder(made, tmp_path / "silent")
     code, told = work(folder, lambda *_: False)
     assert (code, "[step-silent] Step 1" in told, list((folder / "done").iterdir())) == (STOPPED, True, [])
@@ -113,7 +114,7 @@ def has_asked(times: int, shown: bytes) -> bool:
 
 def test_a_person_is_asked_before_each_step(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
-    made = replace(
+    made = changed(
         with_work(
             tmp_path,
             step(f"cp source.yml {seen}"),

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
+from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import DATA_FILES, Contents
@@ -125,7 +126,7 @@ def test_steps_that_need_a_decision_are_not_run_with_yes(tmp_path: Path) -> None
 
 def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_path: Path) -> None:
     work, secret = tmp_path / "work", " it's & \\' \"so\" "
-    made = replace(
+    made = changed(
         with_work(tmp_path, step(f"cp source.yml {tmp_path}/seen")),
         source_user="u", passwords=("source",), files=(PlanFile("source.yml", "uri: \"x\"\n"),),
     )  # fmt: skip
@@ -140,7 +141,7 @@ def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_pat
 def test_only_the_passwords_that_are_needed_are_requested(tmp_path: Path) -> None:
     """There is no terminal here, so that asking ends the script."""
     steps = with_work(tmp_path, step("true"), step("true", phase=Phase.RESTORE))
-    made = replace(steps, spare_user="u", passwords=("spare",), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
+    made = changed(steps, spare_user="u", passwords=("spare",), files=(PlanFile("spare.yml", 'uri: "x"\n'),))
     assert rehearse(tmp_path, made, "--yes", "--until=secure").returncode == 0
     assert "[password] There is no terminal" in rehearse(tmp_path, made, "--yes", "--until=restore").stderr
     (tmp_path / "empty").touch()
@@ -152,7 +153,7 @@ def test_mongod_and_mongosh_are_needed_where_a_step_calls_them(tmp_path: Path) -
     assert rehearse(tmp_path, made, "--yes").returncode == 0
     for file, program in (("spare.sh", "mongod"), ("helpers.js", "mongosh")):
         (tmp_path / file).mkdir()
-        needs = replace(made, files=(PlanFile(file, ""),), work_dir=str(tmp_path / file / "work"))
+        needs = changed(made, files=(PlanFile(file, ""),), work_dir=str(tmp_path / file / "work"))
         assert f"[tool-missing] {program} is not installed here" in rehearse(tmp_path, needs, "--yes").stderr
 
 
@@ -224,7 +225,7 @@ def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
 
 
 def with_files(made: Plan, steps: Steps) -> Plan:
-    return replace(made, files=steps.files)
+    return changed(made, files=steps.files)
 
 
 def test_a_plan_survives_json(tmp_path: Path) -> None:
@@ -235,7 +236,7 @@ def test_a_plan_survives_json(tmp_path: Path) -> None:
     for other in ("[]", "5", '"plan"', to_json(made).replace('"checks": []', '"checks": ["x"]'), "{}", "no JSON"):
         with pytest.raises(InputError):
             from_json(other)
-    blocked = Plan(LIMIT, None, LIMIT, made.backup, "rs", "", made.made, checks=(Check("x", Level.BLOCK, "No."),))
+    blocked = make_plan(LIMIT, made.source, made.facts.made, checks=(Check("x", Level.BLOCK, "No."),))
     for write in (script, lambda one: write_folder(one, tmp_path / "blocked")):
         with pytest.raises(InputError, match="blocked"):
             write(blocked)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from builders.plan_folder import begin, plan, rehearse, spec, step, with_work
+from builders.plans import changed
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.step import Command, Phase
@@ -38,7 +39,7 @@ def test_a_name_is_not_mistaken_for_the_last_line_of_the_tool(tmp_path: Path) ->
     ):
         (tmp_path / "replay.log").write_text(f"{output}\n")
         assert proves(replay, tmp_path / "replay.log") is right, output
-        checks = _read_log(replace(plan(), expected_applied=2), tmp_path / "replay.log")
+        checks = _read_log(changed(plan(), expected_applied=2), tmp_path / "replay.log")
         assert (not any(check.level is Level.BLOCK for check in checks)) is right, output
 
 

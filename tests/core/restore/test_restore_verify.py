@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
@@ -16,7 +17,7 @@ from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.spare.spare import VIEW_OPENER
 from tallyglass.restore.spare.verify import verify
 
@@ -28,8 +29,8 @@ EXPECTED = (
     ExpectedNamespace("s.c", "collection", 3, tuple(map(canonical_index, (ID, BY_X))), canonical_options(CAPPED)),
     ExpectedNamespace("s.v", "view", None, (), canonical_options({"viewOn": "c"})),
 )
-PLAN = Plan(
-    Ts(9, 1), Ts(5, 1), Ts(9, 1), BACKUP, "rs", "s:2", from_seconds(99), expected=EXPECTED, expected_applied=7,
+PLAN = make_plan(
+    Ts(9, 1), FromBackup(BACKUP, "s:2"), from_seconds(99), start=Ts(5, 1), expected=EXPECTED, expected_applied=7,
 )  # fmt: skip
 
 
@@ -73,7 +74,7 @@ async def blocked(spare: Spare, log: Path | None = None, plan: Plan = PLAN) -> t
 async def test_what_could_not_be_counted_is_named() -> None:
     (collection, view), spare = EXPECTED, Spare()
     spare.documents = 7
-    found = await verify(replace(PLAN, expected=(replace(collection, documents=None), view)), spare)  # type: ignore[arg-type]
+    found = await verify(changed(PLAN, expected=(replace(collection, documents=None), view)), spare)  # type: ignore[arg-type]
     assert found.level is Level.WARN
     assert ["s.c: how many" in check.title for check in found.checks if check.id == "counts-not-computed"] == [True]
 
@@ -159,17 +160,17 @@ async def test_an_unreadable_log_is_reported(tmp_path: Path) -> None:
 async def test_a_count_that_was_not_computed_is_not_compared() -> None:
     spare = Spare()
     spare.documents = 99
-    unknown = replace(PLAN, expected=(replace(EXPECTED[0], documents=None), EXPECTED[1]))
+    unknown = changed(PLAN, expected=(replace(EXPECTED[0], documents=None), EXPECTED[1]))
     assert (await blocked(spare, plan=unknown))[0] == set()
 
 
 async def test_nothing_is_verified_of_a_blocked_plan() -> None:
-    blocked = replace(PLAN, expected=(), checks=(Check("coverage", Level.BLOCK, "Gone."),))
+    blocked = changed(PLAN, expected=(), checks=(Check("coverage", Level.BLOCK, "Gone."),))
     found = await verify(blocked, Spare())  # type: ignore[arg-type]
     assert found.level is Level.BLOCK
     assert [check.id for check in found.checks] == ["plan-blocked"]
     assert not found.repair
     empty = Spare()
     empty.collections.clear()
-    right = await verify(replace(PLAN, expected=()), empty)  # type: ignore[arg-type]
+    right = await verify(changed(PLAN, expected=()), empty)  # type: ignore[arg-type]
     assert (right.level, "0 of 0" in right.checks[-1].title) == (Level.OK, False)

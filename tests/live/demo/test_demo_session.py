@@ -125,7 +125,7 @@ async def test_every_accident_is_an_incident_that_can_be_undone(demo: Demo, clie
         for kind_and_ns in wanted:
             plan = await plan_restore(gateway, RestoreRequest(demo.backup, demo.uri, incident=found[kind_and_ns]))
             assert not [check.title for check in plan.checks if check.level is Level.BLOCK]
-            assert plan.commands
+            assert plan.steps.commands
     finally:
         await gateway.close()
 

@@ -74,12 +74,12 @@ def drilled(monkeypatch: pytest.MonkeyPatch) -> dict[Ts, State]:
     measured = drill._measured
 
     def remember(known: Report, plan: Plan) -> Report:
-        key = (Path(plan.work_dir) / "spare.key").read_text().strip()
+        key = (Path(plan.steps.work_dir) / "spare.key").read_text().strip()
         with MongoClient[Any](
-            f"mongodb://{plan.spare}/", directConnection=True, username="__system", password=key, authSource="local",
-            authMechanism="SCRAM-SHA-256",
+            f"mongodb://{plan.from_backup.spare}/", directConnection=True, username="__system", password=key,
+            authSource="local", authMechanism="SCRAM-SHA-256",
         ) as spare:  # fmt: skip
-            restored[plan.limit] = record(spare)
+            restored[plan.facts.limit] = record(spare)
         return measured(known, plan)
 
     monkeypatch.setattr(drill, "_measured", remember)

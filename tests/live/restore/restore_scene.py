@@ -243,7 +243,7 @@ class Scene:
 def kill_at(scene: Scene, plan: Plan, step: int, *, with_step: bool) -> None:
     """Kill the script in a step: alone, so that the step goes on, or with all that it runs, as when the machine goes
     down."""
-    running = Path(plan.work_dir) / "running"
+    running = Path(plan.steps.work_dir) / "running"
     with subprocess.Popen(
         [str(scene.save(plan)), "--yes"],
         env=scene.environment, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, start_new_session=True,

@@ -395,7 +395,7 @@ async def test_what_a_merge_inserted_before_it_updated_is_named_and_listed(scene
     finally:
         await gateway.close()
     assert plan.level is not Level.BLOCK, blocks(plan)
-    rows = [row for row in plan.left_out if "$merge" in row.why]
+    rows = [row for row in plan.undo.left_out if "$merge" in row.why]
     assert [(row.what, row.entries) for row in rows] == ([("inserted", 200)] if inserted else [])
     assert scene.run(plan).returncode == (3 if inserted else 0)
     assert orders.count_documents({"s": "ok"}) == 200

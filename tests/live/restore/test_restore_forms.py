@@ -266,7 +266,7 @@ def killers(scene: Scene, plan: Plan, where: str) -> Path:
     path = f"{scene.path}:{Path(sys.executable).parent}:{Path(find_mongod(None)).parent}"
     for name in ("mongodump", "mongorestore", "mongosh", "tallyglass", "mongod"):
         real = shutil.which(name, path=path)
-        (tools / name).write_text(KILLER.format(real=real, marks=marks, work=plan.work_dir, where=where))
+        (tools / name).write_text(KILLER.format(real=real, marks=marks, work=plan.steps.work_dir, where=where))
         (tools / name).chmod(0o755)
     scene.path = f"{tools}:{scene.path}"
     return marks

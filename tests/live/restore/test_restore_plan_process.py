@@ -42,7 +42,11 @@ async def test_the_process_makes_the_same_plan_and_says_how_far_it_is(scene: Sce
     assert isinstance(answer, Planned)
     assert answer.plan is not None, answer
     here = await scene.plan(backup, limit)
-    assert (answer.plan.loss, answer.plan.slice, answer.plan.returns) == (here.loss, here.slice, here.returns)
+    assert (answer.plan.proof.loss, answer.plan.proof.slice, answer.plan.undo.returns) == (
+        here.loss,
+        here.slice,
+        here.returns,
+    )
     assert ids(answer.plan, Level.WARN) == ids(here, Level.WARN)
 
 

@@ -103,7 +103,7 @@ async def test_a_collection_is_replaced_while_it_is_written(scene: Scene) -> Non
     # An update that comes within milliseconds of the change of names may find nothing.
     assert len(inserted) - EARLIER - application.paid < EARLIER // 2
     assert {row["_id"]: row["v"] for row in shop.orders.find({"v": {"$exists": True}})} == {n: n for n in range(COUNT)}
-    (row,) = plan.returns
+    (row,) = plan.undo.returns
     left = {row.ns.partition(".")[2], row.away.partition(".")[2], "counters", "other"}
     assert set(shop.list_collection_names()) == left
 
@@ -151,7 +151,7 @@ def stopped_before_the_names_change(scene: Scene, plan: Plan) -> None:
 async def test_a_collection_that_the_application_created_between_two_renames_is_put_together(scene: Scene) -> None:
     shop = scene.client["shop"]
     plan = await replaced(scene, "orders")
-    (row,) = plan.returns
+    (row,) = plan.undo.returns
     shop.orders.insert_one({"_id": "since"})
     stopped_before_the_names_change(scene, plan)
     shop.orders.rename(row.away.partition(".")[2])
@@ -176,7 +176,7 @@ async def test_a_collection_that_the_application_created_between_two_renames_is_
 async def test_counters_that_began_again_between_two_renames_hand_out_no_number_again(scene: Scene) -> None:
     shop = scene.client["shop"]
     plan = await replaced(scene, "counters")
-    (row,) = plan.returns
+    (row,) = plan.undo.returns
     issued = [next_id(shop, "new") for _ in range(4)]
     stopped_before_the_names_change(scene, plan)
     shop.counters.rename(row.away.partition(".")[2])

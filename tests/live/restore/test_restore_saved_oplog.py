@@ -131,12 +131,14 @@ async def test_the_point_may_be_older_than_the_live_oplog(scene: Scene, tmp_path
     assert "coverage" in ids(await plan(oldest)), "the live oplog alone does not reach back"
     made = await plan(oldest, oplog=folder)
     assert "oplog-saved" in ids(made, Level.OK), blocks(made)
-    assert [step.argv[0] for step in made.commands if step.phase == "secure"] == ["tallyglass", "bash"]
-    assert next(row for row in made.loss if row.ns == "shop.orders").inserts == 1, "what came after the slices is there"
+    assert [step.argv[0] for step in made.steps.commands if step.phase == "secure"] == ["tallyglass", "bash"]
+    assert next(row for row in made.proof.loss if row.ns == "shop.orders").inserts == 1, (
+        "what came after the slices is there"
+    )
     query, out = tmp_path / "query.json", tmp_path / "slice" / "oplog.bson"
-    query.write_text(next(file.text for file in made.files if file.name == "query.json"))
-    assert made.slice is not None
-    assert (cut(query, [folder], out), out.stat().st_size) == (made.slice.entries, made.slice.bytes)
+    query.write_text(next(file.text for file in made.steps.files if file.name == "query.json"))
+    assert made.proof.slice is not None
+    assert (cut(query, [folder], out), out.stat().st_size) == (made.proof.slice.entries, made.proof.slice.bytes)
 
     later = scene.now()
     assert f"between {oldest} and {later}" in blocks(await plan(later, oplog=folder))[0]

@@ -53,10 +53,10 @@ async def test_a_dropped_collection_comes_back_whole(scene: Scene) -> None:
     scene.settle()
     plan = await rehearse(scene, backup, scene.first_entry({"o.drop": "orders"}, since), before)
     assert plan.level is Level.WARN
-    assert [(row.ns, row.strategy) for row in plan.returns] == [("shop.orders", Strategy.WHOLE)]
+    assert [(row.ns, row.strategy) for row in plan.undo.returns] == [("shop.orders", Strategy.WHOLE)]
     output = scene.must_run(plan)
     # How many depends on what ended just before the backup: leftovers of its replay are one step more.
-    rehearsed = [step for step in plan.commands if step.phase in ("secure", "restore", "verify")]
+    rehearsed = [step for step in plan.steps.commands if step.phase in ("secure", "restore", "verify")]
     assert output.count("(done before)") == len(rehearsed) >= 6
     after = record(scene.client)
     assert after["shop.orders"] == before["shop.orders"]
@@ -211,8 +211,8 @@ async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     last = scene.newest_of({"o.count": {"$exists": True}, "o.applyOps": {"$exists": True}})
     plan = await rehearse(scene, backup, last, before, backup_start=inside)
     assert "open-transaction" in ids(plan, Level.WARN)
-    assert plan.start is not None
-    assert plan.start < inside
+    assert plan.proof.start is not None
+    assert plan.proof.start < inside
 
 
 async def test_backup_under_load_with_a_sidecar(scene: Scene) -> None:
@@ -232,7 +232,7 @@ async def test_backup_under_load_with_a_sidecar(scene: Scene) -> None:
     scene.client["shop"].orders.drop()
     scene.settle()
     plan = await rehearse(scene, backup, scene.first_entry({"o.drop": "orders"}, since), before)
-    assert plan.backup.source == "sidecar"
+    assert plan.from_backup.backup.source == "sidecar"
 
 
 def _write_hard(scene: Scene, stop: threading.Event) -> None:

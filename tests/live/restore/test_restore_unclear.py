@@ -88,12 +88,12 @@ async def test_documents_that_had_some_of_the_values(scene: Scene, way: str) -> 
     case = Case(scene, f"had_{way[:3]}", [{"_id": n, "old": n} | had[n % 3] for n in range(600)])
     case.items.update_many({}, {"$set": {"s": "BAD", "flag": True}})
     plan = await case.plan(way, "updateMany")
-    (row,) = plan.undone
+    (row,) = plan.undo.undone
     assert (row.ns, row.what, row.documents) == (case.ns, 'flag = true, s = "BAD"', 600)
     assert (row.first, row.last) == (case.first_entry(op="u"), scene.newest_of({"ns": case.ns, "op": "u"}))
     await case.is_undone(plan)
-    readme = (Path(plan.work_dir) / "README.md").read_text()
-    review = (Path(plan.work_dir) / "review.js").read_text()
+    readme = (Path(plan.steps.work_dir) / "README.md").read_text()
+    review = (Path(plan.steps.work_dir) / "review.js").read_text()
     for text in (readme, review):
         assert "600 documents" in " ".join(text.split())
         assert str(row.first) in text
@@ -103,7 +103,7 @@ async def test_a_field_that_half_of_them_had_is_removed(scene: Scene) -> None:
     case = Case(scene, "unset", [{"_id": n, "s": n} | ({"name": f"n{n}"} if n % 2 else {}) for n in range(400)])
     case.items.update_many({}, {"$unset": {"name": ""}, "$set": {"s": -1}})
     plan = await case.plan("pre-images", "updateMany")
-    assert plan.undone[0].what == "name removed, s = -1"
+    assert plan.undo.undone[0].what == "name removed, s = -1"
     await case.is_undone(plan)
 
 
@@ -123,7 +123,7 @@ async def test_two_updates_at_once(scene: Scene, way: str) -> None:
     other.close()
     plan = await case.plan(way, "updateMany")
     assert "incident-unclear" in ids(plan)
-    assert plan.commands == ()
+    assert plan.steps.commands == ()
     (said,) = [one for one in blocks(plan) if one.startswith("incident-unclear")]
     assert '250 entries: s = "BAD" (' in said
     assert '1,750 entries: s = "shipped" (' in said
@@ -137,15 +137,19 @@ async def test_two_updates_at_once(scene: Scene, way: str) -> None:
         stopped = scene.run(wrong)
         assert stopped.returncode == 1
         assert "249 were reported" in stopped.stderr
-        shutil.rmtree(wrong.work_dir)
+        shutil.rmtree(wrong.steps.work_dir)
     proven = await case.plan_for(way, incident, read_evidence(text, 250))
     chosen = await scene.plan(case.backup, case.first_entry(op="u", **{"o.diff.u.s": "BAD"}))
     for found in (proven, chosen):
         assert found.level is not Level.BLOCK, blocks(found)
-        assert [(row.what, row.documents) for row in found.undone] == [('s = "BAD"', 250)]
-        counts = [line for step in found.commands for line in step.counts]
+        assert [(row.what, row.documents) for row in found.undo.undone] == [('s = "BAD"', 250)]
+        counts = [line for step in found.steps.commands for line in step.counts]
         # Some of the right ones come before the point, and are no later writes then.
-        shipped = {"ns": case.ns, "o.diff.u.s": "shipped", "ts": {"$gte": Timestamp(found.limit.t, found.limit.i)}}
+        shipped = {
+            "ns": case.ns,
+            "o.diff.u.s": "shipped",
+            "ts": {"$gte": Timestamp(found.facts.limit.t, found.facts.limit.i)},
+        }
         later = scene.client.local["oplog.rs"].count_documents(shipped)
         assert f"{case.ns}: 250 operations undone; {later:,} later writes of others left alone" in counts, counts
     scene.must_run(proven if way == "pre-images" else chosen)
@@ -216,7 +220,7 @@ async def test_one_command_of_a_session_is_known_whatever_it_writes(scene: Scene
          for n in range(100)]
     )  # fmt: skip
     plan = await case.plan(way, "batch")
-    assert [(row.documents, "one command" in row.what) for row in plan.undone] == [(100, True)]
+    assert [(row.documents, "one command" in row.what) for row in plan.undo.undone] == [(100, True)]
     await case.is_undone(plan)
 
 

@@ -134,7 +134,7 @@ async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
     # It stays when the demo ends: it is there to be read.
     folder = Path(tempfile.mkdtemp(prefix="tallyglass-demo-")) / "plan"
     plan = await plan_restore(gateway, RestoreRequest(demo.backup, demo.uri, incident=incident, work_dir=str(folder)))
-    if plan.commands:
+    if plan.steps.commands:
         write_folder(plan, folder)
         where = f"The plan's folder is {folder}: read README.md there; remove it afterwards."
     else:
@@ -145,14 +145,15 @@ async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
     """The plan in short: what it keeps and undoes, its warnings, the titles of its steps, and the line that replays."""
-    yield f"just before {plan.limit} ({iso(plan.limit.time)}), replaying {plan.operations:,} entries from {plan.start}"
-    yield f"undoes: {clean(plan.incident, 100)}"
+    limit, proof = plan.facts.limit, plan.proof
+    yield f"just before {limit} ({iso(limit.time)}), replaying {proof.operations:,} entries from {proof.start}"
+    yield f"undoes: {clean(plan.facts.incident, 100)}"
     for check in merged_checks(plan.checks):
         if check.level != "ok":
             yield from _wrapped(f"{WORDS[check.level]}: {clean(check.title, 300)}")
-    for phase, steps in itertools.groupby(plan.commands, key=lambda step: step.phase):
+    for phase, steps in itertools.groupby(plan.steps.commands, key=lambda step: step.phase):
         yield from _wrapped(f"{phase + ':':<9}" + "; ".join(clean(step.title) for step in steps))
-    yield from (fold_line(step) for step in plan.commands if "--oplogReplay" in step.argv)
+    yield from (fold_line(step) for step in plan.steps.commands if "--oplogReplay" in step.argv)
 
 
 def _wrapped(text: str) -> list[str]:

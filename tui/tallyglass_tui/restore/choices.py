@@ -114,14 +114,14 @@ class Choices:
         if self._page.shell.context.recorded:
             self._page.say(NOT_FROM_A_RECORDING)
         elif plan:
-            self._ask("folder", plan.work_dir)
+            self._ask("folder", plan.steps.work_dir)
 
     def copy_phase(self, number: int) -> None:
         """Copy all lines of a step's phase as one command; each line runs only if the one before it succeeded."""
         plan = self._plan_with_commands()
         if plan:
-            phase = plan.commands[min(number, len(plan.commands)) - 1].phase
-            lines = [step.shell for step in plan.commands if step.phase is phase]
+            phase = plan.steps.commands[min(number, len(plan.steps.commands)) - 1].phase
+            lines = [step.shell for step in plan.steps.commands if step.phase is phase]
             self._page.shell.copy(f"the lines of {phase}", " &&\n".join(lines))
 
     def submit(self, what: str, text: str) -> None:
@@ -213,7 +213,7 @@ class Choices:
 
     def _plan_with_commands(self) -> Plan | None:
         plan = self.draft.plan
-        if plan is None or not plan.commands:
+        if plan is None or not plan.steps.commands:
             self._page.say("There are no commands yet: pick an incident, name a backup, and see the checks.")
             return None
         return plan

@@ -96,7 +96,7 @@ class Draft:
         plan = self.plan
         return {
             "checks": len(merged_checks(plan.checks)) + len(self.ways) if plan else None,
-            "loss": len(plan.loss) if plan else None,
-            "counters": len(plan.reissue) if plan else None,
-            "commands": len(plan.commands) if plan else None,
+            "loss": len(plan.proof.loss) if plan else None,
+            "counters": len(plan.proof.reissue) if plan else None,
+            "commands": len(plan.steps.commands) if plan else None,
         }

@@ -56,9 +56,9 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
             [(" point    ", "text--muted"), ("none yet: Enter picks an incident, t types a timestamp or a time", "")]
         ]
     title = clean(draft.incident.title, 200) if draft.incident else ""
-    undone = ": ".join(part for part in (title, clean(plan.after) if plan else "") if part)
+    undone = ": ".join(part for part in (title, clean(plan.facts.after) if plan else "") if part)
     by_way = "all that others wrote, before and after it" if draft.way == FROM_IMAGES else "everything before it"
-    kept = (clean(plan.before) if plan else "") or by_way
+    kept = (clean(plan.facts.before) if plan else "") or by_way
     when = [
         (f"just before {limit}", "text--title"),
         (f"  {fmt.moment(limit.time)}", ""),
@@ -74,10 +74,10 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
 def _backup_line(draft: Draft) -> list[Piece]:
     if draft.way == FROM_IMAGES and draft.plan:
         return [(" from     ", "text--muted"), _source(draft, draft.plan), _other(draft)]
-    backup = draft.backup or (str(draft.plan.backup.path) if draft.plan else "")
+    backup = draft.backup or (str(draft.plan.source.path) if draft.plan else "")
     if not backup:
         return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
-    spare = draft.plan.spare if draft.plan else draft.spare
+    spare = draft.plan.from_backup.spare if draft.plan else draft.spare
     pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(backup, 60), "")]
     pieces += [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
     pieces += [("  oplog ", "text--muted"), (clean(draft.oplog, 60), "")] if draft.oplog else []
@@ -86,10 +86,10 @@ def _backup_line(draft: Draft) -> list[Piece]:
 
 def _source(draft: Draft, plan: Plan) -> Piece:
     """Where the documents of an undo come from."""
-    path = clean(str(plan.backup.path), 60)
+    path = clean(str(plan.source.path), 60)
     if any(way.name == draft.way and way.label for way in draft.ways):
         return f"{path}, no spare", "text--good"
-    if plan.backup.form == "pre-images":
+    if plan.source.form == FROM_IMAGES:
         return "pre-images, no backup and no spare", "text--good"
     return f"pre-images, then {path}", "text--good"
 
@@ -109,7 +109,7 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
         return [no, (fit(draft.failure, width), "")]
     if draft.plan is None:
         return _drill_line(drill, width)
-    made_for = draft.plan.server_version
+    made_for = draft.plan.facts.server_version
     if version and made_for and version != made_for:
         # An oplog can only be replayed on data of its own version: an upgrade may block a plan that was ready.
         return [no, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
@@ -171,7 +171,7 @@ def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
     if len(what + warned) > width:  # the colour of the verdict must have its reason beside it
         what = what.replace(" documents of ", " of ")
     words = [what, *([warned] if warned else [])]
-    kept = sum(row.kept for row in plan.returns)
+    kept = sum(row.kept for row in plan.undo.returns)
     words += [f"; {fmt.plural(kept, 'later one')} stay{'s' * (kept == 1)}"] if kept else []
     whole = whole_pieces([(word, "") for word in words], width)
     return [(" YES      ", "text--warn" if warnings else "text--good"), *whole]
@@ -187,21 +187,21 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
         line = draft.run if len(draft.run) <= width else fit_middle(f"y copies: {draft.run}", width)
         return [label, (line, "text--good")]
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
-    if plan.groups and advice is not None:
+    if plan.undo.groups and advice is not None:
         return [label, (fit("x asks what was run, and how many; Enter takes one of the groups", width), "")]
     if advice is not None:
         return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
-    seconds = sum(step.seconds or 0.0 for step in plan.commands)
+    seconds = sum(step.seconds or 0.0 for step in plan.steps.commands)
     takes = f", in about {fmt.duration(seconds)}" if seconds else ""
     return [label, (f"w writes the folder to run{takes}", ""), *_room(draft, plan)]
 
 
 def _what_returns(draft: Draft, plan: Plan) -> str:
-    names = {clean_name(row.ns) for row in plan.returns} or {clean_name(row.ns) for row in plan.undone}
+    names = {clean_name(row.ns) for row in plan.undo.returns} or {clean_name(row.ns) for row in plan.undo.undone}
     if not names:
         return "the data at the point can come back" if draft.incident is None else "it can come back"
     where = fit_middle(names.pop(), _NS).rstrip() if len(names) == 1 else fmt.plural(len(names), "collection")
-    counts = [row.documents for row in plan.undone]
+    counts = [row.documents for row in plan.undo.undone]
     if not counts or None in counts:
         return f"{where} can come back"
     return f"{fmt.plural(sum(filter(None, counts)), 'document')} of {where} can come back"
@@ -209,9 +209,9 @@ def _what_returns(draft: Draft, plan: Plan) -> str:
 
 def _room(draft: Draft, plan: Plan) -> list[Piece]:
     """How long the start stays in the oplog: as the plan found it, then as it is now."""
-    if plan.start is None:
+    if plan.proof.start is None:
         return []
-    hours = draft.room.hours if draft.room else plan.hours_left
+    hours = draft.room.hours if draft.room else plan.facts.hours_left
     if hours is None:
         return [(" · until when is unknown", "text--muted")]
     style = "text--bad" if hours < 1 else "text--warn" if hours < 24 else "text--good"

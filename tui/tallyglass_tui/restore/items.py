@@ -49,8 +49,8 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     if part == "loss":
         return loss_items(plan), "Nothing happened after the point."
     if part == "counters":
-        return reissue_items(plan.reissue), "No counter would hand out an id twice."
-    return command_items(plan.commands), "A check blocks, so there are no commands."
+        return reissue_items(plan.proof.reissue), "No counter would hand out an id twice."
+    return command_items(plan.steps.commands), "A check blocks, so there are no commands."
 
 
 _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no", "text--muted")}
@@ -74,12 +74,12 @@ def first_items(first: First) -> list[Item]:
 
 def has_groups(draft: Draft) -> bool:
     """Whether the plan asks a person to choose among groups of entries."""
-    return draft.plan is not None and bool(draft.plan.groups)
+    return draft.plan is not None and bool(draft.plan.undo.groups)
 
 
 def group_at(draft: Draft, key: str) -> WriteGroup | None:
     """The group that an item represents."""
-    groups = draft.plan.groups if draft.plan else ()
+    groups = draft.plan.undo.groups if draft.plan else ()
     return next((one for n, one in enumerate(groups) if _GROUP.format(n) == key), None)
 
 
@@ -88,12 +88,14 @@ _GROUP = "group {}"
 
 def group_items(plan: Plan) -> list[Item]:
     """What the incident may be, to choose from; else what is undone, and what was written there and stays."""
-    if plan.groups:
+    if plan.undo.groups:
         return [
             Item(_GROUP.format(n), _group("one of", "text--bad", row.brief), str(row.first))
-            for n, row in enumerate(plan.groups)
+            for n, row in enumerate(plan.undo.groups)
         ]
-    rows = [("undo", "text--warn", row) for row in plan.undone] + [("stays", "", row) for row in plan.left_out]
+    rows = [("undo", "text--warn", row) for row in plan.undo.undone] + [
+        ("stays", "", row) for row in plan.undo.left_out
+    ]
     shown = [
         Item(f"{word} {n}", _group(word, look, replace(row, samples=row.samples[:_MOST_IDS]).line), row.line)
         for n, (word, look, row) in enumerate(rows)
@@ -169,9 +171,9 @@ def _check(check: Check) -> Callable[[int], Lines]:
 def loss_items(plan: Plan) -> list[Item]:
     """What happened after the point, per namespace, and how each comes back. Namespaces that come back are listed
     first."""
-    returns = {clean_name(row.ns): row for row in plan.returns}
-    quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.loss}]
-    rows = sorted([*plan.loss, *quiet], key=lambda row: row.ns not in returns)
+    returns = {clean_name(row.ns): row for row in plan.undo.returns}
+    quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.proof.loss}]
+    rows = sorted([*plan.proof.loss, *quiet], key=lambda row: row.ns not in returns)
     longest = max((cell_len(clean(row.ns)[:_NS]) for row in rows), default=0)
     return [Item(row.ns, _loss(row, returns.get(row.ns), max(16, min(_NS, longest))), row.ns) for row in rows]
 

@@ -136,8 +136,8 @@ class RestorePage(Page):
         )
         if self._part == PARTS[0]:
             self._part = PARTS[1]
-        if plan and plan.start:
-            start = plan.start
+        if plan and plan.proof.start:
+            start = plan.proof.start
             self.subscribe(
                 self.feeds.follow("restore room", lambda gateway: watch_room(gateway, start)), self.show_room
             )

@@ -175,7 +175,7 @@ def _without_documents(value: Any) -> Any:
         rows = tuple(replace(row, raw=b"") for row in value.rows[over:])
         return replace(value, rows=rows, dropped=value.dropped + over)
     plan = getattr(value, "plan", None)
-    return replace(value, plan=replace(plan, files=())) if isinstance(plan, Plan) else value
+    return replace(value, plan=replace(plan, steps=replace(plan.steps, files=()))) if isinstance(plan, Plan) else value
 
 
 @dataclass(slots=True)

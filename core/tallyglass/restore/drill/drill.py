@@ -166,7 +166,7 @@ async def _rehearse(run: _Drill) -> Report:
         plan = await _plan(run, folder)
         before = None
         if request.seed is None:
-            before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.limit)
+            before = _comparable(past_drills.last(run.known.deployment, proved=True), plan.facts.limit)
         work = _Work(folder, environment(folder / "bin", mongod, cache, request.tallyglass), plan)
         await _run_script(run, work)
         run.known = _measured(run.known, plan)
@@ -354,7 +354,7 @@ def _start_script(work: _Work, password: Secret | None, log: Path) -> subprocess
         path.write_text(script(work.plan), encoding="utf-8")
         path.chmod(MODE)
     words = ["bash", str(path), "--yes", "--until", PHASES[-1]]
-    pipes = [_as_pipe(password)] if password and "source" in work.plan.passwords else []
+    pipes = [_as_pipe(password)] if password and "source" in work.plan.steps.passwords else []
     words += [word for pipe in pipes for word in ("--source-password-file", f"/dev/fd/{pipe}")]
     try:
         with log.open("wb") as out:
@@ -376,7 +376,7 @@ def _as_pipe(secret: Secret) -> int:
 
 
 def _planned(known: Report, plan: Plan) -> Report:
-    backup = plan.backup
+    backup = plan.from_backup.backup
     end = backup.end or backup.start
     return replace(
         known,
@@ -386,9 +386,9 @@ def _planned(known: Report, plan: Plan) -> Report:
         backup_end=str(backup.end or ""),
         backup_bytes=backup.bytes,
         backup_age=_age(end) if end else None,
-        point=str(plan.limit),
-        point_time=iso(plan.limit.time),
-        point_age=_age(plan.limit),
+        point=str(plan.facts.limit),
+        point_time=iso(plan.facts.limit.time),
+        point_age=_age(plan.facts.limit),
         findings=tuple(
             DrillFinding(check.id, check.level.value, clean(check.title, 300), clean(check.advice, 300))
             for check in plan.checks
@@ -403,11 +403,11 @@ def _age(ts: Ts) -> float:
 
 def _measured(known: Report, plan: Plan) -> Report:
     """What the verified spare held, and how fast the oplog was replayed. Raises Failed if it held nothing."""
-    counts = {clean(item.ns): item.documents for item in plan.expected}
+    counts = {clean(item.ns): item.documents for item in plan.proof.expected}
     if not counts:
         raise Failed("nothing-verified", "The backup holds no collection: nothing was proved.")
-    seconds = _replay_seconds(Path(plan.work_dir))
-    operations = plan.expected_applied
+    seconds = _replay_seconds(Path(plan.steps.work_dir))
+    operations = plan.proof.expected_applied
     return replace(
         known,
         namespaces=counts,

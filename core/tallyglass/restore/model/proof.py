@@ -65,3 +65,24 @@ class Reissue:
     restored: int | float | None
     live: int | float
     fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProof:
+    """What was proven of a plan: nothing yet where a check blocks before.
+
+    The replay begins at ``start`` (None from pre-images), reads ``operations`` entries of ``slice`` and applies
+    ``expected_applied`` of them. The spare then holds ``expected``, beside ``leftovers``, which mongorestore leaves and
+    the source does not have. ``cut_transactions`` are open at the point. ``loss`` was written after it, and ``reissue``
+    are the ids that would be handed out twice.
+    """
+
+    start: Ts | None = None
+    operations: int | None = None
+    expected_applied: int | None = None
+    slice: Slice | None = None
+    expected: tuple[ExpectedNamespace, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    cut_transactions: tuple[str, ...] = ()
+    loss: tuple[Loss, ...] = ()
+    reissue: tuple[Reissue, ...] = ()

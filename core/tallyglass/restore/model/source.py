@@ -7,6 +7,10 @@ from datetime import datetime
 from pathlib import Path
 
 from tallyglass.moment import Ts
+from tallyglass.restore.model.way import FROM_IMAGES
+
+WITH_BACKUP = "pre-images, the missing ones from this backup"
+"""The form of a source of pre-images in which documents without an image come from a backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +38,41 @@ class Backup:
     def exact(self) -> bool:
         """Whether the data holds all that was written before the start, so that the replay can begin right there."""
         return self.source in ("sidecar", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class FromBackup:
+    """The documents come from the ``spare``, an address, on which the ``backup`` is restored and the oplog replayed.
+    ``oplog`` tells where the saved oplog is that is read before the live one; empty where there is none."""
+
+    backup: Backup
+    spare: str
+    oplog: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where the documents lie."""
+        return self.backup.path
+
+    @property
+    def form(self) -> str:
+        """What they lie in, safe to show."""
+        return self.backup.form
+
+
+@dataclass(frozen=True, slots=True)
+class FromImages:
+    """The documents come from pre-images of so many ``bytes``, and from ``backup`` those that have none."""
+
+    bytes: int = 0
+    backup: Backup | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where the documents lie."""
+        return self.backup.path if self.backup else Path("config.system.preimages")
+
+    @property
+    def form(self) -> str:
+        """What they lie in, safe to show."""
+        return WITH_BACKUP if self.backup else FROM_IMAGES

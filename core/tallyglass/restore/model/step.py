@@ -81,3 +81,22 @@ class PlanFile:
 
     name: str
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSteps:
+    """The steps of a plan, the ``files`` that they need, and what a run of them needs.
+
+    ``work_dir`` is where a script unpacks the folder of the plan. ``tools_needed`` is the oldest version of the
+    Database Tools, ``found_in`` the folders of the programs that the steps call, on the machine that made the plan,
+    without the usual ones. ``passwords`` names the servers, ``source`` or ``spare``, whose password the tools ask for.
+    """
+
+    commands: tuple[Command, ...] = ()
+    files: tuple[PlanFile, ...] = ()
+    work_dir: str = ""
+    tools_needed: str = ""
+    found_in: tuple[str, ...] = ()
+    source_user: str = ""
+    spare_user: str = ""
+    passwords: tuple[str, ...] = ()

@@ -143,3 +143,21 @@ class Return:
     def copied(self) -> str:
         """The name of the copy of a live collection until the names change, as the helpers in JavaScript know it."""
         return f"{self.beside}_kept"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanUndo:
+    """What a plan brings back: what undoes the ``accident``, or the ``choice`` of one namespace as it was.
+
+    ``undone`` is one row for each effect on each namespace; ``left_out`` was written there at the time and is left out
+    of it, with the reason. ``groups``, where the entries of the incident may be several statements: what was found, for
+    a person to choose from. ``raised`` are the namespaces of the counters that are raised on the live set.
+    """
+
+    accident: Accident | None = None
+    choice: Choice | None = None
+    undone: tuple[WriteGroup, ...] = ()
+    left_out: tuple[WriteGroup, ...] = ()
+    groups: tuple[WriteGroup, ...] = ()
+    returns: tuple[Return, ...] = ()
+    raised: tuple[str, ...] = ()

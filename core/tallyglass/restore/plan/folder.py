@@ -32,14 +32,14 @@ CHECKSUMS = "checksums"
 
 def folder_files(plan: Plan) -> dict[str, str]:
     """The files of the folder by name. Raises InputError for a plan that blocks."""
-    if plan.level is Level.BLOCK or not plan.commands:
+    if plan.level is Level.BLOCK or not plan.steps.commands:
         raise InputError("The plan is blocked: there are no commands to write.", "Its checks say why.")
     found = {
         "README.md": readme(plan),
         PLAN: fold_json(to_json(_kept(plan), packed=True)) + "\n",
         SCRIPT: _script(plan),
         "steps.txt": _steps(plan),
-        **{file.name: file.text for file in plan.files},
+        **{file.name: file.text for file in plan.steps.files},
     }
     return found | {CHECKSUMS: checksums({name: _digest(text) for name, text in found.items()})}
 
@@ -54,15 +54,21 @@ def checksums(digests: Mapping[str, str]) -> str:
 def _kept(plan: Plan) -> Plan:
     """The part of a plan that a run and its steps read, without what is only for display. The line of a step that is
     one command follows from its arguments."""
-    merged = {clean_name(row.ns) for row in plan.returns if row.strategy is Strategy.MERGE}
+    merged = {clean_name(row.ns) for row in plan.undo.returns if row.strategy is Strategy.MERGE}
+    source = plan.source
+    if source.backup is not None:
+        source = replace(source, backup=replace(source.backup, namespaces=()))
+    commands = tuple(replace(step, shell="") if step.argv else step for step in plan.steps.commands)
     return replace(
         plan,
-        commands=tuple(replace(step, shell="") if step.argv else step for step in plan.commands),
-        files=(),
+        source=source,
+        proof=replace(
+            plan.proof,
+            loss=tuple(row for row in plan.proof.loss if row.commands),
+            reissue=tuple(replace(row, fix="") for row in plan.proof.reissue if row.ns in merged),
+        ),
         checks=tuple(replace(check, title=clean(check.title, 100), advice="") for check in merged_checks(plan.checks)),
-        loss=tuple(row for row in plan.loss if row.commands),
-        reissue=tuple(replace(row, fix="") for row in plan.reissue if row.ns in merged),
-        backup=replace(plan.backup, namespaces=()),
+        steps=replace(plan.steps, commands=commands, files=()),
     )
 
 
@@ -130,7 +136,8 @@ def _must_be_the_same(path: Path, wanted: dict[str, str]) -> None:
     except (InputError, UnicodeDecodeError):
         raise InputError(f"{shown} holds a plan of another version, or one that was changed.", advice) from None
     if (path / CHECKSUMS).read_text(encoding="utf-8") != wanted[CHECKSUMS]:
-        made = f"to just before {there.limit}, made {iso(there.made)} by tallyglass {clean(there.made_by, 40)}"
+        facts = there.facts
+        made = f"to just before {facts.limit}, made {iso(facts.made)} by tallyglass {clean(facts.made_by, 40)}"
         raise InputError(f"{shown} holds another plan: {made}.", advice)
     for name, text in wanted.items():
         file = path / name
@@ -140,8 +147,9 @@ def _must_be_the_same(path: Path, wanted: dict[str, str]) -> None:
 
 def _script(plan: Plan) -> str:
     """A few lines for those who start it with a shell."""
-    found = f'PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.found_in))}\n' if plan.found_in else ""
-    head = f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}): see README.md."
+    found = f'PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.steps.found_in))}\n' if plan.steps.found_in else ""
+    limit = plan.facts.limit
+    head = f"# Restores {clean(plan.facts.set_name)} to just before {limit} ({iso(limit.time)}): see README.md."
     return f"#!/usr/bin/env bash\n{head}\n{found}{_RUN}"
 
 
@@ -154,9 +162,11 @@ exec tallyglass restore run "$@" -- "$(dirname -- "$0")"
 
 
 def _steps(plan: Plan) -> str:
-    total = len(plan.commands)
+    total = len(plan.steps.commands)
     return "\n".join(
-        line for number, step in enumerate(plan.commands, start=1) for line in (*step_text(number, total, step), "")
+        line
+        for number, step in enumerate(plan.steps.commands, start=1)
+        for line in (*step_text(number, total, step), "")
     )
 
 

@@ -14,7 +14,11 @@ from tallyglass.paths import home
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.outcome import block
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.plan import Plan, PlanFacts
+from tallyglass.restore.model.proof import PlanProof
+from tallyglass.restore.model.source import FromBackup
+from tallyglass.restore.model.step import PlanSteps
+from tallyglass.restore.model.undo import PlanUndo
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.specify import live_fixes, specify
 from tallyglass.restore.proof.findings import Findings
@@ -42,65 +46,84 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
         unproven = block("unproven", "The proof is not complete: there is nothing to replay up to this point.")
         return replace(plan, checks=(*plan.checks, unproven))
     steps = commands(specify(assessed, uris, assessed.replayed.slice, plan))
-    return replace(plan, commands=steps.commands, files=steps.files, found_in=found_in())
+    needs = replace(plan.steps, commands=steps.commands, files=steps.files, found_in=found_in())
+    return replace(plan, steps=needs)
 
 
 def _describe(found: Findings, request: RestoreRequest) -> Plan:
-    """The plan without its steps: each stage of the proof adds what it found."""
+    """The plan without its commands: each stage of the proof adds what it found."""
     inputs = found.inputs
     source, spare = inputs.source_uri, inputs.spare_uri
     asks = {"source": bool(source and source.asks), "spare": bool(spare and spare.asks and not inputs.own_spare)}
     own = f"127.0.0.1:{inputs.own_spare}" if inputs.own_spare else ""
-    plan = Plan(
-        point=inputs.limit,
-        start=None,
-        limit=inputs.limit,
-        backup=inputs.contents.backup,
-        set_name=inputs.deployment.set_name,
-        spare=inputs.spare.address if inputs.spare else own,
-        made=datetime.now(UTC).replace(microsecond=0),
-        incident=inputs.incident.described if inputs.incident else "",
-        checks=run_checks(found),
-        server_version=inputs.deployment.version,
-        made_by=__version__,
-        tools_needed=".".join(map(str, found.tools_needed)),
-        work_dir=request.work_dir or default_work_dir(inputs.limit),
-        source_user=clean_name(source.user) if source else "",
-        spare_user=clean_name(spare.user) if spare else "",
-        passwords=tuple(role for role in asks if asks[role]),
-        choice=inputs.choice,
-        oplog=tuple(map(str, inputs.saved.paths)) if inputs.saved else (),
+    return Plan(
+        _facts(found),
+        FromBackup(
+            inputs.contents.backup,
+            spare=inputs.spare.address if inputs.spare else own,
+            oplog=tuple(map(str, inputs.saved.paths)) if inputs.saved else (),
+        ),
+        _proof(found),
+        _undo(found),
+        run_checks(found),
+        PlanSteps(
+            work_dir=request.work_dir or default_work_dir(inputs.limit),
+            tools_needed=".".join(map(str, found.tools_needed)),
+            source_user=clean_name(source.user) if source else "",
+            spare_user=clean_name(spare.user) if spare else "",
+            passwords=tuple(role for role in asks if asks[role]),
+        ),
     )
-    if located := found.located:
-        start = located.start.ts if isinstance(located.start, Start) else None
-        plan = replace(plan, start=start, after=_line(located.at_limit))
-    if covered := found.covered:
+
+
+def _facts(found: Findings) -> PlanFacts:
+    inputs, located, covered = found.inputs, found.located, found.covered
+    return PlanFacts(
+        inputs.limit,
+        inputs.deployment.set_name,
+        made=datetime.now(UTC).replace(microsecond=0),
+        made_by=__version__,
+        server_version=inputs.deployment.version,
+        incident=inputs.incident.described if inputs.incident else "",
+        before=_line(covered.before_limit) if covered else "",
+        after=_line(located.at_limit) if located else "",
+        hours_left=covered.hours_left if covered else None,
+    )
+
+
+def _proof(found: Findings) -> PlanProof:
+    located, covered, replayed, assessed = found.located, found.covered, found.replayed, found.assessed
+    start = located.start.ts if located and isinstance(located.start, Start) else None
+    proof = PlanProof(covered.start.ts if covered else start)
+    if covered:
         replay = covered.replay
-        plan = replace(
-            plan,
-            start=covered.start.ts,
-            before=_line(covered.before_limit),
+        proof = replace(
+            proof,
             operations=replay.entries,
             expected_applied=replay.applied,
-            hours_left=covered.hours_left,
             leftovers=(*replay.catalog.phantoms(), *replay.catalog.leftovers),
             cut_transactions=tuple(f"{parts[0].ts}, {len(parts)} entries" for parts in covered.open_at_limit),
         )
-    if replayed := found.replayed:
-        plan = replace(plan, expected=replayed.expected, slice=replayed.slice)
-    if assessed := found.assessed:
-        plan = replace(
-            plan,
-            loss=assessed.loss.losses(),
-            reissue=assessed.counters.rows,
-            returns=assessed.returns,
-            raised=tuple(live_fixes(assessed)),
-            accident=assessed.accident,
-            undone=assessed.undone,
-            left_out=assessed.left_out,
-            groups=assessed.groups,
-        )
-    return plan
+    if replayed:
+        proof = replace(proof, expected=replayed.expected, slice=replayed.slice)
+    if assessed:
+        proof = replace(proof, loss=assessed.loss.losses(), reissue=assessed.counters.rows)
+    return proof
+
+
+def _undo(found: Findings) -> PlanUndo:
+    choice, assessed = found.inputs.choice, found.assessed
+    if assessed is None:
+        return PlanUndo(choice=choice)
+    return PlanUndo(
+        assessed.accident,
+        choice,
+        undone=assessed.undone,
+        left_out=assessed.left_out,
+        groups=assessed.groups,
+        returns=assessed.returns,
+        raised=tuple(live_fixes(assessed)),
+    )
 
 
 def default_work_dir(limit: Ts) -> str:

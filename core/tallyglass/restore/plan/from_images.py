@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from tallyglass import __version__
 from tallyglass.deployment.cluster import look_at
@@ -22,10 +21,11 @@ from tallyglass.restore.checks.all_checks import tested, tools_missing
 from tallyglass.restore.checks.outcome import block, ok
 from tallyglass.restore.checks.undone import large_documents, unclear
 from tallyglass.restore.model.check import Check, Level, worst
-from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.source import Backup
-from tallyglass.restore.model.undo import Accident, Return, Strategy
+from tallyglass.restore.model.plan import Plan, PlanFacts
+from tallyglass.restore.model.proof import ExpectedNamespace, PlanProof
+from tallyglass.restore.model.source import FromImages
+from tallyglass.restore.model.step import PlanSteps
+from tallyglass.restore.model.undo import Accident, PlanUndo, Return, Strategy
 from tallyglass.restore.plan.from_backup import default_work_dir
 from tallyglass.restore.plan.steps.spec import Damage, ReturnSpec
 from tallyglass.restore.plan.steps.undo_steps import undo_steps
@@ -43,9 +43,6 @@ from tallyglass.restore.undo.sources.image_files import FOLDER
 from tallyglass.restore.undo.sources.images import select
 from tallyglass.text import clean_name
 
-FORM = "pre-images"
-"""The backup form that a plan from pre-images records."""
-
 
 async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
     """Prove that every damaged document can be read as it was, then emit the commands; a blocked plan has none.
@@ -55,15 +52,16 @@ async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
     """
     incident = _incident(request)
     deployment = await look_at(gateway)
-    plan = Plan(
-        point=incident.limit, start=None, limit=incident.limit,
-        backup=Backup(Path("config.system.preimages"), FORM, False, None, None, FORM),
-        set_name=deployment.set_name, spare="", made=datetime.now(UTC).replace(microsecond=0),
-        incident=incident.described,
-        server_version=deployment.version, made_by=__version__,
-        tools_needed=".".join(map(str, needed_for(deployment.version, plain=True))), found_in=toolset.found_in(),
-        work_dir=request.work_dir or default_work_dir(incident.limit),
+    facts = PlanFacts(
+        incident.limit, deployment.set_name, datetime.now(UTC).replace(microsecond=0), __version__,
+        deployment.version, incident.described,
     )  # fmt: skip
+    steps = PlanSteps(
+        work_dir=request.work_dir or default_work_dir(incident.limit),
+        tools_needed=".".join(map(str, needed_for(deployment.version, plain=True))),
+        found_in=toolset.found_in(),
+    )
+    plan = Plan(facts, FromImages(), steps=steps)
     checks = [*images.possible(deployment, incident), *tested(deployment)]
     checks += await asyncio.to_thread(lambda: list(_tools(deployment.version)))
     source = None
@@ -73,9 +71,8 @@ async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
         checks.append(block("uri", str(error)))
     if source is None or worst(checks) is Level.BLOCK:
         return replace(plan, checks=tuple(checks))
-    plan = replace(
-        plan, source_user=clean_name(source.user), passwords=("source",) if source.asks else ()
-    )  # fmt: skip
+    steps = replace(steps, source_user=clean_name(source.user), passwords=("source",) if source.asks else ())
+    plan = replace(plan, steps=steps)
     try:
         return await _prove(gateway, plan, checks, source, request)
     except PrivilegeError as error:
@@ -102,59 +99,57 @@ def _tools(server_version: str) -> Iterator[Check]:
 
 
 async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: ToolUri, request: RestoreRequest) -> Plan:
-    incident = _incident(request)
+    incident, limit = _incident(request), plan.facts.limit
     oldest, majority = await edge(gateway, 1), await coverage.majority(gateway)
-    if oldest is None or oldest.ts > plan.limit:
+    if oldest is None or oldest.ts > limit:
         first = oldest.ts if oldest else "unknown"
-        checks.append(block("coverage", f"The oplog no longer reaches back to {plan.limit}: it begins at {first}."))
-    if majority is None or plan.limit > majority:
-        checks.append(block("not-majority", f"{plan.limit} is not on a majority of the members yet.", "Plan again."))
+        checks.append(block("coverage", f"The oplog no longer reaches back to {limit}: it begins at {first}."))
+    if majority is None or limit > majority:
+        checks.append(block("not-majority", f"{limit} is not on a majority of the members yet.", "Plan again."))
     if worst(checks) is Level.BLOCK:
         return replace(plan, checks=tuple(checks))
     live = await live_collections(gateway, incident)
-    found = await find_accident(gateway, incident, plan.limit, incident.last, None, live, request.evidence)
+    found = await find_accident(gateway, incident, limit, incident.last, None, live, request.evidence)
     accident = found.accident
     checks += unclear(accident, found.doubts, found.groups, incident)
     names = [accident.ns] if accident.ns else await _of_transaction(gateway, accident)
     checks += images.collections(names, live, incident)
     kept = await retention(gateway)
     proofs: list[ImageProof] = []
-    backup = BackupIfNeeded(gateway, request.backup, request.backup_start, plan.limit)
+    backup = BackupIfNeeded(gateway, request.backup, request.backup_start, limit)
     for ns in names:
         if ns in live:
-            with closing(await select(gateway, accident, ns, plan.limit)) as selection:
+            with closing(await select(gateway, accident, ns, limit)) as selection:
                 proofs.append(await read_proof(gateway, selection, live[ns]))
-                await fill_gaps(gateway, selection, proofs[-1], backup, plan.limit)
+                await fill_gaps(gateway, selection, proofs[-1], backup, limit)
     checks += images.gaps(proofs, kept)
     checks += large_documents(accident, {proof.ns: proof.large for proof in proofs})
     checks += images.streamed(proofs)
     checks += images.expiring(proofs, kept)
-    returns = tuple(_return(proof, plan.limit, live) for proof in proofs)
+    returns = tuple(_return(proof, limit, live) for proof in proofs)
     plan = replace(
         plan,
-        accident=accident,
-        undone=found.undone,
-        left_out=found.left_out,
-        groups=found.groups,
-        returns=returns,
-        backup=replace(
-            backup.as_source if any(proof.from_backup for proof in proofs) else plan.backup,
-            bytes=sum(proof.bytes for proof in proofs),
+        source=FromImages(
+            sum(proof.bytes for proof in proofs),
+            backup.as_source if any(proof.from_backup for proof in proofs) else None,
         ),
-        operations=accident.entries,
-        loss=tuple(proof.loss for proof in proofs if proof.loss),
-        expected=tuple(ExpectedNamespace(proof.ns, "collection", proof.needed) for proof in proofs),
+        proof=PlanProof(
+            operations=accident.entries,
+            loss=tuple(proof.loss for proof in proofs if proof.loss),
+            expected=tuple(ExpectedNamespace(proof.ns, "collection", proof.needed) for proof in proofs),
+        ),
+        undo=PlanUndo(accident, undone=found.undone, left_out=found.left_out, groups=found.groups, returns=returns),
         checks=tuple(checks),
     )
     if plan.level is Level.BLOCK:
         return plan
     spec = ReturnSpec(
-        source=source, set_name=plan.set_name, returns=returns, undone=found.undone, left_out=found.left_out,
+        source=source, set_name=plan.facts.set_name, returns=returns, undone=found.undone, left_out=found.left_out,
         copy=f"--images={FOLDER}",
         damage={proof.ns: _damage(proof, accident) for proof in proofs},
     )  # fmt: skip
-    steps = undo_steps(spec, plan)
-    return replace(plan, commands=steps.commands, files=steps.files)
+    steps = undo_steps(spec, sum(proof.bytes for proof in proofs))
+    return replace(plan, steps=replace(plan.steps, commands=steps.commands, files=steps.files))
 
 
 def _damage(proof: ImageProof, accident: Accident) -> Damage:

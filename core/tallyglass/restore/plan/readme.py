@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from tallyglass.moment import iso
 from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.source import FromBackup
 from tallyglass.restore.model.step import Effect, Phase
 from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.plan.step_text import duration, fold_line
@@ -32,20 +33,24 @@ def readme(plan: Plan) -> str:
 
 
 def _head(plan: Plan) -> Iterator[str]:
-    point = f"just before {plan.limit} ({iso(plan.limit.time)})"
-    yield f"# Undo an incident in {clean(plan.set_name)}" if plan.incident else f"# Restore {clean(plan.set_name)}"
+    point = f"just before {plan.facts.limit} ({iso(plan.facts.limit.time)})"
+    yield (
+        f"# Undo an incident in {clean(plan.facts.set_name)}"
+        if plan.facts.incident
+        else f"# Restore {clean(plan.facts.set_name)}"
+    )
     yield ""
     yield "Run `tallyglass restore run DIR` with this folder: it asks before each step. Nothing was changed so far."
     yield ""
     rows = [
-        ("Undoes", plan.incident),
+        ("Undoes", plan.facts.incident),
         ("Point", point),
-        ("Last entry kept", plan.before),
-        ("First entry undone", plan.after),
-        ("Documents from", f"{plan.backup.path} ({plan.backup.form})"),
-        ("Replay from", str(plan.start or "")),
-        ("Spare", plan.spare),
-        ("Planned", f"{iso(plan.made)} by tallyglass {plan.made_by}"),
+        ("Last entry kept", plan.facts.before),
+        ("First entry undone", plan.facts.after),
+        ("Documents from", f"{plan.source.path} ({plan.source.form})"),
+        ("Replay from", str(plan.proof.start or "")),
+        ("Spare", plan.source.spare if isinstance(plan.source, FromBackup) else ""),
+        ("Planned", f"{iso(plan.facts.made)} by tallyglass {plan.facts.made_by}"),
     ]
     for label, text in rows:
         if text:
@@ -54,7 +59,7 @@ def _head(plan: Plan) -> Iterator[str]:
 
 def _undone(plan: Plan) -> Iterator[str]:
     for name, heading in (("undone", "What is undone"), ("left_out", "What was written there meanwhile, and stays")):
-        rows: tuple[WriteGroup, ...] = getattr(plan, name)
+        rows: tuple[WriteGroup, ...] = getattr(plan.undo, name)
         if rows:
             yield from ("", f"## {heading}", "")
         for row in rows[:_MOST_LOSSES]:
@@ -73,11 +78,11 @@ def _doubts(plan: Plan) -> Iterator[str]:
 
 def _loss(plan: Plan) -> Iterator[str]:
     yield from ("", "## Written from the point on, with what is undone", "")
-    if not plan.loss:
+    if not plan.proof.loss:
         yield "Nothing."
-    for row in plan.loss[:_MOST_LOSSES]:
+    for row in plan.proof.loss[:_MOST_LOSSES]:
         yield from _item(f"{clean(row.ns)}: {_operations(row.inserts, row.updates, row.deletes)}")
-    rest = plan.loss[_MOST_LOSSES:]
+    rest = plan.proof.loss[_MOST_LOSSES:]
     if rest:
         inserts, updates, deletes = (sum(getattr(row, name) for row in rest) for name in _OPERATIONS)
         yield from _item(f"{len(rest)} other namespaces: {_operations(inserts, updates, deletes)}")
@@ -97,7 +102,7 @@ def _operations(*counts: int) -> str:
 
 
 def _how(plan: Plan) -> Iterator[str]:
-    total = sum(step.seconds or 0.0 for step in plan.commands)
+    total = sum(step.seconds or 0.0 for step in plan.steps.commands)
     yield from ("", "## How to run it, and how to stop", "")
     yield from _item(
         "`tallyglass restore run` (or `bash restore.sh` here, which also finds it where the plan was made) asks before "
@@ -114,17 +119,17 @@ def _how(plan: Plan) -> Iterator[str]:
     )
     yield from _item(
         "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "
-        f"the Database Tools {clean(plan.tools_needed, 20)} or newer, all of one version: `restore.sh` checks."
+        f"the Database Tools {clean(plan.steps.tools_needed, 20)} or newer, all of one version: `restore.sh` checks."
     )
-    if plan.found_in:
+    if plan.steps.found_in:
         yield "- The programs were found on PATH and here; for pasted lines, first:"
-        yield f'  `export PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.found_in))}`'
+        yield f'  `export PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.steps.found_in))}`'
     yield from _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
 
 
 def _steps(plan: Plan) -> Iterator[str]:
     phase = None
-    for number, step in enumerate(plan.commands, start=1):
+    for number, step in enumerate(plan.steps.commands, start=1):
         if step.phase is not phase:
             if phase is not None:
                 yield "```"

@@ -20,10 +20,10 @@ def script(plan: Plan) -> str:
     end = f"END_{hashlib.sha256(found[CHECKSUMS].encode()).hexdigest()[:12]}"
     parts = [
         "#!/usr/bin/env bash",
-        f"# Restores {clean(plan.set_name)} to just before {plan.limit} ({iso(plan.limit.time)}).",
+        f"# Restores {clean(plan.facts.set_name)} to just before {plan.facts.limit} ({iso(plan.facts.limit.time)}).",
         "# Unpacks the folder of the plan, and runs restore.sh in it: README.md there says more.",
         _IN_BASH,
-        f"W={shell_quote(plan.work_dir)}",
+        f"W={shell_quote(plan.steps.work_dir)}",
         _UNPACK.replace("@CHECKSUMS@", CHECKSUMS),
     ]
     for name, text in found.items():

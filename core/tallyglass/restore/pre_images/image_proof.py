@@ -9,14 +9,12 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.restore.model.proof import Loss
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import WITH_BACKUP, Backup
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images
 from tallyglass.text import clean_name
 
-WITH_BACKUP = "pre-images, the missing ones from this backup"
-"""The backup form of a plan in which documents without an image come from a backup."""
 SHOWN = 5
 """Ids of missing images that are shown of each collection."""
 
@@ -88,7 +86,7 @@ class BackupIfNeeded:
     def as_source(self) -> Backup:
         """The backup, as a plan from pre-images records it."""
         assert self.found is not None
-        return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False)
+        return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False, bytes=0)
 
 
 async def fill_gaps(

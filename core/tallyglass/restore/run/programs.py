@@ -22,23 +22,23 @@ _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 def environment(plan: Plan) -> Mapping[str, str]:
     """The environment of the steps: the places where the plan found programs come after those of this shell."""
-    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *plan.found_in]
+    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *plan.steps.found_in]
     return os.environ | {"PATH": os.pathsep.join(dict.fromkeys(folders))}
 
 
 def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
     """Raise RunStopped if one is missing or unfit. Blocks until each has said its version."""
     path = env["PATH"]
-    needed = version_pair(plan.tools_needed) or (0, 0)
+    needed = version_pair(plan.steps.tools_needed) or (0, 0)
     versions = set()
     for name in NAMES:
         if shutil.which(name, path=path) is None:
-            raise _missing(name, f"The Database Tools {plan.tools_needed} or newer are needed.")
+            raise _missing(name, f"The Database Tools {plan.steps.tools_needed} or newer are needed.")
         version = _version_of(name, env)
         if not version:
             raise RunStopped("tool-version", f"The version of {name} cannot be read.")
         if (version_pair(version) or ()) < needed:
-            raise RunStopped("tool-version", f"{name} is {version}; {plan.tools_needed} or newer is needed.")
+            raise RunStopped("tool-version", f"{name} is {version}; {plan.steps.tools_needed} or newer is needed.")
         versions.add(version)
     if len(versions) > 1:
         raise RunStopped("tool-mixed", "The Database Tools are of different versions.", "Install them as one package.")
@@ -46,8 +46,8 @@ def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
         if shutil.which(name, path=path) is None:
             raise _missing(name)
     here = _output("tallyglass", env).strip()
-    if here != f"tallyglass {plan.made_by}":
-        raise other_version(plan.made_by, here)
+    if here != f"tallyglass {plan.facts.made_by}":
+        raise other_version(plan.facts.made_by, here)
     if (folder / own_spare.PROGRAM).exists():
         _check_mongod(plan, env)
 
@@ -62,8 +62,8 @@ def _check_mongod(plan: Plan, env: Mapping[str, str]) -> None:
     if shutil.which("mongod", path=env["PATH"]) is None:
         raise _missing("mongod", "Install it, or plan again with --spare.")
     version = _version_of("mongod", env)
-    if version_pair(version) != version_pair(plan.server_version):
-        raise RunStopped("spare-version", f"mongod is {version} here, the source is {plan.server_version}.")
+    if version_pair(version) != version_pair(plan.facts.server_version):
+        raise RunStopped("spare-version", f"mongod is {version} here, the source is {plan.facts.server_version}.")
 
 
 def _missing(name: str, advice: str = "") -> RunStopped:

@@ -93,7 +93,7 @@ class _Run:
 
     def __init__(self, request: RunRequest, operator: Operator, plan: Plan, env: Mapping[str, str]) -> None:
         self._request, self._operator, self._plan = request, operator, plan
-        self._folder, self._steps = request.folder, plan.commands
+        self._folder, self._steps = request.folder, plan.steps.commands
         self._done = self._folder / "done"
         self._journal = Journal(self._folder)
         self._env = env
@@ -120,8 +120,8 @@ class _Run:
 
     def _passwords(self) -> AbstractContextManager[None]:
         plan, until = self._plan, self._request.until
-        users = {"source": plan.source_user, "spare": plan.spare_user}
-        users = {role: user for role, user in users.items() if user and role in plan.passwords}
+        users = {"source": plan.steps.source_user, "spare": plan.steps.spare_user}
+        users = {role: user for role, user in users.items() if user and role in plan.steps.passwords}
         needed = frozenset(users) - ({"spare"} if until is Phase.SECURE else set())
         return passwords_in_place(self._folder, users, self._request.password_files, needed, self._operator)
 

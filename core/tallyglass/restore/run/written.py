@@ -37,9 +37,8 @@ def read_written(folder: Path) -> Plan:
     if made_by != __version__:
         raise other_version(str(made_by), f"tallyglass {__version__}")
     plan = from_json(text)
-    return replace(
-        plan, commands=tuple(replace(step, shell=step.shell or shell_join(step.argv)) for step in plan.commands)
-    )
+    commands = tuple(replace(step, shell=step.shell or shell_join(step.argv)) for step in plan.steps.commands)
+    return replace(plan, steps=replace(plan.steps, commands=commands))
 
 
 def _refuse_changed(folder: Path, listed: str) -> None:

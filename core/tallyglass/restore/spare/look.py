@@ -45,10 +45,11 @@ class OpenedSpare:
 def check_folder(folder: Path, plan: Plan, only: str) -> None:
     """Raise InputError if the folder has no spare of its own, or the plan no collection ``only``."""
     if not (folder / PROGRAM).is_file():
-        title = f"The plan in {clean(str(folder))} starts no spare of its own: it restores onto {clean(plan.spare)}."
+        spare = clean(plan.from_backup.spare)
+        title = f"The plan in {clean(str(folder))} starts no spare of its own: it restores onto {spare}."
         raise InputError(title, "Plan without --spare, or look at that server.")
-    if only and only not in {item.ns for item in plan.expected}:
-        known = ", ".join(clean_name(item.ns) for item in plan.expected[:5])
+    if only and only not in {item.ns for item in plan.proof.expected}:
+        known = ", ".join(clean_name(item.ns) for item in plan.proof.expected[:5])
         raise InputError(f"The plan restores no {clean_name(only)}.", f"It restores, among others: {known}.")
 
 
@@ -85,7 +86,7 @@ def open_to_read(folder: Path, plan: Plan, only: str, environment: dict[str, str
     (folder / _OPEN).unlink()
     if done.returncode:
         raise NotRestored("The user of the spare cannot be made.", clean(done.stderr or done.stdout, 300))
-    where = f"{plan.spare}/?authSource=admin&directConnection=true"
+    where = f"{plan.from_backup.spare}/?authSource=admin&directConnection=true"
     write_whole(folder / _PASSWORD, password + "\n")
     write_whole(folder / _SHELL, f"db = connect({mongosh.literal(f'mongodb://{USER}:{password}@{where}')});\n")
     shell = shell_join(("mongosh", "--nodb", "--shell", str(folder / _SHELL)))
@@ -93,7 +94,7 @@ def open_to_read(folder: Path, plan: Plan, only: str, environment: dict[str, str
 
 
 def _statements(plan: Plan, only: str, password: str) -> Iterator[str]:
-    address, _, options = own_spare.uri(int(plan.spare.rpartition(":")[2])).partition("@")
+    address, _, options = own_spare.uri(int(plan.from_backup.spare.rpartition(":")[2])).partition("@")
     yield 'const key = encodeURIComponent(require("fs").readFileSync("spare.key", "utf8").trim());'
     yield f"const admin = connect({mongosh.literal(address)} + ':' + key + {mongosh.literal('@' + options)})"
     yield "  .getSiblingDB('admin');"

@@ -18,7 +18,7 @@ async def ready(plan: Plan, spare: Gateway) -> Verification:
     """Check that the spare is not part of the source, and that it is empty unless it runs on a copy of the data files:
     mongorestore drops collections of the same names. The level is a warning if it holds leftovers of an earlier attempt
     of this restore, which may be dropped."""
-    found = await look_at_spare(spare, plan.spare)
+    found = await look_at_spare(spare, plan.from_backup.spare)
     full = [db for db in found.databases if not await _only_opened(spare, db)]
     marked = bool(full) and await spare.find_one(MARKS, {"_id": plan.mark}) is not None
     return check_ready(plan, replace(found, databases=tuple(full)), marked=marked)
@@ -34,13 +34,15 @@ def check_ready(plan: Plan, found: Spare, *, marked: bool = False) -> Verificati
     """Check facts about the spare that are known already."""
     if found.trouble:
         return _blocked("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
-    if found.sharded or (found.set_name and found.set_name == plan.set_name):
+    if found.sharded or (found.set_name and found.set_name == plan.facts.set_name):
         return _blocked("spare-is-source", "The spare is part of the source or of a cluster.", "Name another server.")
-    if version_pair(found.version) != version_pair(plan.server_version):
-        return _blocked("spare-version", f"The spare runs MongoDB {clean(found.version)}, not {plan.server_version}.")
+    if version_pair(found.version) != version_pair(plan.facts.server_version):
+        return _blocked(
+            "spare-version", f"The spare runs MongoDB {clean(found.version)}, not {plan.facts.server_version}."
+        )
     if found.ttl_monitor:
         return _blocked("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
-    if found.databases and plan.backup.form != DATA_FILES:
+    if found.databases and plan.from_backup.form != DATA_FILES:
         shown = clean(", ".join(found.databases[:5]))
         if marked:
             left = f"The spare holds what an earlier attempt of this restore left: {shown}."

@@ -49,14 +49,14 @@ async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Veri
     checks: list[Check] = list(_read_log(plan, log)) if log is not None else []
     repair: list[str] = []
     there = await _collections(spare)
-    for item in plan.expected:
+    for item in plan.proof.expected:
         async for check in _compare(spare, item, there, repair):
             checks.append(check)
     checks += _uncounted(plan)
     checks += _leftovers(plan, there, repair)
     right = sum(1 for check in checks if check.id == "namespace" and check.level is Level.OK)
-    result = f"{right} of {len(plan.expected)} collections and views are as computed."
-    checks.append(Check("verified", Level.OK, result if plan.expected else "The spare must be empty."))
+    result = f"{right} of {len(plan.proof.expected)} collections and views are as computed."
+    checks.append(Check("verified", Level.OK, result if plan.proof.expected else "The spare must be empty."))
     return Verification(tuple(checks), tuple(repair))
 
 
@@ -66,11 +66,13 @@ def _read_log(plan: Plan, log: Path) -> Iterator[Check]:
     except OSError as error:
         raise InputError(f"{clean(str(log))} cannot be read: {error.strerror}.") from None
     applied, failed = _APPLIED.findall(text), _FAILED.match(text.rstrip("\n").rpartition("\n")[2])
-    if not applied or int(applied[-1]) != plan.expected_applied:
+    if not applied or int(applied[-1]) != plan.proof.expected_applied:
         found = applied[-1] if applied else "nothing"
-        yield Check("applied", Level.BLOCK, f"mongorestore applied {found}; {plan.expected_applied} was computed.")
+        yield Check(
+            "applied", Level.BLOCK, f"mongorestore applied {found}; {plan.proof.expected_applied} was computed."
+        )
     else:
-        yield Check("applied", Level.OK, f"{plan.expected_applied} operations were applied, as computed.")
+        yield Check("applied", Level.OK, f"{plan.proof.expected_applied} operations were applied, as computed.")
     if failed is None or int(failed[1]):
         yield Check(
             "failed-documents",
@@ -81,7 +83,7 @@ def _read_log(plan: Plan, log: Path) -> Iterator[Check]:
 
 def _uncounted(plan: Plan) -> Iterator[Check]:
     """A collection whose documents could not be counted beforehand is never taken for a compared one."""
-    names = [item.ns for item in plan.expected if item.documents is None and item.kind == "collection"]
+    names = [item.ns for item in plan.proof.expected if item.documents is None and item.kind == "collection"]
     if names:
         yield Check(
             "counts-not-computed",
@@ -150,9 +152,9 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
 
 
 def _leftovers(plan: Plan, there: dict[str, CollectionInfo], repair: list[str]) -> list[Check]:
-    known = {item.ns for item in plan.expected}
-    known |= {f"{item.ns.partition('.')[0]}.system.views" for item in plan.expected}
-    known |= {stored_as(item.ns, item.kind) for item in plan.expected}
+    known = {item.ns for item in plan.proof.expected}
+    known |= {f"{item.ns.partition('.')[0]}.system.views" for item in plan.proof.expected}
+    known |= {stored_as(item.ns, item.kind) for item in plan.proof.expected}
     checks = []
     for ns in sorted(set(there) - known):
         db, _, name = ns.partition(".")

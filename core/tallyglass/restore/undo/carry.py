@@ -20,12 +20,12 @@ async def to_write(
 ) -> AsyncIterator[bytes]:
     """The documents to load for the return with this number, from 1; ``counts`` is counted up. Raises the errors of the
     gateways, and ReadError where the oplog no longer reaches back to the point."""
-    row = plan.returns[number - 1]
+    row = plan.undo.returns[number - 1]
     if row.strategy is Strategy.MERGE:
         async for document in repairs(source, spare, plan, row, counts, history_file(work, number)):
             yield document
         return
-    async for target, found, wanted in carried_over(source, spare, row, plan.limit, seen_file(work, number)):
+    async for target, found, wanted in carried_over(source, spare, row, plan.facts.limit, seen_file(work, number)):
         key = found.written.key
         if needs_own_write(key):
             counts.null_id = own_write(target, found.actual, wanted) or ""

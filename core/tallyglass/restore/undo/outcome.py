@@ -90,7 +90,7 @@ async def account(
     """Compare every namespace of the return with what it should be. ``began`` is the newest entry of the oplog when the
     return began, None where that is not known. ``work`` is the plan's folder, where the repairs kept what they read of
     the oplog."""
-    for number, row in enumerate(plan.returns, start=1):
+    for number, row in enumerate(plan.undo.returns, start=1):
         outcome = NamespaceOutcome(clean_name(row.beside if row.strategy is Strategy.COPY else row.ns))
         if row.strategy is Strategy.MERGE:
             kept = history_file(work, number) if work else None
@@ -102,14 +102,14 @@ async def account(
         if row.strategy is Strategy.REPLACE:
             outcome.damaged += await _created_meanwhile(source, row)
             reasons = await _left_out(source, row)
-            async for key, why in left_behind(source, spare, row, plan.limit, work and seen_file(work, number)):
+            async for key, why in left_behind(source, spare, row, plan.facts.limit, work and seen_file(work, number)):
                 outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone=True))
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
             outcome.damaged += await _other_definitions(source, plan, row.ns)
         yield outcome
-    if not plan.returns:
-        changed = {loss.ns for loss in plan.loss if loss.commands}
-        for item in plan.expected:
+    if not plan.undo.returns:
+        changed = {loss.ns for loss in plan.proof.loss if loss.commands}
+        for item in plan.proof.expected:
             if clean_name(item.ns) in changed and item.kind == "collection":
                 outcome = NamespaceOutcome(clean_name(item.ns), damaged=await _other_definitions(source, plan, item.ns))
                 yield outcome
@@ -124,10 +124,10 @@ async def _account_for_repairs(
     outcome: NamespaceOutcome,
     kept: Path | None,
 ) -> None:
-    if plan.accident is None:
+    if plan.undo.accident is None:
         return
     reasons = await _left_out(source, row)
-    async for found in judge_documents(source, spare, plan.accident, row.ns, plan.limit, began, kept):
+    async for found in judge_documents(source, spare, plan.undo.accident, row.ns, plan.facts.limit, began, kept):
         if found.state is DocumentState.RIGHT or _is_raised(plan, row.ns, found):
             outcome.restored += found.restored
             outcome.already += not found.restored and not found.theirs and found.state is DocumentState.RIGHT
@@ -170,7 +170,7 @@ def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:
     if found.state is not DocumentState.REPLACED or found.document is None:
         return False
     document = decode(found.document)
-    for row in plan.reissue:
+    for row in plan.proof.reissue:
         if row.ns == clean_name(ns) and row.id == id_text(document.get("_id")):
             value: Any = document
             for name in row.field.split("."):
@@ -199,7 +199,7 @@ async def _account_for_copy(
     source: Gateway, spare: DocumentSource, plan: Plan, row: Return, outcome: NamespaceOutcome
 ) -> None:
     """A collection that came back whole: each id of the copy must be live."""
-    kind = next((item.kind for item in plan.expected if item.ns == row.ns), "collection")
+    kind = next((item.kind for item in plan.proof.expected if item.ns == row.ns), "collection")
     if kind != "collection":
         live = {str(info.ns) for info in await source.list_collections(row.ns.partition(".")[0])}
         if row.ns in live:
@@ -230,7 +230,7 @@ async def _account_for_copy(
 
 def _chosen_ids(plan: Plan) -> list[Any]:
     """The ``_id``s that were asked for; empty for all."""
-    return [json_util.loads(one) for one in plan.choice.ids] if plan.choice else []
+    return [json_util.loads(one) for one in plan.undo.choice.ids] if plan.undo.choice else []
 
 
 def _is_meant(wanted: Any, found: Any) -> bool:
@@ -262,7 +262,7 @@ async def _created_meanwhile(source: Gateway, row: Return) -> list[Damaged]:
 
 async def _other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:
     """Indexes and options that differ from those at the point."""
-    item = next((item for item in plan.expected if item.ns == ns), None)
+    item = next((item for item in plan.proof.expected if item.ns == ns), None)
     if item is None or item.kind != "collection":
         return []
     namespace, shown = Namespace.parse(ns), clean_name(ns)

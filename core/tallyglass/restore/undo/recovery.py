@@ -65,10 +65,10 @@ async def repairs(
     :func:`read_history`. Where nothing is to be written, the first run still leaves one repair that changes nothing: a
     later return knows by it what was undone. Raises the errors of the gateways, and ReadError where the oplog no longer
     reaches back to the point."""
-    if plan.accident is None:
+    if plan.undo.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
     first, idle = True, None
-    with closing(await read_history(source, spare, plan.accident, row.ns, plan.limit, kept)) as history:
+    with closing(await read_history(source, spare, plan.undo.accident, row.ns, plan.facts.limit, kept)) as history:
         async for found in compare_documents(spare, history):
             counts.verdicts[found.verdict] += 1
             if found.verdict is not Verdict.DAMAGED or found.wanted is None:
@@ -82,13 +82,13 @@ async def repairs(
             if document is None:
                 counts.by_hand += 1
             else:
-                yield with_accident(document, plan.accident) if first else document
+                yield with_accident(document, plan.undo.accident) if first else document
                 first = False
         if first and idle is not None and row.repairs not in {name for name, _ in history.staging()}:
             identity = idle.key[0], idle.key[1:]
             unchanged = idle.actual or build({b"_id": identity})
             if (document := repair(identity, unchanged, unchanged)) is not None:
-                yield with_accident(document, plan.accident)
+                yield with_accident(document, plan.undo.accident)
 
 
 @dataclass(slots=True)

@@ -83,10 +83,10 @@ async def check_return(source: Gateway, plan: Plan) -> None:
     """Raise PrivilegeError where a later step would not be allowed, and InputError where a collection that comes back
     under its own name at once was created since the plan. Nothing is written."""
     status = await source.command("connectionStatus", showPrivileges=True)
-    lacking = missing_privileges(status.get("authInfo", {}), needs(plan.returns, plan.raised))
+    lacking = missing_privileges(status.get("authInfo", {}), needs(plan.undo.returns, plan.undo.raised))
     if lacking:
         raise PrivilegeError(f"Missing privileges for the return: {'; '.join(lacking)}.", "Nothing was written.")
-    for row in plan.returns:
+    for row in plan.undo.returns:
         if row.strategy is Strategy.WHOLE and not row.beside:
             there = {str(info.ns) for info in await source.list_collections(row.ns.partition(".")[0])}
             if row.ns in there:

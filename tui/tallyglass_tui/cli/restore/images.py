@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.model.plan import Plan
+    from tallyglass.restore.model.source import Backup
     from tallyglass.restore.model.undo import Accident, Return
     from tallyglass.restore.undo.sources.images import ImageSelection
 
@@ -37,15 +38,17 @@ def images(plan_file: Path, source: str, source_password_file: str, out: Path) -
 
     Nothing is written to the server.
     """
+    from tallyglass.restore.model.source import FromImages
+
     plan = read_plan(plan_file)
-    accident = plan.accident
-    if accident is None:
+    accident = plan.undo.accident
+    if accident is None or not isinstance(plan.source, FromImages):
         raise InputError("That plan does not say what to undo.", "Plan with --from pre-images.")
 
     async def work(gateway: Gateway) -> list[tuple[str, int]]:
         return [
             (row.ns, await _save(gateway, plan, accident, row, number, out))
-            for number, row in enumerate(plan.returns, start=1)
+            for number, row in enumerate(plan.undo.returns, start=1)
         ]
 
     target = server(source, ConnectionOptions(password_file=source_password_file))
@@ -53,7 +56,9 @@ def images(plan_file: Path, source: str, source_password_file: str, out: Path) -
         print_text(f"{clean_name(ns)}: {count} documents saved")
 
 
-async def _rest(gateway: Gateway, plan: Plan, ns: str, selection: ImageSelection) -> AsyncIterator[bytes]:
+async def _rest(
+    gateway: Gateway, plan: Plan, backup: Backup, ns: str, selection: ImageSelection
+) -> AsyncIterator[bytes]:
     """The documents without an image, from the plan's backup."""
     from tallyglass.restore.undo.sources.backup import carry_forward, usable_backup
 
@@ -62,9 +67,9 @@ async def _rest(gateway: Gateway, plan: Plan, ns: str, selection: ImageSelection
     info = next((one for one in await gateway.list_collections(ns.partition(".")[0]) if str(one.ns) == ns), None)
     if info is None:
         raise ReadError(f"{clean_name(ns)} is not there any more.", "Plan again.")
-    given = plan.backup.start if plan.backup.source == "given" else None
-    backup = await usable_backup(gateway, plan.backup.path, plan.limit, given)
-    async for _, document in carry_forward(gateway, backup, info, selection.missing(), plan.limit):
+    given = backup.start if backup.source == "given" else None
+    usable = await usable_backup(gateway, backup.path, plan.facts.limit, given)
+    async for _, document in carry_forward(gateway, usable, info, selection.missing(), plan.facts.limit):
         if document is None:
             raise ReadError(
                 f"{clean_name(ns)}: a document has neither a pre-image nor a proof in the backup any more.",
@@ -74,18 +79,17 @@ async def _rest(gateway: Gateway, plan: Plan, ns: str, selection: ImageSelection
 
 
 async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, number: int, out: Path) -> int:
-    from tallyglass.restore.pre_images.image_proof import WITH_BACKUP
     from tallyglass.restore.undo.sources.image_files import image_file
     from tallyglass.restore.undo.sources.images import read_images, select
 
     count, shown = 0, clean_name(row.ns)
-    expected = next((item.documents for item in plan.expected if item.ns == row.ns), None)
+    expected = next((item.documents for item in plan.proof.expected if item.ns == row.ns), None)
     path = image_file(out, number)
     draft = path.with_suffix(".new")
-    with closing(await select(gateway, accident, row.ns, plan.limit)) as selection, private_file(draft) as file:
+    with closing(await select(gateway, accident, row.ns, plan.facts.limit)) as selection, private_file(draft) as file:
         async for image in read_images(gateway, selection):
             if image.document is None:
-                if plan.backup.form != WITH_BACKUP:
+                if plan.source.backup is None:
                     raise ReadError(
                         f"{shown}: a pre-image that the plan proved no longer exists.",
                         "Restore from a backup and the oplog.",
@@ -96,9 +100,10 @@ async def _save(gateway: Gateway, plan: Plan, accident: Accident, row: Return, n
             count += 1
             if count % _PROGRESS_EVERY == 0:
                 print_message(f"{shown}: {count} of {expected} pre-images")
-        async for document in _rest(gateway, plan, row.ns, selection):
-            file.write(document)
-            count += 1
+        if plan.source.backup is not None:
+            async for document in _rest(gateway, plan, plan.source.backup, row.ns, selection):
+                file.write(document)
+                count += 1
     if count != expected:
         raise ReadError(f"{shown}: {count} pre-images were found; the plan proved {expected}.", "Plan again.")
     draft.replace(path)

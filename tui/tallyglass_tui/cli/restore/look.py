@@ -51,8 +51,8 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
             if not _is_as_computed(plan, folder):
                 return 1
             opened = spare.open_to_read(folder, plan, only, environment)
-            shown = clean_name(only) if only else f"{len(plan.expected)} collections and views"
-            print_text(f"{shown} as right before {iso(plan.limit.time)} ({plan.limit})")
+            shown = clean_name(only) if only else f"{len(plan.proof.expected)} collections and views"
+            print_text(f"{shown} as right before {iso(plan.facts.limit.time)} ({plan.facts.limit})")
             print_text(f"mongosh: {opened.shell}")
             print_text(f"Compass: {opened.uri}  password in {clean(str(opened.password_file))}")
             print_message("The spare runs until Ctrl-C.")

@@ -316,5 +316,5 @@ def _write_script(path: Path, made: Plan) -> None:
     from tallyglass.restore.plan.self_extracting import MODE, script
 
     write_whole(path, script(made), MODE)
-    point = f"just before {made.limit} ({iso(made.limit.time)})"
+    point = f"just before {made.facts.limit} ({iso(made.facts.limit.time)})"
     print_message(f"{clean(str(path), 300)} restores to {point}; it asks before each step. Read it, then run it.")

@@ -78,13 +78,13 @@ def as_lines(made: Plan) -> Iterator[str]:
     """The plan for a person: lines to paste in its folder, everything else as comments of a shell."""
     from tallyglass.restore.model.check import merged_checks
 
-    how = f"replaying from {made.start}" if made.start else f"from {clean(made.backup.form)}"
-    yield f"# Restore to just before {made.limit} ({iso(made.limit.time)}), {how}."
-    if made.before:
-        yield f"# Last entry kept:    {clean(made.before, 160)}"
-    if made.after:
-        yield f"# First entry undone: {clean(made.after, 160)}"
-    for word, rows in (("undone", made.undone), ("stays", made.left_out)):
+    how = f"replaying from {made.proof.start}" if made.proof.start else f"from {clean(made.source.form)}"
+    yield f"# Restore to just before {made.facts.limit} ({iso(made.facts.limit.time)}), {how}."
+    if made.facts.before:
+        yield f"# Last entry kept:    {clean(made.facts.before, 160)}"
+    if made.facts.after:
+        yield f"# First entry undone: {clean(made.facts.after, 160)}"
+    for word, rows in (("undone", made.undo.undone), ("stays", made.undo.left_out)):
         for row in rows[:_MOST_LOSSES]:
             yield f"# {word}: {clean(row.line, 1_000)}"
         if len(rows) > _MOST_LOSSES:
@@ -92,14 +92,14 @@ def as_lines(made: Plan) -> Iterator[str]:
     yield "#"
     for check in merged_checks(made.checks):
         yield f"# {WORDS[check.level]:<8} {in_words(check)}"
-    for loss in made.loss[:_MOST_LOSSES]:
+    for loss in made.proof.loss[:_MOST_LOSSES]:
         yield (
             f"# after the point on {clean(loss.ns)}: {loss.inserts} inserts, {loss.updates} updates, "
             f"{loss.deletes} deletes"
         )
-    if len(made.loss) > _MOST_LOSSES:
-        yield f"# after the point: {len(made.loss) - _MOST_LOSSES} more namespaces; --json lists them all"
-    for reissue in made.reissue:
+    if len(made.proof.loss) > _MOST_LOSSES:
+        yield f"# after the point: {len(made.proof.loss) - _MOST_LOSSES} more namespaces; --json lists them all"
+    for reissue in made.proof.reissue:
         yield (
             f"# {clean(reissue.ns)} {clean(reissue.id)} would hand out ids again: "
             f"{reissue.restored} restored, {reissue.live} live"
@@ -110,11 +110,11 @@ def as_lines(made: Plan) -> Iterator[str]:
 def _steps(made: Plan) -> Iterator[str]:
     from tallyglass.restore.plan.step_text import fold_line
 
-    if made.commands:
+    if made.steps.commands:
         yield "#"
         yield "# The lines below run in the plan's folder. Write it with --out DIR; restore.sh there runs them all."
     phase = ""
-    for number, step in enumerate(made.commands, start=1):
+    for number, step in enumerate(made.steps.commands, start=1):
         if step.phase != phase:
             phase = step.phase
             yield from ("", f"# --- {phase} ---")

@@ -30,7 +30,9 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
     from tallyglass.restore.undo.carry import to_write
     from tallyglass.restore.undo.recovery import Repairs
 
-    rows = [(number, row) for number, row in enumerate(plan.returns, start=1) if row.strategy in ("merge", "replace")]
+    rows = [
+        (number, row) for number, row in enumerate(plan.undo.returns, start=1) if row.strategy in ("merge", "replace")
+    ]
 
     async def work(live: Gateway, copy: DocumentSource) -> list[tuple[int, Repairs]]:
         first, newest = out.parent / BEGAN, await edge(live, -1)

@@ -88,10 +88,11 @@ def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource],
     lasting = PATIENT | {"readConcernLevel": "majority"}
 
     async def with_saved(gateway: Gateway, other: DocumentSource) -> Answer:
+        from tallyglass.restore.model.source import FromBackup
         from tallyglass.restore.saved_oplog.joined import open_joined
 
-        slices = [Path(one) for one in plan.oplog]
-        return await work(await open_joined(gateway, slices, plan.limit) if slices else gateway, other)
+        slices = [Path(one) for one in plan.source.oplog] if isinstance(plan.source, FromBackup) else []
+        return await work(await open_joined(gateway, slices, plan.facts.limit) if slices else gateway, other)
 
     if isinstance(copy, Path):
         from tallyglass.restore.undo.sources.image_files import ImageFiles

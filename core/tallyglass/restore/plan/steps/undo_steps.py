@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Effect, Phase, PlanFile
 from tallyglass.restore.plan.steps.return_steps import return_steps
 from tallyglass.restore.plan.steps.spec import ReturnSpec, Steps, join, run
@@ -14,21 +13,21 @@ from tallyglass.restore.tools.files import HISTORY, PLAN, REPAIRS, SOURCE, confi
 from tallyglass.restore.undo.sources.image_files import FOLDER
 
 
-def undo_steps(spec: ReturnSpec, plan: Plan) -> Steps:
-    """All steps, by phase, and all files that they need."""
-    steps = join([_save(plan), return_steps(spec), _clean()])
+def undo_steps(spec: ReturnSpec, saved: int) -> Steps:
+    """All steps, by phase, and all files that they need. So many bytes of documents are saved."""
+    steps = join([_save(saved), return_steps(spec), _clean()])
     programs = [file.text for file in steps.files if file.name.endswith(".js")]
     files = [PlanFile(SOURCE, config_text(spec.source.text)), PlanFile(mongosh.HELPERS, mongosh.helpers(programs))]
     return Steps(steps.commands, (*files, *steps.files))
 
 
-def _save(plan: Plan) -> Steps:
+def _save(saved: int) -> Steps:
     save = run(
         Phase.SECURE, "Save the documents as they were", Effect.READS_LIVE,
         ("tallyglass", "restore", "images", PLAN, f"--source={SOURCE}", f"--out={FOLDER}"),
         why="From pre-images, which expire, or from the backup. This step fails if one that was proven is gone.",
     )  # fmt: skip
-    return Steps((replace(save, seconds=plan.backup.bytes / BYTES_A_SECOND),))
+    return Steps((replace(save, seconds=saved / BYTES_A_SECOND),))
 
 
 def _clean() -> Steps:

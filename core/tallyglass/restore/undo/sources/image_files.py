@@ -43,7 +43,7 @@ class ImageFiles:
     def __init__(self, folder: Path, plan: Plan) -> None:
         """Read the files once. Raises InputError if one is missing or differs from what the plan proved, and BrokenFile
         if one is incomplete."""
-        expected = {item.ns: item.documents for item in plan.expected}
+        expected = {item.ns: item.documents for item in plan.proof.expected}
         self._scratch = tempfile.TemporaryDirectory(prefix="tallyglass-")
         self._rows = sqlite3.connect(Path(self._scratch.name) / "ids.sqlite", isolation_level=None)
         self._paths: dict[str, Path] = {}
@@ -53,7 +53,7 @@ class ImageFiles:
             self._rows.execute(
                 "CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id)) WITHOUT ROWID"
             )
-            for number, row in enumerate(plan.returns, start=1):
+            for number, row in enumerate(plan.undo.returns, start=1):
                 self._index(row.ns, image_file(folder, number), expected.get(row.ns))
         except BaseException:
             self.close()
