@@ -38,8 +38,8 @@ MARK = "mark"
 REPAIRS = "repairs"
 HISTORY = "history"
 """The folder of what the steps of the return have read of the oplog, so that each reads only what is new."""
-NULL_IDS = "null-ids.jsonl"
-"""The file in :data:`REPAIRS` for documents whose ``_id`` is null; ``merge.js`` reads it."""
+NULL_IDS = f"{HISTORY}/null-ids.jsonl"
+"""The documents whose ``_id`` is null, which ``merge.js`` writes; mongorestore does not look there."""
 
 BACK = "back"
 

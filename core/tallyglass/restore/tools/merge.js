@@ -152,7 +152,7 @@ function repairStages(key) {
 }
 // $merge takes no _id that is null. A collection has one such document at most; each is a line of this file.
 function nullIdOf(ns) {
-  const rows = fs.readFileSync("repairs/null-ids.jsonl", "utf8").split("\n").filter((row) => row);
+  const rows = fs.readFileSync("history/null-ids.jsonl", "utf8").split("\n").filter((row) => row);
   return rows.map((row) => shell.EJSON.parse(row, {relaxed: false})).find((row) => row.ns === ns);
 }
 async function writeNullId(ns) {

@@ -48,7 +48,7 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
                     held.written += 1
             held.written += bool(held.null_id)
             found.append((number, held))
-        with private_file(out / NULL_IDS) as file:
+        with private_file(out.parent / NULL_IDS) as file:
             file.writelines(held.null_id.encode() + b"\n" for _, held in found if held.null_id)
         return found
 

@@ -34,6 +34,7 @@ from tallyglass.restore.tools.files import (
     BASE,
     HISTORY,
     MARK,
+    NULL_IDS,
     OUTCOME,
     PLAN,
     REPAIRS,
@@ -216,7 +217,7 @@ def _again(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
     program = lines(
         fold_command(_compute(spec)),
         "# Nothing is left to repair where every file is empty.",
-        f'[ -n "$(find {REPAIRS} -type f -size +0)" ] || exit 0',
+        f'[ -n "$(find {REPAIRS} {NULL_IDS} -type f -size +0)" ] || exit 0',
         fold_command(_load(rows)),
         fold_command(mongosh_call(_MERGE)),
     )
