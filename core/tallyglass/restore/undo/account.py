@@ -6,7 +6,6 @@ its decisions, so that an error there is found here. Every doubt counts as damag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -322,11 +321,6 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
 
 
-_ABSENT = re.compile(
-    rb"[^\w\x80-\xff]*\Z|.*\b(null|undefined|none|nil|nan|n/a|unknown|missing|empty|default)\b", re.I | re.S
-)
-"""What a program writes into a text for a value that is not there."""
-
 _FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
 """What numbers are usually computed with; any two numbers are related by some factor and summand."""
 
@@ -345,15 +339,12 @@ class _Held:
 
 def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
     """Whether others may have computed a value from what the accident left in another field: a number by one of the
-    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and zero, or a text
-    that has no letters or names the lack of one, from the lack of one."""
+    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and any number or text
+    from the lack of one, since a program has a default for it."""
     numbers, texts = _NUMBERS, frozenset({walk.STRING})
     kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:
-        if good is None or good[0] not in kinds:
-            return False
-        text = value[1][4:-1]
-        return bool(_ABSENT.match(text)) if kinds is texts else not any(value[1])
+        return good is not None and good[0] in kinds
     if kinds is texts:
         return bad[1][4:-1] in value[1][4:-1]
     one, result = number(bad), number(value)
