@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import bson
 import pytest
 
 from builders.history import COLLECTION, Row, Server, entry
@@ -15,7 +16,8 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.model.undo import Accident, FieldChange
-from tallyglass.restore.undo.history import OWN, read_history
+from tallyglass.restore.undo.counterfactual import repair
+from tallyglass.restore.undo.history import OTHERS, OWN, REPAIR, read_history
 
 _POINT = Ts(100, 1)
 
@@ -68,6 +70,45 @@ async def test_a_kept_history_reads_what_is_new_and_says_the_same(
     # The last known entry twice: looked for, and the bound of what is read.
     assert rest.sent == len(_OPLOG) - first + 2
     assert list(kept.parent.iterdir()) == [kept]
+
+
+def loaded(second: int, id_: int) -> Row:
+    """A repair that is loaded into the staging collection."""
+    before, after = ({"_id": id_, "own": {"a": a, "b": 0}, "n": 0} for a in (7, 0))
+    made = repair((0x10, id_.to_bytes(4, "little")), bson.encode(before), bson.encode(after))
+    assert made is not None
+    return entry(second, "i", bson.decode(made), ns=_STAGING)
+
+
+_STAGING = "s.c_pitr_T"
+_BEGUN = {"$v": 2, "diff": {"i": {"b": 1}}}
+_BACK = {"$v": 2, "diff": {"sown": {"u": {"a": 0}}}}
+_RETURNED = [
+    *_OPLOG[:8],
+    entry(111, "c", {"create": "c_pitr_T"}, ns="s.$cmd"),
+    loaded(112, 3),
+    loaded(113, 2),
+    entry(114, "u", _BACK, 2),
+    entry(115, "u", _BEGUN, 3, ns=_STAGING),
+    entry(116, "u", _BACK, 2),
+    entry(117, "u", _BACK, 2),
+    loaded(118, 3),
+    entry(119, "u", _BEGUN, 3, ns=_STAGING),
+    entry(120, "u", _BACK, 3),
+    entry(121, "u", _BACK, 3),
+]
+
+
+@pytest.mark.parametrize("first", range(2, len(_RETURNED) + 1))
+async def test_what_a_return_wrote_is_known_wherever_the_first_reading_ended(tmp_path: Path, first: int) -> None:
+    """The first write after the return began, once for each repair that was loaded."""
+    kept = tmp_path / "1.sqlite"
+    accident = replace(_UPDATES, last=Ts(105, 1))
+    await read(Server(_RETURNED[:first], *_DOCUMENTS), accident, kept)
+    hit, _, _ = await read(Server(_RETURNED, *_DOCUMENTS), accident, kept)
+    owners = {key[1]: [step.owner for step in steps if step.op == "u"] for key, steps in hit}
+    assert owners[2] == [OWN, OTHERS, OTHERS, REPAIR, OTHERS]
+    assert owners[3] == [OWN, REPAIR, REPAIR]
 
 
 async def test_a_history_that_does_not_fit_is_read_again(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tallyglass.oplog.entry.changes import (
     parse,
 )
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import operations, read_all, stamp
+from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.model.document import accident_from_json, accident_to_json
 from tallyglass.restore.model.undo import Accident
 
@@ -36,25 +36,18 @@ def staging_of(entry: Entry, ns: str) -> str:
     return f"{db}.{made}" if isinstance(made, str) and made.startswith(name + STAGING) else ""
 
 
-async def staged_repairs(source: Gateway, name: str, made: Ts) -> AsyncIterator[tuple[Ts, Fields]]:
-    """The repairs that were loaded into a staging collection from ``made`` on, as the fields of
-    :func:`~tallyglass.restore.undo.counterfactual.repair`, and no fields each time when a run began to write them.
+async def staged_repairs(source: Gateway, name: str, made: Ts) -> AsyncIterator[tuple[Ts, bytes]]:
+    """The repairs that were loaded into a staging collection from ``made`` on, as
+    :func:`~tallyglass.restore.undo.counterfactual.repair` makes them, and no bytes each time when a run began to write
+    them.
 
     Raises the errors of the gateway, and Malformed.
     """
     async for operation, whole in operations(source, name, made):
         if operation.ns == name and operation.op == "i" and operation.o_raw:
-            yield whole.ts, parse(operation.o_raw)
+            yield whole.ts, operation.o_raw
         elif operation.ns == name and operation.op == "u" and BEGUN in changes_of(operation.o_raw):
-            yield whole.ts, {}
-
-
-async def begun_writing(source: Gateway, name: str, made: Ts) -> AsyncIterator[Ts]:
-    """When runs began to write what was loaded into a staging collection from ``made`` on. Raises the errors of the
-    gateway, and Malformed."""
-    async for entry in read_all(source, {"ts": {"$gte": stamp(made)}, "ns": {"$in": [name]}, "op": "u"}):
-        if entry.op == "u" and entry.ns == name and BEGUN in changes_of(entry.o_raw):
-            yield entry.ts
+            yield whole.ts, b""
 
 
 BEGUN: Path = (b"b",)
@@ -85,8 +78,8 @@ async def earlier_returns(
         async for ts, repair in staged_repairs(source, name, made):
             if until is not None and ts > until:
                 break
-            if b"a" in repair:
-                accident = accident_from_json(repair[b"a"][1][4:-1].decode())
+            if repair and (undone := get(repair, (b"a",))):
+                accident = accident_from_json(undone[1][4:-1].decode())
             elif not repair and accident is not None:
                 yield EarlierReturn(accident, ts)
                 break

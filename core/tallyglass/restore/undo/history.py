@@ -20,7 +20,7 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Changes, Fields, Unfit, apply_update, build, changes_of, differing
+from tallyglass.oplog.entry.changes import Changes, Fields, Unfit, apply_update, build, changes_of, differing, parse
 from tallyglass.oplog.entry.changes import Path as FieldPath
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import edge, operations, stamp
@@ -34,7 +34,7 @@ from tallyglass.restore.undo.accident import (
     related,
     update_of,
 )
-from tallyglass.restore.undo.earlier_returns import begun_writing, is_written_from, staged_repairs, staging_of
+from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.increments import Increments, IncrementSearch
@@ -182,12 +182,13 @@ async def read_history(
             oldest = await edge(source, 1)
             if oldest is None or oldest.ts > limit:
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
-        await _fill(source, history, attribution, limit)
+        read_to = await _fill(source, history, attribution, limit)
         await _mark_repairs(source, history)
         if accident.ns == ns:
             await _attribute(spare, history, attribution)
         _compare_with_count(history)
         history.increments = await _find_increments(spare, history)
+        history.file.now_whole(read_to)
     except BaseException:
         history.close()
         raise
@@ -210,8 +211,9 @@ def _digest(entry: Entry) -> bytes:
     return hashlib.sha256(entry.raw).digest()
 
 
-async def _fill(source: Gateway, history: History, attribution: Attribution, limit: Ts) -> None:
-    """Store every operation. The updates of the accident's sender are attributed when all of them are known."""
+async def _fill(source: Gateway, history: History, attribution: Attribution, limit: Ts) -> tuple[Ts, bytes] | None:
+    """Store every operation, and return how far the file now reaches. The updates of the accident's sender are
+    attributed when all of them are known."""
     rows, held = history.rows, history.file.read_to
     by_effect = attribution.effect is not None and history.accident.ns == history.ns
     rows.execute("BEGIN")
@@ -242,7 +244,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
     removals = rows.execute("SELECT n, own FROM removal ORDER BY n")
     history.removals = [HistoryStep(n, own, "d", b"") for n, own in removals]
-    history.file.now_whole(held if last is None else (last.ts, _digest(last)))
+    return held if last is None else (last.ts, _digest(last))
 
 
 async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) -> bool:
@@ -267,19 +269,34 @@ async def _mark_repairs(source: Gateway, history: History) -> None:
     """Find what returns wrote: after a run began to write the repairs, the first operation without a session that
     leaves what the repair says."""
     rows = history.rows
-    rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {REPAIR}")
-    query = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
+    written = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
+    left = "SELECT rowid, t, i, repair FROM staged WHERE rowid > ? AND name = ? AND repair > x'' ORDER BY rowid LIMIT ?"
     for name, made in history.staging():
-        begun = [ts async for ts in begun_writing(source, name, made)]
-        rows.execute("BEGIN")
-        async for ts, repair in staged_repairs(source, name, made):
-            since = next((one for one in begun if one > ts), None)
-            if since is not None and repair:
-                kind, identity = repair[b"_id"]
-                found = rows.execute(query, (bytes((kind,)) + identity, *since))
-                first = next((n for n, op, o in found if is_written_from(repair, op, o)), None)
-                rows.execute(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", (first,))
-        rows.execute("COMMIT")
+        await _read_staged(source, history, name, made)
+        marks = rows.execute("SELECT t, i FROM staged WHERE name = ? AND repair = x''", (name,))
+        begun, last = [Ts(t, i) for t, i in marks], 0
+        while some := rows.execute(left, (last, name, AT_ONCE)).fetchall():
+            last, found = some[-1][0], list[tuple[int]]()
+            for row, t, i, raw in some:
+                since = next((ts for ts in begun if ts > Ts(t, i)), None)
+                if since is None:
+                    continue
+                for n, op, o in rows.execute(written, (id_key(raw), *since)):
+                    if is_written_from(parse(raw), op, o):
+                        rows.execute(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", (n,))
+                        found.append((row,))
+                        break
+            rows.executemany("UPDATE staged SET repair = NULL WHERE rowid = ?", found)
+
+
+async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -> None:
+    """Store the repairs that were loaded into a staging collection since this was last done."""
+    rows = history.rows
+    read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
+    rows.execute("BEGIN")
+    async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
+        rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
+    rows.execute("COMMIT")
 
 
 def fingerprint(document: bytes) -> bytes:

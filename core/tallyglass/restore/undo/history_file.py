@@ -19,6 +19,7 @@ _TABLES = (
     "CREATE TABLE explained (n INTEGER PRIMARY KEY, own INTEGER)",
     "CREATE TABLE attributed (n INTEGER, ambiguous INTEGER)",
     "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
+    "CREATE TABLE staged (name TEXT, t INTEGER, i INTEGER, repair BLOB)",
     "CREATE TABLE about (what TEXT, t INTEGER, i INTEGER, digest BLOB)",
 )
 _PART = ".part"
