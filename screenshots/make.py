@@ -37,7 +37,7 @@ async def counters(camera: Camera) -> None:
     """Show the table, one counter with its forecast, and a pool."""
     await camera.press("1", until="ends in about")
     await camera.pilot.pause(12)
-    while "Only a part of the oplog" in camera.text():  # still the first look, on a busy machine
+    while "More counters may be found" in camera.text():  # still the first look, on a busy machine
         await camera.pilot.pause(1)
     camera.shoot("counters")
     for name, found in (("counter", "people"), ("pool", "identifierPool")):

@@ -227,7 +227,7 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
         assert "next     Use a newer backup." in text
         assert text.index("BLOCK The oplog does not reach.") < text.index("warn  Lost.")
         await screen.press("w")
-        assert "There are no commands yet" in screen.text
+        assert "A check blocks, so there are no commands." in screen.lines[-1]
         await screen.press("y")
         assert screen.app.clipboard == "The oplog does not reach. Use a newer backup."
 
@@ -235,7 +235,7 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
 async def test_the_last_drill_is_shown_with_its_age_and_in_red_if_failed_or_old(screen_at: Any) -> None:
     now = datetime.now(UTC)
     cases = [
-        (LastDrill(), "none yet", "muted"),
+        (LastDrill(), "none from here yet", "muted"),
         (LastDrill(now - timedelta(days=2), True, "Proved.", 61), "proved 2", "good"),
         (LastDrill(now - timedelta(days=9), True, "Proved.", 61), "due every week", "bad"),
         (LastDrill(now - timedelta(hours=3), False, "coverage: The oplog does not reach back."), "failed 3", "bad"),
@@ -282,7 +282,7 @@ async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
         await screen.press("enter")
         text = await plan(screen, Planned(images, ways=ways, way=FROM_IMAGES))
         assert "from     pre-images, no backup and no spare  f: backup and oplog" in text
-        assert "yes   pre-images, taken: Its first pre-image is held." in text
+        assert "yes   pre-images, chosen: Its first pre-image is held." in text
         await screen.press("f")
         assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True, way=FROM_BACKUP)
         text = await plan(screen, Planned(PLAN, ways=ways, way=FROM_BACKUP))
@@ -301,7 +301,7 @@ async def test_an_undo_with_the_documents_of_a_backup_is_not_called_pre_images(s
         await screen.press("enter")
         text = await plan(screen, Planned(carried, ways=ways, way=FROM_IMAGES))
         assert "from     /backup, no spare  f: backup and oplog" in text
-        assert "yes   backup, no spare, taken: It keeps no pre-images." in text
+        assert "yes   backup, no spare, chosen: It keeps no pre-images." in text
         await screen.press("y")
         assert "Copied the line" in screen.text, "it is no check"
         text = await plan(screen, Planned(PLAN, ways=ways, way=FROM_BACKUP))

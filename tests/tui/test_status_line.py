@@ -12,6 +12,7 @@ from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.shell.status_line import is_unwell, member_letters, status_pieces
+from tallyglass_tui.widgets.text_line import TextLines
 
 NOW = datetime(2026, 11, 22, 3, 7, 59, tzinfo=UTC)
 MEMBERS = (
@@ -110,4 +111,6 @@ async def test_every_page_is_on_the_line_beside_the_rate(screen_at: Any, columns
 async def test_on_a_narrow_screen_what_is_cut_says_so(screen_at: Any) -> None:
     async with screen_at((60, 15)) as screen:
         await screen.press("4")
-        assert next(line for line in screen.lines if line.startswith(" point")).endswith("…")
+        screen.app.screen.query_one("#head", TextLines).show([(" word" * 20, "")])
+        await screen.pilot.pause()
+        assert screen.lines[1].endswith("word wor…")

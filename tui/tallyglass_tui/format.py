@@ -192,10 +192,12 @@ def local(when: datetime | None) -> str:
 
 
 def ago(when: datetime | None, now: datetime) -> str:
-    """How long before ``now``: ``3 d 4 h ago``, or ``in 5 min``."""
+    """How long before ``now``: ``3 d 4 h ago``, ``in 5 min``, or ``now``."""
     if when is None:
         return UNKNOWN
     seconds = (now - when).total_seconds()
+    if abs(seconds) < 0.5:
+        return "now"
     return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
 
 

@@ -47,6 +47,10 @@ class CounterText(LineView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_by(1)", "Down", show=False, id="counter.down", tooltip="Scroll down"),
         Binding("up,k", "scroll_by(-1)", "Up", show=False, id="counter.up", tooltip="Scroll up"),
+        Binding("pagedown,space", "scroll_by(8)", "Page down", show=False, id="counter.pagedown", tooltip="Page down"),
+        Binding("pageup", "scroll_by(-8)", "Page up", show=False, id="counter.pageup", tooltip="Page up"),
+        Binding("home,g", "scroll_by(-1000)", "First", show=False, id="counter.first", tooltip="To the beginning"),
+        Binding("end,G", "scroll_by(1000)", "Last", show=False, id="counter.last", tooltip="To the end"),
         Binding("z", "zoom", "Zoom", id="counter.zoom", tooltip="Show the whole history, or the part near now"),
     ]
 

@@ -16,6 +16,8 @@ _LABEL = 11
 _SHOWN_MEMBERS = 10
 _ALL_BURNED = 0.99
 """Where nearly all ids have no document, its documents are elsewhere, or removed after use: that is no news."""
+_DATED = timedelta(days=3_650)
+"""A rate says no more than the year of an end beyond this time."""
 _SOON = timedelta(hours=1)
 """Dates to the minute say little about an end within this time."""
 
@@ -86,7 +88,9 @@ def _value(counter: CounterView) -> str:
 def ends(forecast: Forecast, now: datetime) -> str:
     """The early, likely and late date, or why there is none."""
     if forecast.naive is not None:
-        return f"{_lower(forecast.note)} At this rate {fmt.day(forecast.naive)} (no band)"
+        far = forecast.naive - now > _DATED
+        when = f"in {forecast.naive:%Y}" if far else fmt.day(forecast.naive)
+        return f"{_lower(forecast.note)} At this rate {when} (no band)"
     if forecast.likely is None:
         note = forecast.note or ("not within this age" if forecast.far else "too early to say")
         return _lower(note).rstrip(".")
@@ -124,7 +128,8 @@ def outcome(counter: CounterView, now: datetime) -> str:
         return f"is at its end{unsure}"
     if forecast.early and forecast.likely:
         likely = fmt.duration((forecast.likely - now).total_seconds())
-        return f"ends in about {likely} ({fmt.time_left(forecast, now)}){unsure}"
+        band = fmt.time_left(forecast, now)
+        return f"ends in about {likely}{f' ({band})' * ('..' in band)}{unsure}"
     return reason or f"is not dated: {fmt.time_left(forecast, now)}"
 
 
@@ -132,7 +137,7 @@ def _pool(counter: CounterView, now: datetime, width: int) -> Iterator[Line]:
     pool = counter.pool
     assert pool is not None
     yield from _fact("documents", f"{fmt.count(pool.documents)}, {fmt.count(pool.full)} full", width)
-    for label, forecast in (("first full", pool.first_full), ("two tries", pool.two_tries), ("empty", pool.empty)):
+    for label, forecast in (("first full", pool.first_full), ("half full", pool.two_tries), ("empty", pool.empty)):
         yield from _fact(label, ends(forecast, now), width)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tallyglass.restore.plan.at_hand import SourcesAtHand
 
 TITLE = "what happened"
+_LEAST_DONE = 10
+"""Cells that say what was done: ``deleteMany``."""
 INCIDENT_COLUMNS = (
     Column("harm", "", 2),
     Column("when", "when (UTC)", 14, since=100),
@@ -59,8 +63,12 @@ def _when(age: str, going_on: bool) -> str:
 
 
 def _title(title: str, width: int) -> str:
-    """The title; where it is too long, without what the sessions beside it say, so that the collection stays."""
-    return fit_middle(title if len(title) <= width else title.replace(" by many sessions at once", " by many"), width)
+    """The title; where it is too long, what was done is shortened before the name of the collection is."""
+    if len(title) <= width:
+        return fit(title, width)
+    did, on, where = title.replace(" by many sessions at once", " by many").rpartition(" on ")
+    room = width - cell_len(f"{on}{where}")
+    return fit_middle(f"{did}{on}{where}" if room < _LEAST_DONE else f"{fit(did, room).rstrip()}{on}{where}", width)
 
 
 def _by(incident: Incident) -> str:

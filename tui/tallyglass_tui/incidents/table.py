@@ -20,7 +20,7 @@ from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.incidents.fold import Fold, fold
 from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.shell.incidents import by_urgency, key_of
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 
@@ -100,15 +100,16 @@ class IncidentTable(LiveTable):
             self.post_message(ReportAsked(self.selected))
 
     def header(self, width: int) -> Iterable[Piece]:
-        """The titles; what is new is counted beside that of the incidents."""
-        new = f"{self.new:,} new: g" if self.new else ""
+        """The titles; beside that of the incidents how many are new, and where one is in a list that scrolls."""
+        new = f" · {self.new:,} new: g" if self.new else ""
+        place = f" · {self.cursor + 1}/{self.count}" if self.count > self.page_rows else ""
         for text, style in super().header(width):
-            title = text.rstrip()
-            if new and title == TITLE and len(title) + len(new) + 3 <= len(text):
-                yield f"{title} · ", style
-                yield f"{new:<{len(text) - len(title) - 3}}", f"{style} table--warn"
-            else:
+            if text.rstrip() != TITLE:
                 yield text, style
+                continue
+            beside = whole_pieces([(TITLE, style), (new, f"{style} table--warn"), (place, style)], len(text))
+            yield from beside
+            yield " " * (len(text) - sum(len(one) for one, _ in beside)), style
 
     def release(self) -> None:
         """Sort the rows again, with what came in meanwhile."""

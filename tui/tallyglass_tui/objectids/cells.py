@@ -11,7 +11,7 @@ from tallyglass.moment import parse_time
 from tallyglass.objectid import ObjectIdParts, first_of, last_of, range_filter
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
@@ -43,7 +43,7 @@ def cell(parts: ObjectIdParts, now: datetime, column: Column, width: int) -> Seq
     return ((fit(text, width, right=column.right), style.get(column.key, "")),)
 
 
-def facts(parts: ObjectIdParts, now: datetime, same_process: int) -> list[list[Piece]]:
+def facts(parts: ObjectIdParts, now: datetime, same_process: int, width: int) -> list[list[Piece]]:
     """Three lines about one id; ``same_process`` counts the shown ids with the same random part, itself included."""
     others = f" ({fmt.plural(same_process - 1, 'other')} here)" if same_process > 1 else ""
     time: list[Piece] = [
@@ -52,8 +52,8 @@ def facts(parts: ObjectIdParts, now: datetime, same_process: int) -> list[list[P
         (f"  {fmt.local(parts.time)} local", ""),
     ]
     if parts.time > now:
-        time.append(("  ahead of this clock", "text--warn"))
-    return [
+        time.insert(2, ("  ahead of this clock", "text--warn"))
+    lines: list[list[Piece]] = [
         time,
         [
             (" process  ", "text--muted"),
@@ -63,9 +63,11 @@ def facts(parts: ObjectIdParts, now: datetime, same_process: int) -> list[list[P
         [
             (" counter  ", "text--muted"),
             (f"{parts.counter:,}", ""),
-            (" · counts up from a random start, one count a process", "text--muted"),
+            (" · counts up from a random start", "text--muted"),
+            (", one count a process", "text--muted"),
         ],
     ]
+    return [whole_pieces(line, width) for line in lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +111,19 @@ def parse_span(text: str, now: datetime | None = None) -> Span:
     return span
 
 
-def span_lines(span: Span) -> list[list[Piece]]:
-    """The range in two lines: in UTC with its length, and local."""
+def span_lines(span: Span, width: int) -> list[list[Piece]]:
+    """The range in two lines: in UTC with its length, and local, with one offset where there is no room for two."""
+    start, end = fmt.local(span.start), fmt.local(span.end)
+    if len(start) + len(end) + 14 > width and start[-6:] == end[-6:]:
+        start = start[:-6]
     return [
-        [
-            (" moment   ", "text--muted"),
-            (f"{fmt.moment(span.start)} .. {fmt.moment(span.end)}", "text--title"),
-            (f"  {fmt.duration((span.end - span.start).total_seconds())}", ""),
-        ],
-        [(" local    ", "text--muted"), (f"{fmt.local(span.start)} .. {fmt.local(span.end)}", "")],
+        whole_pieces(
+            [
+                (" moment   ", "text--muted"),
+                (f"{fmt.moment(span.start)} .. {fmt.moment(span.end)}", "text--title"),
+                (f"  {fmt.duration((span.end - span.start).total_seconds())}", ""),
+            ],
+            width,
+        ),
+        [(" local    ", "text--muted"), (f"{start} .. {end}", "")],
     ]

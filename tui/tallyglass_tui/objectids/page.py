@@ -106,7 +106,7 @@ class ObjectIdsPage(Page):
 
     def on_resize(self, _: Resize) -> None:
         """Make room for the lines of the filter, which wraps on a narrow screen."""
-        self._fit_moment()
+        self._show_moment()
 
     def on_tick(self, _: Tick) -> None:
         """Keep the ages up to date."""
@@ -245,7 +245,7 @@ class ObjectIdsPage(Page):
         same = sum(other.random_hex == parts.random_hex for other in self._ids) if parts else 0
         lines = self.query_one("#facts", TextLines)
         lines.styles.height = 3 if parts else 0
-        lines.show(*(id_cells.facts(parts, now, same) if parts else []))
+        lines.show(*(id_cells.facts(parts, now, same, self.app.size.width) if parts else []))
 
     def _show_moment(self) -> None:
         """The ids of the moment, once one was asked for."""
@@ -257,7 +257,7 @@ class ObjectIdsPage(Page):
         title.display = moment.display = span is not None
         if span is None:
             return
-        title.show(*id_cells.span_lines(span), grow=True)
+        title.show(*id_cells.span_lines(span, self.app.size.width), grow=True)
         moment.show(
             [
                 _item("the first id", "first id", f'ObjectId("{span.first}")'),

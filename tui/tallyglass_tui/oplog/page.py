@@ -462,7 +462,9 @@ class OplogPage(Page):
             "key on the rows hold still, and new ones are counted: g shows them. back? names what it could come "
             "back from: a backup from before it, or pre-images that are held, ? if that is not known; only a plan, "
             "with r, proves it. e writes a report.",
-            "! marks what removes data or definitions; ? an entry that is not majority-committed yet.",
+            "Their marks: !! is a loss, ! a mass change or a loss of low confidence, ~ a definition, such as an index, "
+            "? what may be an application's own change.",
+            "In the tail ! marks what removes data or definitions, ? an entry that is not majority-committed yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )
 

@@ -80,7 +80,7 @@ def _tail_pieces(last: OplogUpdate | None, status: str, lost: int, width: int, p
 
 def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Piece]:
     count = f" {last.matched:,} matched" if last else " matching"
-    leave = " · older ones not read · Esc clears it" if last and last.older_unread else " · Esc clears it"
+    leave = " · older ones not read" * bool(last and last.older_unread) + " · Esc clears it" * (width >= 80)
     shown = fit_middle(wanted, max(8, width - len(count) - len(leave) - 3)).rstrip()
     return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 

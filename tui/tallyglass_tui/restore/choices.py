@@ -18,6 +18,7 @@ from tallyglass.text import clean
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
+from tallyglass_tui.restore.items import BLOCKED
 from tallyglass_tui.restore.plan_process import plan_apart
 from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.feed import Feed
@@ -214,6 +215,7 @@ class Choices:
     def _plan_with_commands(self) -> Plan | None:
         plan = self.draft.plan
         if plan is None or not plan.steps.commands:
-            self._page.say("There are no commands yet: pick an incident, name a backup, and see the checks.")
+            none = "There are no commands yet: pick an incident, name a backup, and see the checks."
+            self._page.say(none if plan is None else BLOCKED)
             return None
         return plan

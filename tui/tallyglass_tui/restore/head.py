@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from rich.cells import cell_len
+
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.plan import Plan
@@ -18,7 +20,11 @@ from tallyglass_tui.widgets.line_view import Piece
 _NS = 32
 """The most cells of a namespace in the verdict, so that the verdict itself fits into 80."""
 
+_UNCLEAR = "incident-unclear"
+"""The check that asks what was run."""
+
 _LONG_SECONDS = 5.0
+_LEAST_PATH = 16
 _DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 
@@ -33,28 +39,29 @@ NO_OPLOG: list[list[Piece]] = [
 def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
     """The lines above the parts: six, fewer until there is a point. ``version`` is the server's; empty if unknown."""
     room = max(10, width - 11)
-    verdict, point, backup = _plan_line(draft, version, room, drill), _point_lines(draft, room), _backup_line(draft)
+    verdict, point = _plan_line(draft, version, room, drill), _point_lines(draft, room)
+    backup = _backup_line(draft, room)
     if draft.planning or draft.failure or draft.plan:
         return [verdict, _next_line(draft, room), backup, *point]
     return [line for line in (*point, backup, verdict, _window_line(drill, room)) if line]
 
 
-def parts_line(draft: Draft, incidents: int | None, here: str) -> list[Piece]:
-    """The parts with their contents counted; ``here`` is the one that is shown."""
+def parts_line(draft: Draft, incidents: int | None, here: str, place: str, width: int) -> list[Piece]:
+    """The parts with their contents counted; ``here`` is the one that is shown, ``place`` says where one is in it."""
     counts = {"incidents": incidents, **draft.count}
+    names = [f"{part.capitalize()} {'' if counts[part] is None else counts[part]}".rstrip() for part in PARTS]
+    pad = " " * (sum(map(cell_len, names)) + len(place) + 3 * len(names) < width)
     pieces: list[Piece] = []
-    for part in PARTS:
-        number = "" if counts[part] is None else f" {counts[part]}"
-        pieces += [(f" {part.capitalize()}{number} ", "text--here" if part == here else ""), (" ", "")]
-    return [*pieces, ("Tab goes on", "text--muted")]
+    for part, name in zip(PARTS, names, strict=True):
+        shown = f"{name.partition(' ')[0]} {place}" if part == here and place else name
+        pieces += [(f"{pad}{shown}{pad}", "text--here" if part == here else ""), (" ", "")]
+    return whole_pieces([*pieces, ("Tab goes on", "text--muted")], width)
 
 
 def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
     limit, plan = draft.limit, draft.plan
     if limit is None:
-        return [
-            [(" point    ", "text--muted"), ("none yet: Enter picks an incident, t types a timestamp or a time", "")]
-        ]
+        return [[(" point    ", "text--muted"), (fit("none yet: Enter picks an incident, t types a time", width), "")]]
     title = clean(draft.incident.title, 200) if draft.incident else ""
     undone = ": ".join(part for part in (title, clean(plan.facts.after) if plan else "") if part)
     by_way = "all that others wrote, before and after it" if draft.way == FROM_IMAGES else "everything before it"
@@ -71,17 +78,18 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
     ]
 
 
-def _backup_line(draft: Draft) -> list[Piece]:
+def _backup_line(draft: Draft, width: int) -> list[Piece]:
     if draft.way == FROM_IMAGES and draft.plan:
         return [(" from     ", "text--muted"), _source(draft, draft.plan), _other(draft)]
     backup = draft.backup or (str(draft.plan.source.path) if draft.plan else "")
     if not backup:
         return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
     spare = draft.plan.from_backup.spare if draft.plan else draft.spare
-    pieces: list[Piece] = [(" backup   ", "text--muted"), (clean(backup, 60), "")]
-    pieces += [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
+    pieces: list[Piece] = [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
     pieces += [("  oplog ", "text--muted"), (clean(draft.oplog, 60), "")] if draft.oplog else []
-    return [*pieces, _other(draft)]
+    pieces.append(_other(draft))
+    left = max(_LEAST_PATH, width - sum(cell_len(text) for text, _ in pieces))
+    return [(" backup   ", "text--muted"), (fit_middle(clean(backup, 60), left).rstrip(), ""), *pieces]
 
 
 def _source(draft: Draft, plan: Plan) -> Piece:
@@ -138,7 +146,8 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
         ]
     label: Piece = (" drill    ", "text--muted")
     if drill.made is None:
-        return [label, ("none yet from this machine: tallyglass restore drill proves a backup", "text--muted")]
+        said = ("none from here yet: tallyglass restore drill", " proves a backup")
+        return [label, *whole_pieces([(words, "text--muted") for words in said], width)]
     age = clock.now() - drill.made
     ago = f"{fmt.duration(age.total_seconds())} ago"
     if not drill.proved:
@@ -187,8 +196,9 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
         line = draft.run if len(draft.run) <= width else fit_middle(f"y copies: {draft.run}", width)
         return [label, (line, "text--good")]
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
-    if plan.undo.groups and advice is not None:
-        return [label, (fit("x asks what was run, and how many; Enter takes one of the groups", width), "")]
+    if advice is not None and (plan.undo.groups or any(check.id == _UNCLEAR for check in plan.checks)):
+        takes = "; Enter takes one of the groups" * bool(plan.undo.groups)
+        return [label, (fit(f"x asks what was run, and how many{takes}", width), "")]
     if advice is not None:
         return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
     seconds = sum(step.seconds or 0.0 for step in plan.steps.commands)

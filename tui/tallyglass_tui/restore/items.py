@@ -30,6 +30,7 @@ _WAYS = {
     Strategy.COPY: "a copy",
     Strategy.BESIDE: "for you to compare",
 }
+BLOCKED = "A check blocks, so there are no commands."
 _INDENT = "      "
 _NS = 36
 """The most cells of a namespace in the list of losses."""
@@ -50,7 +51,7 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
         return loss_items(plan), "Nothing happened after the point."
     if part == "counters":
         return reissue_items(plan.proof.reissue), "No counter would hand out an id twice."
-    return command_items(plan.steps.commands), "A check blocks, so there are no commands."
+    return command_items(plan.steps.commands), BLOCKED
 
 
 _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no", "text--muted")}
@@ -127,9 +128,9 @@ def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
     word, style = _POSSIBLE[way.possible]
     name = way.title
     if way.name != draft.way:
-        name += ", f takes it" if way.possible is not False else ""
+        name += ", f plans it" if way.possible is not False else ""
     elif draft.plan:
-        name += ", taken"
+        name += ", chosen"
     texts = ((f"{name}: {way.why}", ""), (way.advice, "text--muted"))
 
     def lines(width: int) -> Lines:
@@ -207,15 +208,12 @@ def reissue_items(rows: Sequence[Reissue]) -> list[Item]:
 def _reissue(row: Reissue) -> Callable[[int], Lines]:
     restored = "missing" if row.restored is None else fmt.count(row.restored)
     head = clean(f"{row.ns} {row.id} {row.field}".rstrip(), 600)
+    said = f"would go back to {restored}, is now {fmt.count(row.live)}; this keeps it ahead:"
 
     def lines(width: int) -> Lines:
         return [
             *([(line, "")] for line in wrap_words(head, width)),
-            [
-                ("  would go back to ", "text--muted"),
-                (restored, "text--warn"),
-                (f", is now {fmt.count(row.live)}; this keeps it ahead:", "text--muted"),
-            ],
+            *([("  ", ""), (line, "text--warn")] for line in wrap_words(said, max(10, width - 2))),
             *([("  ", ""), (line, "text--muted")] for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))),
         ]
 

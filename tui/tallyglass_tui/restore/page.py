@@ -312,10 +312,16 @@ class RestorePage(Page):
 
     def show_draft(self) -> None:
         """Show the choices and their result."""
-        incidents = count_incidents(self._scan)[0] if self._scan else None
         self._show_head()
-        self.query_one("#parts", TextLines).show(parts_line(self._draft, incidents, self._part))
         self._show_part()
+        self._show_place()
+
+    @on(CursorList.Moved)
+    def _show_place(self) -> None:
+        incidents = count_incidents(self._scan)[0] if self._scan else None
+        place = "" if self._part == PARTS[0] else self.query_one(PickList).place
+        line = parts_line(self._draft, incidents, self._part, place, self.size.width)
+        self.query_one("#parts", TextLines).show(line)
 
     def _show_head(self) -> None:
         """Show how far the plan is; the list below it stays."""

@@ -295,7 +295,7 @@ class Dashboard(TerminalApp):
         from tallyglass_tui.shell.palette import Palette
 
         if self.page:
-            self.push_screen(Palette(id="--command-palette"))
+            self.push_screen(Palette())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The pages, then every key of this page, then the themes."""

@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from tallyglass_tui.shell import status_line
 from tallyglass_tui.shell.page_spec import PageSpec
+from tallyglass_tui.widgets.cells import wrap_words
 
 _CLIPBOARD = (
     "Copying goes through the terminal (OSC 52), so it works over SSH. Inside tmux it needs `set -g set-clipboard on`. "
@@ -64,7 +65,11 @@ class HelpScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Compose one text that scrolls."""
         with VerticalScroll(id="help"):
-            yield Static(self._content(), markup=False)
+            yield Static(markup=False)
+
+    def on_resize(self) -> None:
+        """Wrap the text to the width."""
+        self.call_after_refresh(lambda: self.query_one("#help Static", Static).update(self._content()))
 
     def on_mount(self) -> None:
         """Show how to scroll and how to leave."""
@@ -79,12 +84,18 @@ class HelpScreen(ModalScreen[None]):
 
     def _content(self) -> Content:
         parts: list[Content] = [Content.styled("Where to look", "bold")]
-        parts += [Content(f"  {spec.key}  {spec.title:<9}  {spec.answers}: {spec.how}") for spec in self._pages]
+        parts += [self._row(f"  {spec.key}  {spec.title:<9}  ", f"{spec.answers}: {spec.how}") for spec in self._pages]
         parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
-        parts += [Content(f"  {keys:<14} {text}") for keys, text in self._keys()]
+        parts += [self._row(f"  {keys:<14} ", text) for keys, text in self._keys()]
         for note in (*self._notes, status_line.HELP, _CLIPBOARD, _SELECTING, _COLOURS):
             parts += [Content(""), Content(note)]
         return Content("\n").join(parts)
+
+    def _row(self, head: str, text: str) -> Content:
+        """A text beside its head, also where it takes several lines."""
+        room = max(10, self.query_one("#help").content_size.width - len(head))
+        first, *more = wrap_words(text, room)
+        return Content("\n".join([head + first, *(" " * len(head) + line for line in more)]))
 
     def _keys(self) -> list[tuple[str, str]]:
         rows: dict[str, tuple[list[str], str]] = {}

@@ -21,6 +21,9 @@ _MOVES = ("list", "map", "text")
 class Palette(CommandPalette):
     """Textual's palette, with a cursor that does not blink."""
 
+    def __init__(self) -> None:
+        super().__init__(placeholder="A counter, collection, time, id, profile or key", id="--command-palette")
+
     def on_mount(self) -> None:
         """Stop the cursor from blinking: each blink would be sent over the link. Not every font has Textual's
         symbol."""

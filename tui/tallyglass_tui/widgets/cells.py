@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from rich.cells import cell_len, set_cell_size
 
 ELLIPSIS = "…"
+_NUMBER = re.compile(r"\W*[\d.,]{1,9}")
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
@@ -49,7 +51,7 @@ def whole_pieces(pieces: Iterable[tuple[str, str]], width: int) -> list[tuple[st
 def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
     """Break at spaces into lines of ``width`` cells, all but the first indented; a longer word is cut."""
     lines: list[str] = []
-    line, *words = text.split(" ")
+    line, *words = _words(text)
     for word in words:
         joined = f"{line} {word}"
         if cell_len(joined) <= width or not line.strip():
@@ -65,7 +67,7 @@ def wrap_words(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for paragraph in text.split("\n"):
         line = ""
-        for word in paragraph.split(" "):
+        for word in _words(paragraph):
             joined = f"{line} {word}" if line else word
             if cell_len(joined) <= width:
                 line = joined
@@ -76,6 +78,17 @@ def wrap_words(text: str, width: int) -> list[str]:
             lines += whole
         lines.append(line)
     return lines
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text; a number and its unit, or what it counts, are one."""
+    words: list[str] = []
+    for word in text.split(" "):
+        if words and word[:1].islower() and _NUMBER.fullmatch(words[-1]):
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
+    return words
 
 
 def wrap_cells(text: str, width: int) -> list[str]:

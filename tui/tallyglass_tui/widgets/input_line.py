@@ -36,7 +36,7 @@ class InputLine(Input):
     """
 
     DEFAULT_CSS = """
-    InputLine { height: 1; border: none; padding: 0 1; display: none; background: $panel; }
+    InputLine { dock: bottom; height: 1; border: none; padding: 0 1; display: none; background: $panel; }
     InputLine:focus { border: none; }
     InputLine.-open { display: block; }
     InputLine:ansi > .input--selection { background: ansi_default; color: ansi_default; text-style: reverse; }

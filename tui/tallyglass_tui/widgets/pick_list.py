@@ -86,6 +86,11 @@ class PickList(CursorList):
         """The item under the cursor."""
         return self._items[self.cursor] if self._items else None
 
+    @property
+    def place(self) -> str:
+        """Where the cursor is, such as ``3/18``; empty where all items are in view."""
+        return f"{self.cursor + 1}/{self.count}" if len(self._drawn) > self.content_size.height else ""
+
     def lines_at(self, width: int) -> int:
         """How many lines the items take at this width, none of them in its brief form."""
         return sum(len(item.lines(max(1, width - GUTTER))) for item in self._items)

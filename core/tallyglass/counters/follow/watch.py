@@ -245,13 +245,13 @@ class Watcher:
 
     def _use_in_part(self) -> Iterator[CounterTrouble]:
         if self._use is not None:
-            title = "Only a part of the oplog was searched for the use of numbers; the next look goes on."
+            title = "More counters may be found: the oplog is still searched for ids."
             yield CounterTrouble("", title, partial=True)
         elif self._use_cut:
             title = f"The server cut off {self._use_cut:,} requests for the use of numbers: a counter may be a guess."
             yield CounterTrouble("", title, partial=True)
         if self._idle:
-            title = "Not all guesses were compared with the largest ids of their databases; the next look goes on."
+            title = "Not all guesses are compared yet with the largest ids of their databases."
             yield CounterTrouble("", title, partial=True)
 
     async def _follow_findings(self) -> None:

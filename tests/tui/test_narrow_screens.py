@@ -1,0 +1,89 @@
+"""At 60x15 and 80x24 nothing is cut that says what to do, where one is, or which collection it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from builders.incidents import incident
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.restore.draft import Draft
+from tallyglass_tui.restore.head import head_lines, parts_line
+from tallyglass_tui.widgets.cells import wrap, wrap_words
+
+MANY = tuple(incident(number, 1795197974 + number) for number in range(1, 22))
+
+
+def test_a_number_stays_with_what_it_counts() -> None:
+    text = "it was read 24 h ago, in 3 parts of 1 2 3 4"
+    for width in range(9, 40):
+        for lines in (wrap(text, width, indent=""), wrap_words(text, width)):
+            shown = [line.rstrip() for line in lines]
+            assert (" ".join(shown), "24" in {line[-2:] for line in shown}, "in 3" in shown) == (text, False, False)
+
+
+def test_of_a_long_title_the_collection_stays() -> None:
+    (column,) = (one for one in INCIDENT_COLUMNS if one.key == "title")
+    now = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
+
+    def shown(title: str, width: int) -> str:
+        ((text, _),) = incident_cell(replace(MANY[0], title=title), now, column, width)
+        assert len(text) == width
+        return text.rstrip()
+
+    assert shown("findAndModify updates on shop.counters", 32) == "findAndModify … on shop.counters"
+    assert shown("updates by many sessions at once on shop.counters", 33) == "updates by many on shop.counters"
+    assert shown("deleteMany on a.very.long.name.of.a.collection", 24).startswith("deleteMany")
+
+
+@pytest.mark.parametrize("size", [(60, 15), (80, 24)])
+async def test_a_list_that_scrolls_says_where_one_is(screen_at: Any, size: tuple[int, int]) -> None:
+    async with screen_at(size) as screen:
+        await screen.press("4")
+        await screen.put("incidents", IncidentScan(MANY, 1000, Ts(1, 1), done=True))
+        await screen.press("j", "j")
+        assert "what happened · 3/21" in screen.text
+        await screen.press("G")
+        assert "what happened · 21/21" in screen.text
+        await screen.put("incidents", IncidentScan(MANY[:3], 1000, Ts(1, 1), done=True))
+        await screen.press("g")
+        assert "what happened · " not in screen.text, "all are in view"
+
+
+def test_the_parts_fit_and_say_where_one_is_in_them() -> None:
+    for width, shown in ((50, "Incidents 21 Checks 3/18 Loss Counters Commands"), (80, " Checks 3/18 ")):
+        text = "".join(piece for piece, _ in parts_line(Draft(), 21, "checks", "3/18", width))
+        assert (shown in text, len(text) <= width, "…" in text) == (True, True, False)
+
+
+def test_a_long_path_leaves_room_for_the_other_way() -> None:
+    draft = Draft(backup="/var/backups/mongodb/production/2026-11-23T04:00:00Z/dump", spare="127.0.0.1:27117")
+    (line,) = [row for row in head_lines(draft, 60) if row[0][0].startswith(" backup")]
+    text = "".join(piece for piece, _ in line)
+    assert (len(text) <= 60, "…" in text, text.endswith("/dump  onto 127.0.0.1:27117")) == (True, True, True)
+
+
+async def test_the_line_that_is_typed_is_seen_below_ids_and_a_moment(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await screen.press("2")
+        screen.app.post_message(events.Paste("656b5e7d0f3c2a1b9d8e7f60 6acec319ea45308b0bdac3e7"))
+        await screen.pilot.pause()
+        await screen.press("m", "enter", "i", *"65a0")
+        assert isinstance(screen.app.screen.focused, Input)
+        assert any(line.strip() == "65a0" for line in screen.lines), screen.text
+
+
+async def test_the_help_keeps_its_columns(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await screen.press("question_mark")
+        rows = [line.partition("│")[2].rpartition("│")[0] for line in screen.lines]
+        where = next(number for number, row in enumerate(rows) if "1  Counters" in row)
+        assert rows[where + 1].startswith(" " * 17)
+        assert rows[where + 1].strip()
