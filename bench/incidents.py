@@ -21,7 +21,7 @@ import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,13 @@ from tallyglass.evidence.book import Book
 from tallyglass.evidence.log_lines import LogReader
 from tallyglass.moment import Ts, parse_ts
 from tallyglass.oplog.entry.entry import read_entry
-from tallyglass.oplog.incidents import recurrence, verdict
+from tallyglass.oplog.incidents import commands, recurrence, verdict
 from tallyglass.oplog.incidents.attribution import attribute, concerning
 from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.habits import Habits
-from tallyglass.oplog.incidents.run import GAP_MILLIS
+from tallyglass.oplog.incidents.verdict import GAP_MILLIS
 from tallyglass.oplog.snapshot import Incident
 
 BATCH = 2_000
@@ -212,40 +212,62 @@ def score(recording: Recording, incidents: Iterable[Incident], *, verbose: bool)
     return "\n".join(lines)
 
 
-def flips(recording: Recording, *, verbose: bool = False) -> str:
-    """How often rows come and go while the oplog grows; a row is known by its namespace, operation and time."""
-    grouper, at, alarms = Grouper(), 0, 0
-    shown: dict[tuple[str, str, int], Incident] = {}
-    changes: Counter[str] = Counter()
+Change = tuple[object, str, object]
+
+
+@dataclass(slots=True)
+class _Growth:
+    """Which rows a list showed while the oplog grew; a row is known by its namespace, operation and time."""
+
+    shown: dict[tuple[str, str, int], Incident] = field(default_factory=dict)
+    ever: set[tuple[str, str, int]] = field(default_factory=set)
+    alarms: set[tuple[str, str, int]] = field(default_factory=set)
+    gone: Counter[str] = field(default_factory=Counter)
+
+    def see(self, incidents: Iterable[Incident]) -> None:
+        """Note what is shown now."""
+        now = {(one.ns, one.op or one.kind, one.last.t): one for one in incidents if not one.routine}
+        for key in self.shown.keys() - now.keys():
+            row = self.shown[key]
+            if not any(k[:2] == key[:2] and one.first <= row.last and row.first <= one.last for k, one in now.items()):
+                self.gone["low" if row.confidence == "low" else "above low"] += 1
+        self.shown = now
+        self.ever |= now.keys()
+        self.alarms |= {key for key, one in now.items() if one.confidence != "low"}
+
+
+def growing(recording: Recording, rules: dict[str, tuple[Change, ...]]) -> tuple[Grouper, dict[str, _Growth]]:
+    """A recording that grows by a minute at a time, as it is judged with each set of rules."""
+    grouper, at, found = Grouper(), 0, {name: _Growth() for name in rules}
     grouper.known.ttl |= recording.expiring
     grouper.known.ttl_millis = TTL_MILLIS
-    next_look = recording.stamps[0].t + FLIP_SECONDS
-    ever: dict[tuple[str, str, int], str] = {}
+    look = recording.stamps[0].t
     while at < len(recording.entries):
-        end = bisect_left(recording.stamps, Ts(next_look, 0), at)
+        look += FLIP_SECONDS
+        end = bisect_left(recording.stamps, Ts(look, 0), at)
         for begin in range(at, end, BATCH):
             grouper.feed_batch(b"".join(recording.entries[begin : min(begin + BATCH, end)]))
-        at, next_look = end, next_look + FLIP_SECONDS
-        now = {
-            (one.ns, one.kind if not one.op else one.op, one.last.t): one
-            for one in grouper.incidents()
-            if not one.routine
-        }
-        for key, one in now.items():
-            if key not in ever:
-                alarms += one.confidence != "low"
-            ever[key] = one.confidence
-            changes["come"] += key not in shown
-        for key in shown.keys() - now.keys():
-            row = shown[key]
-            if any(k[:2] == key[:2] and one.first <= row.last and row.first <= one.last for k, one in now.items()):
-                continue
-            changes["gone, high or medium" if row.confidence != "low" else "gone, low"] += 1
-            if verbose:
-                print("  gone", next_look - FLIP_SECONDS - recording.stamps[0].t, _line(row))
-        shown = now
-    acts = sum(any(act.is_in(row) for row in shown.values()) for act in recording.acts)
-    return f"rows ever shown {len(ever)} {dict(changes)}, shown as more than low {alarms}, acts at the end {acts}"
+        at = end
+        for name, changes in rules.items():
+            with changed(changes):
+                found[name].see(grouper.incidents())
+    return grouper, found
+
+
+def flips(recording: Recording) -> str:
+    """How often rows come and go while the oplog grows."""
+    found = growing(recording, {"": ()})[1][""]
+    acts = sum(any(act.is_in(row) for row in found.shown.values()) for act in recording.acts)
+    return f"rows ever shown {len(found.ever)}, above low {len(found.alarms)}, gone {dict(found.gone)}, acts {acts}"
+
+
+@contextmanager
+def changed(changes: Iterable[Change]) -> Iterator[None]:
+    """Some rules switched off."""
+    with ExitStack() as patches:
+        for target, attribute, value in changes:
+            patches.enter_context(mock.patch.object(target, attribute, value))
+        yield
 
 
 SLOWMS = (0, 5, 20, 100)
@@ -321,7 +343,6 @@ def _none(*_: object, **__: object) -> list[Any]:
     return []
 
 
-Change = tuple[object, str, object]
 RULES: dict[str, tuple[Change, ...]] = {
     "(nothing)": (),
     "others of similar size only": ((recurrence, "_CLASSES", 1_000),),
@@ -330,15 +351,21 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a young application": ((recurrence, "YOUNG", 10**9),),
     "what lasts is steady": ((verdict, "_steady_millis", lambda _: math.inf),),
     "passes of the TTL monitor": ((verdict, "_passes", _none),),
+    "a pass that skipped some": ((verdict, "_TTL_STEPS", 1),),
+    "a pass of many times the size": ((verdict, "_without_act", lambda passes, *_: passes),),
     "statements in many pieces": ((verdict, "_in_pieces", lambda rows, *_: rows),),
     "the beginning before a pause": ((verdict, "_take_beginning", _none),),
     "a loop, then a statement": ((verdict, "_loop_and_statement", lambda pieces: [pieces]),),
-    "the beginning of a slow loop": ((verdict, "_take_forgotten", _none),),
+    "the beginning that was not kept": ((verdict, "_take_forgotten", _none),),
     "order of _id, fields": ((Burst, "order", None),),
     "joined up to 10 s": ((verdict, "RUN_MILLIS", GAP_MILLIS),),
     "no document twice": ((verdict, "is_repeated", _never),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
+    "two statements on a document": ((verdict, "_touch_one", _never),),
     "usual batches of a pool": ((verdict, "_batch_verdict", lambda found, *_: found),),
+    "faster than its pool": ((verdict, "hurried", lambda row, *_: [row]),),
+    "a pool that is minutes old": ((verdict, "_may_be_started", _never),),
+    "the drops of a dropDatabase": ((commands, "_last_of", _none),),
     "low in a young window": ((recurrence, "YOUNG_WINDOW_MILLIS", 0),),
 }
 """Each rule, and how it is switched off. All of them decide when the list is asked for."""
@@ -379,25 +406,39 @@ def tally(recording: Recording, incidents: Iterable[Incident], into: Tally) -> N
 
 
 def ablation(recordings: Sequence[Recording], seed: int) -> Iterator[str]:
-    """The same bursts judged with one rule switched off at a time: the recordings, and the labelled corpus."""
-    groupers = [grouped(recording) for recording in recordings]
+    """The same bursts judged with one rule switched off at a time: the recordings, and the labelled corpus. "gone" are
+    rows above low that the growing recordings showed and withdrew."""
+    groupers, grown = zip(*(growing(recording, RULES) for recording in recordings), strict=True)
     scores, scenarios = _corpus()
     fed = [(one, scores.grouped(one, backward=seed % 2 == 0)) for one in scenarios(seed)]
-    yield "| removed | recorded | rows | false | above low | late | early | labelled | rows | false | late | early |"
-    yield "|---" * 12 + "|"
+    kinds = (
+        "recorded",
+        "rows",
+        "false",
+        "above low",
+        "late",
+        "early",
+        "gone",
+        "labelled",
+        "rows",
+        "false",
+        "late",
+        "early",
+    )
+    yield f"| removed | {' | '.join(kinds)} |"
+    yield "|---" * 13 + "|"
     for name, changes in RULES.items():
-        with ExitStack() as patches:
-            for target, attribute, value in changes:
-                patches.enter_context(mock.patch.object(target, attribute, value))
-            whole, corpus = Tally(), scores.Score()
+        whole, corpus = Tally(), scores.Score()
+        with changed(changes):
             for recording, grouper in zip(recordings, groupers, strict=True):
                 tally(recording, grouper.incidents(), whole)
             for scenario, grouper in fed:
                 scores.add(corpus, scenario, grouper.incidents())
         late, early = (sum(sign * one > 0 for one in corpus.point_errors) for sign in (1, -1))
+        gone = sum(one[name].gone["above low"] for one in grown)
         yield (
-            f"| {name} | {whole.line()} | {corpus.found} of {corpus.wanted} | {corpus.rows} | {corpus.false_rows} "
-            f"| {late} | {early} |"
+            f"| {name} | {whole.line()} | {gone} | {corpus.found} of {corpus.wanted} | {corpus.rows} "
+            f"| {corpus.false_rows} | {late} | {early} |"
         )
 
 
@@ -437,7 +478,7 @@ def main(arguments: list[str]) -> None:
             told = asyncio.run(with_log(recording, folder, found, slowms))
             print(score(recording, told, verbose=given.verbose))
         if given.flips:
-            print(flips(recording, verbose=given.verbose))
+            print(flips(recording))
     if not given.no_corpus:
         print(labelled(seed=given.seed, verbose=given.verbose, match=given.match))
 

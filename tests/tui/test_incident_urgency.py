@@ -21,7 +21,7 @@ def incident(number: int, harm: Harm, confidence: str = "high", reason: str = ""
 
 def test_what_an_application_may_have_done_comes_after_what_a_person_did() -> None:
     loss, unsure_loss = incident(1, Harm.LOSS), incident(2, Harm.LOSS, "low")
-    change, unsure = incident(3, Harm.CHANGE, "medium"), incident(4, Harm.CHANGE, "low")
+    change, unsure = incident(3, Harm.CHANGE), incident(4, Harm.CHANGE, "low")
     definition, routine = incident(5, Harm.DEFINITION), incident(6, Harm.LOSS, reason="recurs")
     ordered = [unsure_loss, loss, change, definition, unsure, routine]
     assert by_urgency([routine, unsure, definition, change, loss, unsure_loss]) == ordered

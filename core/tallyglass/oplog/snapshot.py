@@ -279,7 +279,7 @@ class Incident:
 
     ``reason`` says why it is routine, ``op`` is "d" or "u" for writes. ``session`` is the id of the one session in hex,
     ``sessions`` how many took part; ``user_hash`` the SHA-256 of ``user@db`` that it carries, ``user`` the user of that
-    hash where it is known. A statement without a session carries neither. ``confidence`` is high, medium or low.
+    hash where it is known. A statement without a session carries neither. ``confidence`` is high or low.
     ``shards`` are those that it happened on, in a list that was merged from several. ``txn`` is the number of a
     transaction in its session. ``parts`` are the statements that it may be, oldest first, where the entries do not show
     whether it is one; otherwise empty. ``evidence`` is None until the server's records were compared with it.

@@ -444,7 +444,7 @@ async def test_a_statement_of_usual_size_that_no_application_runs_is_found_by_it
     assert [(one.kind, one.ns, one.documents, one.documents_exact, one.first, one.number, one.by) for one in found] == [
         ("deleteMany", NS, 12, True, Ts(T, 1), 1, f"{client.user.partition('@')[0]}, {client.application}")
     ]
-    assert found[0].confidence == ("high" if client is SHELL else "medium")
+    assert found[0].confidence == "high"
     # One that the entries show has a row already.
     shown = replace(a_delete(), last_wall=from_seconds((MILLIS + 16) / 1000))
     assert [one.number for one in await named(deletes(5), book_of(), shown, log=a_log(typed(client, 3)))] == [1]

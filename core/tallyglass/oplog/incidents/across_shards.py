@@ -11,6 +11,7 @@ from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.incidents.rows import joined
 from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan, StatementPart
 
@@ -68,16 +69,11 @@ def _may_be_part(whole: Incident, part: Incident, shard: str) -> bool:
 
 
 def _together(whole: Incident, part: Incident, shard: str) -> Incident:
-    known = whole.documents is not None and part.documents is not None
-    later = part if part.last > whole.last else whole
+    both, known = joined(whole, part), None not in (whole.documents, part.documents)
     return replace(
-        whole,
-        first=min(whole.first, part.first),
-        last=later.last,
-        last_wall=later.last_wall,
+        both,
         harm=min(whole.harm, part.harm, key=[*Harm].index),
-        ops=whole.ops + part.ops,
-        documents=(whole.documents or 0) + (part.documents or 0) if known else None,
+        documents=both.documents if known else None,
         documents_exact=whole.documents_exact and part.documents_exact,
         samples=(*whole.samples, *part.samples)[:5],
         point=min(whole.limit, part.limit),

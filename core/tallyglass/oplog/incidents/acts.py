@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Element
-from tallyglass.oplog.incidents.run import Run
-from tallyglass.oplog.snapshot import Harm
+from tallyglass.oplog.incidents.rows import row_of
+from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean, clean_name
 
 USERS, ROLES, VERSION = "admin.system.users", "admin.system.roles", "admin.system.version"
@@ -37,27 +37,6 @@ _TEMPORARY = re.compile(
 """What the server makes for itself, and the staging collections of a return."""
 
 
-@dataclass(slots=True)
-class Act:
-    """One entry's meaning. ``ends`` says that it is the last of its kind's steps."""
-
-    kind: str
-    harm: Harm
-    title: str
-    ns: str
-    documents: int | None = None
-    ends: bool = False
-    note: str = ""
-
-    def run(self, entry: Entry) -> Run:
-        """The incident that it is by itself."""
-        wall = entry.wall_millis
-        run = Run(self.kind, self.ns, self.harm, self.title, entry.ts, entry.ts, wall, wall, note=self.note)
-        run.add(entry.ts, wall, 1, self.documents)
-        run.closed = self.ends
-        return run
-
-
 def is_temporary(ns: str) -> bool:
     """Whether a namespace holds intermediate results, of the server or of a return: writes to it do no harm."""
     return _TEMPORARY.match(_collection(ns)) is not None
@@ -68,7 +47,7 @@ def result_of(entry: Entry) -> str:
     return entry.target if entry.within(entry.o_at, b"to") is None else entry.text_in(entry.o_at, b"to")
 
 
-def command_act(entry: Entry) -> Act | None:
+def command_act(entry: Entry) -> Incident | None:
     """What a command means; None if it does no harm."""
     maker = _COMMANDS.get(entry.command)
     return maker(entry) if maker is not None else None
@@ -78,14 +57,14 @@ def _collection(ns: str) -> str:
     return ns.partition(".")[2]
 
 
-def _drop(entry: Entry) -> Act | None:
+def _drop(entry: Entry) -> Incident | None:
     ns = entry.target
     if _TEMPORARY.match(_collection(ns)) or ns.startswith(INTERNAL):
         return None
-    return Act("drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, entry.records)
+    return row_of(entry, "drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, entry.records)
 
 
-def _rename(entry: Entry) -> Act:
+def _rename(entry: Entry) -> Incident:
     source, to = entry.target, result_of(entry)
     drops = entry.drops_target
     harm = Harm.LOSS if drops else Harm.DEFINITION
@@ -93,19 +72,19 @@ def _rename(entry: Entry) -> Act:
     shown = clean_name(to, 255)
     if _OUT.match(_collection(source)):
         title = f"$out replaced {shown}" if drops else f"$out made {shown}"
-        return Act("out", harm, title, to, records, note="or mapReduce")
+        return row_of(entry, "out", harm, title, to, records, note="or mapReduce")
     if _CONVERT.match(_collection(source)):
-        return Act("convertToCapped", harm, f"convertToCapped {shown}", to, records)
+        return row_of(entry, "convertToCapped", harm, f"convertToCapped {shown}", to, records)
     if _ACROSS.match(_collection(source)):
-        return Act("rename", harm, f"rename to {shown} from another database", to, records)
+        return row_of(entry, "rename", harm, f"rename to {shown} from another database", to, records)
     title = f"rename {clean_name(source, 255)} to {shown}" + (", dropping it" if drops else "")
-    return Act("rename", harm, title, source, records)
+    return row_of(entry, "rename", harm, title, source, records)
 
 
 _EXPIRY = "The server deletes what is older, once a minute unless ttlMonitorSleepSecs says otherwise."
 
 
-def _coll_mod(entry: Entry) -> Act | None:
+def _coll_mod(entry: Entry) -> Incident | None:
     ns = entry.target
     bare = sum(1 for _ in entry.fields(entry.o_at)) < 2
     if ns.startswith(INTERNAL) or (bare and _collection(ns).startswith("system.buckets.")):
@@ -115,37 +94,32 @@ def _coll_mod(entry: Entry) -> Act | None:
         seconds = entry.number_in(spec, b"expireAfterSeconds")
         if seconds is not None:
             title, note = f"{title}, documents expire after {seconds:,} s", _EXPIRY
-    return Act("collMod", Harm.DEFINITION, title, ns, note=note)
+    return row_of(entry, "collMod", Harm.DEFINITION, title, ns, note=note)
 
 
-def _drop_indexes(entry: Entry) -> Act | None:
+def _drop_indexes(entry: Entry) -> Incident | None:
     ns = entry.target
     if ns.startswith(INTERNAL):
         return None
     name = clean_name(entry.text_in(entry.o_at, b"index"), 120)
-    return Act("dropIndexes", Harm.DEFINITION, f"dropIndexes {name} on {clean_name(ns, 255)}", ns)
+    return row_of(entry, "dropIndexes", Harm.DEFINITION, f"dropIndexes {name} on {clean_name(ns, 255)}", ns)
 
 
-def _emptied(entry: Entry) -> Act:
+def _emptied(entry: Entry) -> Incident:
     ns = entry.target
-    return Act("emptycapped", Harm.LOSS, f"emptycapped {clean_name(ns, 255)}", ns)
+    return row_of(entry, entry.command, Harm.LOSS, f"{entry.command} {clean_name(ns, 255)}", ns)
 
 
-def _converted(entry: Entry) -> Act:
-    ns = entry.target
-    return Act("convertToCapped", Harm.LOSS, f"convertToCapped {clean_name(ns, 255)}", ns)
-
-
-def _truncated(entry: Entry) -> Act | None:
+def _truncated(entry: Entry) -> Incident | None:
     """A command of 8.3 and later that removes many documents of a collection at once, by record id."""
     ns = entry.target
     if ns.startswith(INTERNAL) or "system.change_collection" in ns or "system.preimages" in ns:
         return None
     removed = entry.number_in(entry.o_at, b"docsDeleted")
-    return Act("truncateRange", Harm.LOSS, f"truncateRange on {clean_name(ns, 255)}", ns, removed)
+    return row_of(entry, "truncateRange", Harm.LOSS, f"truncateRange on {clean_name(ns, 255)}", ns, removed)
 
 
-def _indexes_made(entry: Entry) -> Act | None:
+def _indexes_made(entry: Entry) -> Incident | None:
     """Only a TTL index counts; others do no harm."""
     ns = entry.target
     if ns.startswith(INTERNAL):
@@ -156,7 +130,7 @@ def _indexes_made(entry: Entry) -> Act | None:
             continue
         name = clean_name(entry.text_in(spec, b"name"), 120)
         title = f"TTL index {name} on {clean_name(ns, 255)}, documents expire after {seconds:,} s"
-        return Act("createIndexes", Harm.DEFINITION, title, ns, note=_EXPIRY)
+        return row_of(entry, "createIndexes", Harm.DEFINITION, title, ns, note=_EXPIRY)
     return None
 
 
@@ -169,17 +143,17 @@ _SHARDING = (
 )
 
 
-def noop_act(entry: Entry) -> Act | None:
+def noop_act(entry: Entry) -> Incident | None:
     """A sharding command: a shard notes it as a no-op, with the command in the same entry."""
     for name in _SHARDING:
         found = entry.within(entry.o2_at, name)
         if found is not None:
             command, ns = name.decode(), walk.text(entry.raw, found) or entry.ns
-            return Act("sharding", Harm.DEFINITION, f"{command} {clean_name(ns, 255)}", ns)
+            return row_of(entry, "sharding", Harm.DEFINITION, f"{command} {clean_name(ns, 255)}", ns)
     return None
 
 
-_COMMANDS: dict[str, Callable[[Entry], Act | None]] = {
+_COMMANDS: dict[str, Callable[[Entry], Incident | None]] = {
     "drop": _drop,
     "renameCollection": _rename,
     "collMod": _coll_mod,
@@ -188,14 +162,14 @@ _COMMANDS: dict[str, Callable[[Entry], Act | None]] = {
     "deleteIndexes": _drop_indexes,
     "deleteIndex": _drop_indexes,
     "emptycapped": _emptied,
-    "convertToCapped": _converted,
+    "convertToCapped": _emptied,
     "truncateRange": _truncated,
     "createIndexes": _indexes_made,
     "commitIndexBuild": _indexes_made,
 }
 
 
-def system_act(entry: Entry) -> Act | None:
+def system_act(entry: Entry) -> Incident | None:
     """What a change of users, roles or the compatibility version means; None for any other document there."""
     if entry.ns == VERSION:
         return _fcv_act(entry)
@@ -205,10 +179,10 @@ def system_act(entry: Entry) -> Act | None:
     verb = {"i": "created", "u": "changed", "d": "removed"}.get(entry.op, entry.op)
     what = "user" if entry.ns == USERS else "role"
     name = json.id_text(entry.raw, found, 120)
-    return Act("users", Harm.DEFINITION, f"{what} {name} {verb}", entry.ns, documents=1)
+    return row_of(entry, "users", Harm.DEFINITION, f"{what} {name} {verb}", entry.ns, documents=1)
 
 
-def _fcv_act(entry: Entry) -> Act | None:
+def _fcv_act(entry: Entry) -> Incident | None:
     found = entry.id_at
     if entry.op != "u" or found is None or walk.text(entry.raw, found) != _FCV:
         return None
@@ -217,7 +191,8 @@ def _fcv_act(entry: Entry) -> Act | None:
     if version is None:
         return None
     title = f"setFCV {clean(walk.text(entry.raw, version), 20)}"
-    return Act("setFCV", Harm.DEFINITION, title, entry.ns, ends=target is None)
+    # It is open until its last step, which has no target any more.
+    return replace(row_of(entry, "setFCV", Harm.DEFINITION, title, entry.ns), open=target is not None)
 
 
 @dataclass(slots=True)

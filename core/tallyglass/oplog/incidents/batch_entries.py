@@ -91,7 +91,7 @@ class BatchEntries:
             return None
         if other[1] - one[1] > RUN_MILLIS or not layout.is_one_session(self.batch, self.starts):
             return None
-        run = Burst(one[0], other[0], one[1], other[1], self.size, self.size, one[2], one[2], 1)
+        run = Burst(one[0], other[0], one[1], other[1], self.size, self.size, one[2], one[2])
         run.batch = run.head = run.tail = self.size
         run.session, run.samples = layout.session_in(self.batch, self.starts[0]), (self.sample(0),)
         run.user, run.find_and_modify = self.user_and_image(0)

@@ -53,9 +53,9 @@ class Burst:
     """Entries of one kind on one namespace.
 
     ``first`` and ``last`` are timestamps as one number (``t << 32 | i``), the walls milliseconds since 1970. Of a
-    session's writes ``low`` and ``high`` bound the transaction numbers, ``statements`` counts those that occur, and
-    ``batch`` is the most documents under one of them, ``head`` and ``tail`` those under the first and the last.
-    ``marks`` are some of the entries, oldest first. ``apart`` says that nothing of its kind came shortly before it.
+    session's writes ``low`` and ``high`` bound the transaction numbers, ``batch`` is the most documents under one of
+    them, ``head`` and ``tail`` are those under the first and the last.
+    ``marks`` are some of the entries, oldest first.
     """
 
     first: int
@@ -66,14 +66,12 @@ class Burst:
     documents: int
     low: int = -1
     high: int = -1
-    statements: int = 0
     batch: int = 0
     head: int = 0
     tail: int = 0
     session: bytes = b""
     user: bytes = b""
     find_and_modify: bool = False
-    apart: bool = True
     samples: tuple[Sample, ...] = ()
     marks: tuple[bytes, ...] = ()
     touched: Touched = ()
@@ -87,9 +85,7 @@ class Burst:
     def count_numbers(self, numbers: list[int]) -> None:
         """Note the transaction numbers of a session's writes, a document each, in order of time."""
         self.low, self.high = numbers[0], numbers[-1]
-        size, distinct = len(numbers), len(set(numbers))
-        self.statements = distinct
-        if distinct == size:
+        if len(set(numbers)) == len(numbers):
             self.batch = self.head = self.tail = 1
             return
         sizes: dict[int, int] = {}
@@ -105,10 +101,8 @@ class Burst:
             self.batch = max(self.batch, newer.batch, across)
             self.head = across if self.low == self.high else self.head
             self.tail = across if newer.low == newer.high else newer.tail
-            self.statements -= 1
         else:
             self.batch, self.tail = max(self.batch, newer.batch), newer.tail
-        self.statements += newer.statements
         self.low, self.high = self.low if self.low >= 0 else newer.low, max(self.high, newer.high)
         if self.marks and newer.marks:
             self.marks, self._order = thinned(self.marks + newer.marks), None
@@ -132,10 +126,10 @@ class Burst:
     def copy(self) -> Burst:
         """A copy, which can take in others without changing this one."""
         twin = Burst(self.first, self.last, self.first_wall, self.last_wall, self.entries, self.documents)
-        twin.low, twin.high, twin.statements = self.low, self.high, self.statements
+        twin.low, twin.high = self.low, self.high
         twin.batch, twin.head, twin.tail = self.batch, self.head, self.tail
         twin.session, twin.user, twin.find_and_modify = self.session, self.user, self.find_and_modify
-        twin.apart, twin.samples, twin.marks, twin._order = self.apart, self.samples, self.marks, self._order
+        twin.samples, twin.marks, twin._order = self.samples, self.marks, self._order
         twin.touched = self.touched
         return twin
 
@@ -172,11 +166,6 @@ class Burst:
     def millis(self) -> int:
         """From the first entry to the last, by the server's clock."""
         return max(self.last_wall - self.first_wall, 0)
-
-    @property
-    def purity(self) -> float:
-        """The share of the session's statements between first and last that are of this kind: 1.0 for a plain loop."""
-        return self.statements / (self.high - self.low + 1) if self.low >= 0 else 0.0
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -220,7 +209,7 @@ def burst_of(stamps: list[Stamp], session: bytes, user: bytes) -> Burst:
     if count == 1:
         if last[2] >= 0:
             burst.low = burst.high = last[2]
-            burst.statements = burst.batch = burst.head = burst.tail = 1
+            burst.batch = burst.head = burst.tail = 1
     elif last[2] >= 0:
         burst.count_numbers([number for _, _, number in stamps])
     return burst

@@ -83,7 +83,7 @@ def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:
         0, kind, f"{kind} on {one.ns}", one.ns, Harm.LOSS if one.op == "d" else Harm.CHANGE, own[0][1], own[-1][1],
         from_millis(own[0][0]), from_millis(own[-1][0]), len({ts for _, ts, _ in own}), len(own),
         tuple(sample for _, _, sample in own[:SAMPLES]), own[0][1], note=FOUND, op=one.op,
-        confidence="high" if run.is_shell else "medium", documents_exact=len(own) == run.documents,
+        documents_exact=len(own) == run.documents,
     )  # fmt: skip
 
 

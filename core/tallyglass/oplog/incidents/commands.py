@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
-from tallyglass.oplog.incidents.burst import SAMPLES, Burst
+from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.families import RUN_MILLIS
-from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Judgment, Reason, Recurrence, Window, interval, often
-from tallyglass.oplog.incidents.run import GAP_MILLIS, Run
+from tallyglass.oplog.incidents.recurrence import (
+    EPISODE_MILLIS,
+    Closed,
+    Judgment,
+    Reason,
+    Recurrence,
+    Window,
+    interval,
+    often,
+)
+from tallyglass.oplog.incidents.rows import joined, millis_after, rank
+from tallyglass.oplog.incidents.verdict import GAP_MILLIS
+from tallyglass.oplog.snapshot import Incident
 from tallyglass.text import clean_name
 
 FINISHED_LIMIT = 2_000
@@ -31,166 +45,154 @@ _NUMBERS = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 CommandKey = tuple[str, str]
 
 
-class CommandRuns:
+class CommandRows:
     """All commands that are incidents, in any order of time. Bounded."""
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
-        self._created: dict[str, list[tuple[Ts, int | None]]] = {}
+        self._rows: list[Incident] = []
+        self._created: dict[str, list[tuple[Ts, datetime | None]]] = {}
         self._folded: defaultdict[CommandKey, Recurrence] = defaultdict(Recurrence)
         self._times: Counter[CommandKey] = Counter()
         self.left_out = 0
 
-    def add(self, run: Run, window: Window) -> None:
-        """Add a run of one command; the oldest ones are folded where there are too many."""
-        self._runs.append(run)
-        if len(self._runs) > 2 * FINISHED_LIMIT:
+    def add(self, row: Incident, window: Window) -> None:
+        """Add the row of one command; the oldest ones are folded where there are too many."""
+        self._rows.append(row)
+        if len(self._rows) > 2 * FINISHED_LIMIT:
             self._bound(window)
 
     def created(self, entry: Entry) -> None:
         """Note that a collection was created."""
         if len(self._created) < DEFINITIONS_LIMIT:
-            times = self._created.setdefault(entry.target, [])
+            times = self._created.setdefault(clean_name(entry.target, 255), [])
             if len(times) < 2 * FINISHED_LIMIT:
-                times.append((entry.ts, entry.wall_millis))
+                times.append((entry.ts, None if entry.wall_millis is None else from_millis(entry.wall_millis)))
 
-    def rows(self, window: Window) -> list[Run]:
+    def rows(self, window: Window) -> list[Incident]:
         """Each that is an act, and those that recur in one row for each kind and namespace."""
-        groups: defaultdict[CommandKey, list[Run]] = defaultdict(list)
-        for run in self._together():
-            groups[_key(run)].append(run)
-        found: list[Run] = []
-        for key, runs in groups.items():
-            routine = list[Run]()
-            for run, verdict in self._judged(key, runs, window):
-                run.confidence = verdict.confidence
-                (routine if verdict.reason else found).append(run)
+        found: list[Incident] = []
+        for key, rows in _by_key(self._together()).items():
+            verdicts = self._judged(key, rows, window)
+            found += [replace(row, confidence=one.confidence) for row, one in verdicts if not one.reason]
+            routine = [row for row, one in verdicts if one.reason]
             if routine:
                 found.append(_routine(routine, self._times[key]))
         return found
 
-    def _judged(self, key: CommandKey, runs: Sequence[Run], window: Window) -> list[tuple[Run, Judgment]]:
-        if run_kind(key) not in RECURRING:
-            return [(run, Judgment(0)) for run in runs]
-        bursts, seen = [_burst(run) for run in runs], Recurrence()
+    def _judged(self, key: CommandKey, rows: Sequence[Incident], window: Window) -> list[tuple[Incident, Judgment]]:
+        if key[0] not in RECURRING:
+            return [(row, Judgment(0)) for row in rows]
+        seen = Recurrence()
         if key in self._folded:
             seen.unite(self._folded[key])
-        for burst in bursts:
-            seen.add(burst)
-        return [(run, seen.judge(burst, window)) for run, burst in zip(runs, bursts, strict=True)]
+        closed = [_closed(row) for row in rows]
+        seen.add_all(closed)
+        return [(row, seen.judge_size(*one, window)) for row, one in zip(rows, closed, strict=True)]
 
-    def _together(self) -> list[Run]:
-        """The runs with the drops of a dropDatabase taken in by it, and the steps of a setFCV as one."""
-        runs = sorted(self._runs, key=lambda run: run.first)
-        drops: defaultdict[str, list[Run]] = defaultdict(list)
-        found: list[Run] = []
-        setting: Run | None = None
-        for run in runs:
-            if run.kind == "setFCV":
-                if setting is not None and setting.distance(run.first, run.first_wall) <= FCV_MILLIS:
-                    setting.absorb(run)
-                else:
-                    setting = run.copy()
-                    found.append(setting)
-                setting.title, setting.closed = run.title, run.closed
-                setting = None if run.closed else setting
-                continue
-            run = run.copy()
-            database = run.ns.partition(".")[0]
-            chain = drops[database]
-            if run.kind == "dropDatabase":
-                absorbed = self._chain(run, chain)
-                for drop in absorbed:
-                    run.absorb(drop)
-                    run.samples.append(clean_name(drop.ns.partition(".")[2], 120))
-                taken = {id(drop) for drop in absorbed}
-                found = [one for one in found if id(one) not in taken]
-            if run.kind == "drop":
-                chain.append(run)
-                self._note_remade(run)
+    def _together(self) -> list[Incident]:
+        """The rows with the drops of a dropDatabase taken in by it, and the steps of a setFCV as one."""
+        found: list[Incident] = []
+        drops: defaultdict[str, list[Incident]] = defaultdict(list)
+        taken = set[int]()
+        for row in _settings_joined(self._rows):
+            chain = drops[row.ns.partition(".")[0]]
+            if row.kind == "drop":
+                row = self._with_remade(row)
+                chain.append(row)
             else:
+                for drop in _last_of(chain, row) if row.kind == "dropDatabase" else ():
+                    name = clean_name(drop.ns.partition(".")[2], 120)
+                    row = replace(joined(row, drop), samples=(*row.samples, name)[-SAMPLES:])
+                    taken.add(id(drop))
                 chain.clear()
-            found.append(run)
-        return found
+            found.append(row)
+        return [row for row in found if id(row) not in taken]
 
-    def _chain(self, database: Run, drops: Sequence[Run]) -> list[Run]:
-        """The drops shortly before a dropDatabase, oldest first."""
-        found: list[Run] = []
-        at, reach = database, RUN_MILLIS  # it waits for the majority after its last drop
-        for drop in reversed(drops):
-            if at.distance(drop.last, drop.last_wall) > reach:
-                break
-            found.append(drop)
-            at, reach = drop, GAP_MILLIS
-        return found[::-1]
-
-    def _note_remade(self, run: Run) -> None:
-        times = self._created.get(run.ns, [])
-        if any(ts > run.last and run.distance(ts, wall) <= EPISODE_MILLIS for ts, wall in times):
-            run.note = REMADE
+    def _with_remade(self, row: Incident) -> Incident:
+        later = (millis_after(row, ts, wall) for ts, wall in self._created.get(row.ns, ()) if ts > row.last)
+        return replace(row, note=REMADE) if any(millis <= EPISODE_MILLIS for millis in later) else row
 
     def _bound(self, window: Window) -> None:
         """Keep the worst; those that recur are only counted first."""
-        groups: defaultdict[CommandKey, list[Run]] = defaultdict(list)
-        for run in self._runs:
-            groups[_key(run)].append(run)
         routine: set[int] = set()
-        for key, runs in groups.items():
-            folded = [run for run, verdict in self._judged(key, runs, window) if verdict.reason]
-            folded.sort(key=lambda run: run.first)
-            for run in folded[SAMPLES:-SAMPLES]:
-                self._folded[key].add(_burst(run))
+        for key, rows in _by_key(self._rows).items():
+            folded = [row for row, verdict in self._judged(key, rows, window) if verdict.reason]
+            folded.sort(key=lambda row: row.first)
+            for row in folded[SAMPLES:-SAMPLES]:
+                self._folded[key].add_all([_closed(row)])
                 self._times[key] += 1
-                routine.add(id(run))
-        kept = [run for run in self._runs if id(run) not in routine]
-        self._runs = bounded(kept)
-        self.left_out += len(kept) - len(self._runs)
+                routine.add(id(row))
+        kept = [row for row in self._rows if id(row) not in routine]
+        self._rows = bounded(kept)
+        self.left_out += len(kept) - len(self._rows)
 
 
-def run_kind(key: CommandKey) -> str:
-    """The kind of the commands with a key."""
-    return key[0]
+def _by_key(rows: Iterable[Incident]) -> dict[CommandKey, list[Incident]]:
+    """Commands by what those that recur have in common: names may hold a date or an id."""
+    groups: defaultdict[CommandKey, list[Incident]] = defaultdict(list)
+    for row in rows:
+        groups[row.kind, _NUMBERS.sub("#", row.ns)].append(row)
+    return groups
 
 
-def _key(run: Run) -> CommandKey:
-    """What commands that recur have in common: names may hold a date or an id."""
-    return run.kind, _NUMBERS.sub("#", run.ns)
+def _closed(row: Incident) -> Closed:
+    first, last = row.first_wall or row.first.time, row.last_wall or row.last.time
+    return max(row.documents or 0, 1), round(first.timestamp() * 1_000), round(last.timestamp() * 1_000)
 
 
-def _burst(run: Run) -> Burst:
-    first = run.first_wall if run.first_wall is not None else run.first.t * 1_000
-    last = run.last_wall if run.last_wall is not None else run.last.t * 1_000
-    return Burst(run.first.number, run.last.number, first, last, 1, max(run.documents or 0, 1))
+def _settings_joined(rows: Iterable[Incident]) -> list[Incident]:
+    """The rows in order of time, with the steps of a setFCV as one."""
+    found: list[Incident] = []
+    setting: int | None = None
+    for row in sorted(rows, key=lambda row: row.first):
+        if row.kind != "setFCV":
+            found.append(row)
+            continue
+        before = None if setting is None else found[setting]
+        if setting is not None and before and before.open and _pause(before, row) <= FCV_MILLIS:
+            found[setting] = replace(joined(before, row), title=row.title, open=row.open)
+        else:
+            setting = len(found)
+            found.append(row)
+    return found
 
 
-def _routine(runs: list[Run], folded: int) -> Run:
+def _pause(older: Incident, newer: Incident) -> int:
+    return millis_after(older, newer.first, newer.first_wall)
+
+
+def _last_of(drops: Sequence[Incident], database: Incident) -> list[Incident]:
+    """The drops shortly before a dropDatabase, oldest first."""
+    found: list[Incident] = []
+    at, reach = database, RUN_MILLIS  # it waits for the majority after its last drop
+    for drop in reversed(drops):
+        if _pause(drop, at) > reach:
+            break
+        found.append(drop)
+        at, reach = drop, GAP_MILLIS
+    return found[::-1]
+
+
+def _routine(rows: list[Incident], folded: int) -> Incident:
     """Commands that recur, as one row."""
-    runs.sort(key=lambda run: run.first)
-    times, starts = len(runs) + folded, [_burst(run).first_wall for run in runs]
-    whole = runs[-1].copy()
-    whole.documents = None
-    for run in runs[:-1]:
-        whole.absorb(run)
-    known = [run.documents for run in runs if run.documents is not None]
-    whole.documents = sum(known) if known else None
-    whole.kind, whole.reason, whole.point = "job", Reason.RECURS, None
-    whole.note = often(times, interval(starts))
-    whole.samples = deque(maxlen=SAMPLES)
-    return whole
+    rows.sort(key=lambda row: row.first)
+    whole = functools.reduce(joined, rows[:-1], rows[-1])
+    note = often(len(rows) + folded, interval(_closed(row)[1] for row in rows))
+    return replace(whole, kind="job", reason=Reason.RECURS, point=None, note=note, samples=())
 
 
-def bounded(runs: Iterable[Run]) -> list[Run]:
+def bounded(rows: Iterable[Incident]) -> list[Incident]:
     """Apply the limit: the worst of each kind and the first of each namespace are kept before all others."""
-    ordered = sorted(runs, key=lambda run: run.rank)
+    ordered = sorted(rows, key=rank)
     if len(ordered) <= FINISHED_LIMIT:
         return ordered
     kinds: Counter[str] = Counter()
     names: Counter[str] = Counter()
     ranked = []
-    for place, run in enumerate(ordered):
-        kinds[run.kind] += 1
-        names[run.ns] += 1
-        preferred = 0 if kinds[run.kind] <= KIND_QUOTA else 1 if names[run.ns] == 1 else 2
-        ranked.append((preferred, place, run))
+    for place, row in enumerate(ordered):
+        kinds[row.kind] += 1
+        names[row.ns] += 1
+        preferred = 0 if kinds[row.kind] <= KIND_QUOTA else 1 if names[row.ns] == 1 else 2
+        ranked.append((preferred, place, row))
     ranked.sort(key=lambda one: one[:2])
-    return [run for _, _, run in ranked[:FINISHED_LIMIT]]
+    return [row for _, _, row in ranked[:FINISHED_LIMIT]]

@@ -22,7 +22,7 @@ from tallyglass.oplog.incidents.families import (
     Scale,
     follows_in_session,
 )
-from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Closed
+from tallyglass.oplog.incidents.recurrence import Closed
 
 RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
@@ -53,7 +53,6 @@ class _Session:
         if high - low >= SAMPLED_RUN:
             run.samples = (self.entries.sample(self.places[low]),)
             run.find_and_modify = self.entries.user_and_image(self.places[low])[1]
-        run.apart = not low or self.stamps[low][1] - self.stamps[low - 1][1] >= EPISODE_MILLIS
         return run
 
 
@@ -144,19 +143,14 @@ class Compactor:
         last = entries.burst(bounds[-2], bounds[-1], marked=marked)
         entries.read_all()
         walls, inner = entries.walls, bounds[1:-1]
-        closed = [
-            (high - low, walls[low], walls[high - 1], walls[low] - walls[low - 1] >= EPISODE_MILLIS)
-            for low, high in pairwise(inner)
-        ]
+        closed = [(high - low, walls[low], walls[high - 1]) for low, high in pairwise(inner)]
         scale.note(closed)
-        for low, (size, _, _, apart) in zip(inner, closed, strict=False):
+        for low, (size, _, _) in zip(inner, closed, strict=False):
             if size >= scale.least and scale.keeps(size, entries.ts[low]):
                 burst = made.get((low, size))
                 if burst is None:
                     burst = made[low, size] = entries.burst(low, low + size, marked=marked)
-                    burst.apart = apart
                 scale.keep(burst)
-        last.apart = walls[inner[-1]] - walls[inner[-1] - 1] >= EPISODE_MILLIS
         scale.extend([first, last])
         self._check_room(scale)
 
@@ -191,9 +185,7 @@ class Compactor:
             chain.append(one.run(bounds[-2], bounds[-1]))
             for low, high in pairwise(bounds[1:-1]):
                 first = stamps[low]
-                one.closed.append(
-                    (high - low, first[1], stamps[high - 1][1], first[1] - stamps[low - 1][1] >= EPISODE_MILLIS)
-                )
+                one.closed.append((high - low, first[1], stamps[high - 1][1]))
                 if high - low >= scale.least and scale.keeps(high - low, first[0]):
                     scale.keep(one.run(low, high))
         self._extend_runs(key, one.family, chain, one.closed)
@@ -220,7 +212,7 @@ class Compactor:
         self._runs[key] = ends, family
         self._runs.move_to_end(key)
         for run in between:
-            closed.append((run.documents, run.first_wall, run.last_wall, run.apart))
+            closed.append((run.documents, run.first_wall, run.last_wall))
             if scale.keeps(run.documents, run.first):
                 scale.keep(run)
 
@@ -287,5 +279,5 @@ def burst_in(entry: Entry, documents: int, number: int = -1, sample: Sample = ""
     burst = Burst(ts, ts, wall, wall, 1, documents, samples=(sample,) if sample else ())
     if number >= 0:
         burst.low = burst.high = number
-        burst.statements, burst.batch, burst.head, burst.tail = 1, documents, documents, documents
+        burst.batch = burst.head = burst.tail = documents
     return burst

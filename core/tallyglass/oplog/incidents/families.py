@@ -53,10 +53,8 @@ class Scale:
     recurrence: Recurrence | None = None
 
     def follows(self, older: Burst, newer: Burst) -> bool:
-        """Whether the newer burst goes on where the older one stopped; if not, the pause is noted."""
-        gap = older.gap(newer)
-        newer.apart = gap >= EPISODE_MILLIS
-        return gap <= self.reach
+        """Whether the newer burst goes on where the older one stopped."""
+        return older.gap(newer) <= self.reach
 
     def extend(self, chain: Ends) -> None:
         """Join a chain that is older or newer than all so far."""
@@ -68,7 +66,7 @@ class Scale:
 
     def close(self, burst: Burst) -> None:
         """Take a burst that cannot grow any more."""
-        self.note([(burst.documents, burst.first_wall, burst.last_wall, burst.apart)])
+        self.note([(burst.documents, burst.first_wall, burst.last_wall)])
         if self.keeps(burst.documents, burst.first):
             self.keep(burst)
 
@@ -160,5 +158,4 @@ class Family:
 def follows_in_session(older: Burst, newer: Burst) -> bool:
     """Whether a session's writes go on: with nearly the next transaction number soon, or the very next one later."""
     jump, gap = newer.low - older.high, older.gap(newer)
-    newer.apart = gap >= EPISODE_MILLIS
     return (0 <= jump <= RUN_JUMP and gap <= RUN_MILLIS) or (0 <= jump <= 1 and gap <= NEXT_MILLIS)

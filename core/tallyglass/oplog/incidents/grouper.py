@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from enum import IntEnum
+from hashlib import sha256
 
-from tallyglass.moment import ZERO, Ts
+from tallyglass.moment import ZERO, Ts, from_millis
 from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, position, stamp, whole_entries
 from tallyglass.oplog.entry.entry import LINKED_WRITES, Entry, read_entry
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import is_before_ts
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
-from tallyglass.oplog.incidents.acts import Act, CollectionDefinitions
+from tallyglass.oplog.incidents.acts import CollectionDefinitions
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRuns, bounded
+from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bounded
 from tallyglass.oplog.incidents.compaction import RUN_LIMIT, Compactor, burst_in
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Window
-from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.incidents.transaction_runs import LARGE, TransactionRuns
-from tallyglass.oplog.incidents.users import UserNames
-from tallyglass.oplog.incidents.verdict import Explained, judge
+from tallyglass.oplog.incidents.verdict import GAP_MILLIS, Explained, judge
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
@@ -49,15 +50,14 @@ class Grouper:
     any time: they do not depend on how the oplog was cut, nor from where it was read.
 
     Entries that cannot be part of an incident may be left out: see ``MATCH`` in incident.py. ``known`` says which
-    collections have a TTL index or are capped; definitions that it reads in the oplog are added. ``users`` names the
-    users that sessions belong to.
+    collections have a TTL index or are capped; definitions that it reads in the oplog are added.
     """
 
     def __init__(self) -> None:
         self._walker = Walker(_judge)
         self._writes = Compactor()
         self._transactions = TransactionRuns()
-        self._commands = CommandRuns()
+        self._commands = CommandRows()
         self._inner: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
         self._inner_runs: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
         self._migrated: dict[tuple[str, str], Family] = {}
@@ -66,7 +66,7 @@ class Grouper:
         self._oldest: Ts | None = None
         self._cut = 0
         self.known = CollectionDefinitions()
-        self.users = UserNames()
+        self._users: dict[str, str] = {}
         self.fed = 0
         self.damaged = 0
         """Lower bound of the number of unreadable entries: a run of broken bytes counts as one."""
@@ -75,6 +75,11 @@ class Grouper:
     def left_out(self) -> int:
         """How many incidents were dropped, to limit memory or the length of the list."""
         return self._commands.left_out + self._cut
+
+    def learn_users(self, names: Iterable[str]) -> None:
+        """Note users, each as ``user@db`` as stored: ``lsid.uid`` is the SHA-256 of that."""
+        for name in names:
+            self._users[sha256(name.encode()).hexdigest()] = clean_name(name, 120)
 
     def deleted_from(self) -> set[str]:
         """The namespaces of all mass deletes so far, so that the caller can add their definitions to ``known``."""
@@ -109,8 +114,8 @@ class Grouper:
                 look += zip(places[::2], places[1::2], strict=True)
         for start, end in sorted(look):
             self._guarded(batch, start, end)
-        for run in self._transactions.take_complete():
-            self._finish(run)
+        for row in self._transactions.take_complete():
+            self._add(row)
         for one in groups:
             if one.envelope.tag in (EntryClass.WRITE, EntryClass.SESSION_WRITE):
                 kept = self._without_moved(batch, one) if moved else one
@@ -163,19 +168,19 @@ class Grouper:
     def incidents(self) -> tuple[Incident, ...]:
         """All so far, worst first; ``number`` counts them from 1 by time, oldest first."""
         window = self._window()
-        found = [*self._commands.rows(window), *self._transactions.with_known_end(), *self._write_runs(window)]
-        acting = [run for run in found if not run.reason]
-        kept = bounded(acting)
-        routine = [run for run in found if run.reason]
-        routine.sort(key=lambda run: run.rank)
-        self._cut = len(acting) - len(kept) + max(len(routine) - ROUTINE_LIMIT, 0)
-        runs = [*kept, *routine[:ROUTINE_LIMIT]]
-        for run in runs:
-            run.user = self.users.name_of(run.user_hash)
-        runs.sort(key=lambda run: (run.first, run.kind, run.ns))
-        numbered = [(run, run.incident(n, self._newest, self._newest_wall)) for n, run in enumerate(runs, 1)]
-        numbered.sort(key=lambda pair: pair[0].rank)
-        return tuple(incident for _, incident in numbered)
+        found = [*self._commands.rows(window), *self._transactions.with_known_end(), *self._write_rows(window)]
+        acting, routine = [one for one in found if not one.routine], [one for one in found if one.routine]
+        shown = [*bounded(acting), *sorted(routine, key=rows.rank)[:ROUTINE_LIMIT]]
+        self._cut = len(found) - len(shown)
+        shown.sort(key=lambda one: (one.first, one.kind, one.ns))
+        return tuple(sorted((self._numbered(one, n) for n, one in enumerate(shown, 1)), key=rows.rank))
+
+    def _numbered(self, row: Incident, number: int) -> Incident:
+        """A row as it is shown. Writes are open while the newest known entry is within reach of their end."""
+        newest, wall = self._newest or ZERO, None if self._newest_wall is None else from_millis(self._newest_wall)
+        near = bool(row.op and not row.routine) and rows.millis_after(row, newest, wall) <= GAP_MILLIS
+        user = self._users.get(row.user_hash, "")
+        return replace(row, number=number, point=row.limit, user=user, open=row.open or near)
 
     # Deletes and updates
 
@@ -189,17 +194,17 @@ class Grouper:
             return Explained()
         return Explained(ns in known.ttl, ns in known.capped, known.since.get(ns, ZERO).number, known.ttl_millis)
 
-    def _write_runs(self, window: Window) -> list[Run]:
-        found, open_runs = list[Run](), self._writes.open_runs()
+    def _write_rows(self, window: Window) -> list[Incident]:
+        found, open_runs = list[Incident](), self._writes.open_runs()
         for family in self._writes.families.values():
             if family.documents < 2:
                 continue
             runs = open_runs.get(id(family), [])
             verdicts = judge(family, runs, window, self._explained(family))
-            found += [rows.act_run(act, family) for act in verdicts.acts]
+            found += [rows.act_row(act, family) for act in verdicts.acts]
             if verdicts.routine is not None:
-                found.append(rows.routine_run(verdicts.routine, family))
-        return found + [rows.migration_run(family) for family in self._migrated.values()]
+                found.append(rows.routine_row(verdicts.routine, family))
+        return found + [rows.migration_row(family) for family in self._migrated.values()]
 
     def _is_moved(self, batch: bytes, start: int, end: int) -> bool:
         """Whether a migration wrote this entry."""
@@ -230,9 +235,9 @@ class Grouper:
     def _read(self, entry: Entry) -> None:
         """One entry that is a command, or touches users, roles or the compatibility version."""
         if entry.op == "n":
-            self._add_act(acts.noop_act(entry), entry)
+            self._add(acts.noop_act(entry))
         elif entry.op != "c":
-            self._add_act(acts.system_act(entry), entry)
+            self._add(acts.system_act(entry))
         elif entry.in_transaction:
             self._transaction(entry)
         elif entry.command in ("commitTransaction", "abortTransaction"):
@@ -250,7 +255,7 @@ class Grouper:
         counts: Counter[tuple[str, str]] = Counter()
         for inner in entry.inner():
             if inner.ns in acts.SYSTEM and inner.op in "iud":
-                self._add_act(acts.system_act(inner), inner)
+                self._add(acts.system_act(inner))
             elif inner.op in "ud" and not inner.ns.startswith(acts.INTERNAL) and not inner.from_migrate:
                 counts[inner.op, inner.ns] += 1
         if whole and counts.total() < LARGE // 5:
@@ -276,7 +281,7 @@ class Grouper:
                 counts[inner.op, inner.ns] += 1
                 samples.setdefault((inner.op, inner.ns), inner)
             elif inner.op in "iud" and inner.ns in acts.SYSTEM:
-                self._add_act(acts.system_act(inner), inner)
+                self._add(acts.system_act(inner))
             elif inner.op == "c" and inner.command != "applyOps":
                 self._command(inner)
         for (op, ns), count in moved.items():
@@ -303,16 +308,13 @@ class Grouper:
             self._commands.created(entry)
         elif name == "dropDatabase":
             title = f"dropDatabase {clean_name(entry.db, 120)}"
-            self._add_act(Act("dropDatabase", Harm.LOSS, title, entry.db), entry)
+            self._add(rows.row_of(entry, "dropDatabase", Harm.LOSS, title, entry.db))
         else:
-            self._add_act(acts.command_act(entry), entry)
+            self._add(acts.command_act(entry))
 
-    def _add_act(self, act: Act | None, entry: Entry) -> None:
-        if act is not None:
-            self._finish(act.run(entry))
-
-    def _finish(self, run: Run) -> None:
-        self._commands.add(run, self._window())
+    def _add(self, row: Incident | None) -> None:
+        if row is not None:
+            self._commands.add(row, self._window())
 
 
 def _judge(op: str, ns: str, session: bool) -> EntryClass:

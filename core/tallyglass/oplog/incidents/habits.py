@@ -13,8 +13,6 @@ from tallyglass.evidence.facts import Statement
 from tallyglass.oplog.incidents.acts import INTERNAL, is_temporary
 from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.recurrence import (
-    AWAY_MILLIS,
-    EPISODE_MILLIS,
     OTHERS,
     SLOT_MILLIS,
     YOUNG,
@@ -28,7 +26,7 @@ SHELLS = ("mongosh", "MongoDB Shell", "MongoDB Compass")
 LINKED = 0.99
 """The share of the statements of a log whose command has a line too: 0.999 where all are logged, fewer in a sample."""
 
-_RUNS = YOUNG + 2 * AWAY_MILLIS // SLOT_MILLIS + 1
+_RUNS = YOUNG + 2
 """So many runs of a statement are told apart: of more, each has enough others to recur."""
 
 _BESIDE = 200
@@ -67,15 +65,14 @@ class _Habit:
     """When something was seen, with the runs of a statement that may change many documents without a session."""
 
     seen: Recurrence = field(default_factory=Recurrence)
-    last: int = 0
     slot: int = -1
     runs: list[LoggedRun] = field(default_factory=list)
 
     def note(self, statement: Statement) -> None:
-        slot, apart = statement.ended // SLOT_MILLIS, statement.began - self.last >= EPISODE_MILLIS
-        if slot != self.slot or apart:
-            self.seen.add_all(((1, statement.began, statement.ended, apart),))
-        self.slot, self.last = slot, max(statement.ended, self.last)
+        slot = statement.ended // SLOT_MILLIS
+        if slot != self.slot:
+            self.seen.add_all(((1, statement.began, statement.ended),))
+        self.slot = slot
 
 
 class Habits:

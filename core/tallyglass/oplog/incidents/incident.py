@@ -119,7 +119,7 @@ class _IncidentReader:
         deployment = await look_at(self._gateway)
         if not deployment.has_oplog:
             raise DeploymentError(deployment.no_oplog_because())
-        self._grouper.users.learn(await _users(self._gateway))
+        self._grouper.learn_users(await _users(self._gateway))
         self._grouper.known.ttl_millis = await _ttl_millis(self._gateway)
 
     async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:

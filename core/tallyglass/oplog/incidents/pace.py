@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tallyglass.oplog.incidents.burst import Burst, together
-from tallyglass.oplog.incidents.families import RUN_MILLIS, Family
-from tallyglass.oplog.incidents.recurrence import AWAY_MILLIS, SLOT_MILLIS, YOUNG, Recurrence
+from tallyglass.oplog.incidents.families import Family
+from tallyglass.oplog.incidents.recurrence import SLOT_MILLIS, YOUNG, Recurrence
 
 POOL_SLOTS = 2 * YOUNG
 """A pool that wrote in so many other slots, five minutes, is an application's."""
@@ -34,14 +34,9 @@ def hurried(row: Burst, bursts: Sequence[Burst], family: Family, seen: Recurrenc
     return [together(pieces) for pieces in _beyond((one for one in bursts if row.holds(one)), usual)]
 
 
-def is_trickle(run: Burst, seen: Recurrence) -> bool:
-    """Whether a session writes so slowly as no loop does, where its user writes all the time."""
-    return run.millis > RUN_MILLIS * run.documents and _is_usual(run, seen)
-
-
 def _is_usual(burst: Burst, seen: Recurrence) -> bool:
     """Whether there is enough at other times to know what is usual."""
-    first, last = (burst.first_wall - AWAY_MILLIS) // SLOT_MILLIS, (burst.last_wall + AWAY_MILLIS) // SLOT_MILLIS
+    first, last = burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS
     return seen.slots_without(first, last) >= POOL_SLOTS
 
 

@@ -24,15 +24,11 @@ OTHERS = 3
 SHARE = 0.25
 """The share of the window that the others must span; five acts of one afternoon do not."""
 
-AWAY_MILLIS = 30_000
-"""What is closer belongs to the burst, or to the row of a pool: it is no measure of what is usual."""
-
 YOUNG = 15
-"""So many slots with bursts that stand apart are an application, even if it was started a moment ago."""
+"""So many other slots are an application, even if it was started a moment ago."""
 
 EPISODE_MILLIS = 1_000
-"""A shorter pause is the server's: writes without a session are looked at as a whole too, and a burst stands apart only
-if nothing of its family was written for so long before it."""
+"""A shorter pause is the server's: writes without a session are judged as a whole too, with pauses of up to that."""
 
 YOUNG_WINDOW_MILLIS = 300_000
 """Of 218 rows of a recording 134 went again while it grew, and all of those that were not low within five minutes."""
@@ -136,8 +132,8 @@ class Slots:
         return (last - first) * SLOT_MILLIS
 
 
-Closed = tuple[int, int, int, bool]
-"""Of a burst that cannot grow any more: its documents, when it began and ended, and whether it stands apart."""
+Closed = tuple[int, int, int]
+"""Of a burst that cannot grow any more: its documents, and when it began and ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,80 +149,71 @@ class _Seen:
 class Recurrence:
     """When bursts of a family were seen, by size class. Adding is commutative."""
 
-    __slots__ = ("_at_least", "apart", "seen")
+    __slots__ = ("_at_least", "seen")
 
     def __init__(self) -> None:
         self.seen: dict[int, Slots] = {}
-        self.apart: dict[int, Slots] = {}
-        self._at_least: dict[tuple[int, bool], _Seen] = {}
+        self._at_least: dict[int, _Seen] = {}
 
     def add(self, burst: Burst) -> None:
         """Note a burst, in every slot that it touches."""
-        self.add_all(((burst.documents, burst.first_wall, burst.last_wall, burst.apart),))
+        self.add_all(((burst.documents, burst.first_wall, burst.last_wall),))
 
     def add_all(self, bursts: Iterable[Closed]) -> None:
         """Note bursts, each in every slot that it touches: most of a batch share a slot and a size class."""
         self._at_least.clear()
-        alike = {
-            (size_class(size), first // SLOT_MILLIS, last // SLOT_MILLIS, apart) for size, first, last, apart in bursts
-        }
-        for kind, first, last, apart in alike:
+        alike = {(size_class(size), first // SLOT_MILLIS, last // SLOT_MILLIS) for size, first, last in bursts}
+        for kind, first, last in alike:
             seen = self.seen.get(kind)
             if seen is None:
                 seen = self.seen[kind] = Slots()
             for slot in range(first, max(first, last) + 1):
                 seen.add(slot)
-            if apart:
-                self.apart.setdefault(kind, Slots()).add(first)
 
     def unite(self, other: Recurrence) -> None:
         """Add all that another one has seen."""
         self._at_least.clear()
-        for mine, others in ((self.seen, other.seen), (self.apart, other.apart)):
-            for kind, slots in others.items():
-                mine.setdefault(kind, Slots()).unite(slots)
+        for kind, slots in other.seen.items():
+            self.seen.setdefault(kind, Slots()).unite(slots)
 
     def remove(self, bursts: Iterable[Burst]) -> None:
         """Forget the slots in which bursts lie that something else explains."""
         self._at_least.clear()
-        for table in (self.seen, self.apart):
-            for kind in table:
-                for burst in bursts:
-                    table[kind] = table[kind].without(burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS)
+        for kind in self.seen:
+            for burst in bursts:
+                first, last = burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS
+                self.seen[kind] = self.seen[kind].without(first, last)
 
     def judge(self, burst: Burst, window: Window) -> Judgment:
         """Whether the others of similar size recur."""
         return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
 
     def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
-        """Whether others of similar size recur, apart from what is close to an interval."""
+        """Whether others of similar size recur, in other slots than those of an interval."""
         kind = size_class(size)
-        first, last = (first_wall - AWAY_MILLIS) // SLOT_MILLIS, (last_wall + AWAY_MILLIS) // SLOT_MILLIS
-        seen = self._of(kind - _CLASSES, apart=False)
+        first, last = first_wall // SLOT_MILLIS, last_wall // SLOT_MILLIS
+        seen = self._of(kind - _CLASSES)
         spans = (seen.last - seen.first) * SLOT_MILLIS >= SHARE * window.millis
         if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:
             return _RECURS
         others = seen.slots.without(first, last)
         found = len(others)
-        if found >= OTHERS and others.span_millis >= SHARE * window.millis:
-            return Judgment(found, Reason.RECURS)
-        if found >= YOUNG and len(self._of(kind - _CLASSES, apart=True).slots.without(first, last)) >= YOUNG:
-            return Judgment(found, Reason.RECURS)
-        return Judgment(found)
+        spread = found >= OTHERS and others.span_millis >= SHARE * window.millis
+        return Judgment(found, Reason.RECURS if spread or found >= YOUNG else None)
 
     def slots_without(self, first: int, last: int) -> int:
         """In how many slots bursts of any size were seen, before ``first`` and after ``last``."""
-        return len(self._of(0, apart=False).slots.without(first, last))
+        return len(self._of(0).slots.without(first, last))
 
-    def _of(self, least: int, *, apart: bool) -> _Seen:
+    def _of(self, least: int) -> _Seen:
         """What was seen of all classes from ``least`` on."""
-        known = self._at_least.get((least, apart))
+        known = self._at_least.get(least)
         if known is None:
             together = Slots()
-            for kind, slots in (self.apart if apart else self.seen).items():
+            for kind, slots in self.seen.items():
                 if kind >= least:
                     together.unite(slots)
-            known = self._at_least[least, apart] = _Seen(together, len(together), *together.ends)
+            known = self._at_least[least] = _Seen(together, len(together), *together.ends)
         return known
 
 

@@ -1,31 +1,72 @@
-"""The findings about a family in words: one run each, as the list of incidents shows it."""
+"""Rows of the list: how those of two stretches join, which come first, and the findings about a family in words."""
 
 from __future__ import annotations
 
-from collections import deque
+from dataclasses import replace
+from datetime import datetime, timedelta
 
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, from_millis
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.burst import SAMPLES, Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Reason, interval, often
-from tallyglass.oplog.incidents.run import Run
 from tallyglass.oplog.incidents.touched import documents_in
 from tallyglass.oplog.incidents.verdict import Finding, Form
-from tallyglass.oplog.snapshot import Harm, StatementPart
+from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
 _NOUN = {"d": "deletes", "u": "updates"}
+_HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
+_SECOND = timedelta(seconds=1)
 
 
-def act_run(finding: Finding, family: Family) -> Run:
+def row_of(
+    entry: Entry, kind: str, harm: Harm, title: str, ns: str, documents: int | None = None, note: str = ""
+) -> Incident:
+    """The row of one entry. ``title`` is safe to show, ``ns`` as stored."""
+    wall = None if entry.wall_millis is None else from_millis(entry.wall_millis)
+    return Incident(0, kind, title, clean_name(ns, 255), harm, entry.ts, entry.ts, wall, wall, 1, documents, note=note)
+
+
+def joined(one: Incident, other: Incident) -> Incident:
+    """The row of one with the entries of another, before or after it; documents are counted where they are known."""
+    older, newer = (one, other) if one.first <= other.first else (other, one)
+    last = newer if newer.last > older.last else older
+    known = [row.documents for row in (one, other) if row.documents is not None]
+    return replace(
+        one,
+        first=older.first,
+        first_wall=older.first_wall or newer.first_wall,
+        last=last.last,
+        last_wall=last.last_wall,
+        ops=one.ops + other.ops,
+        documents=sum(known) if known else None,
+    )
+
+
+def millis_after(row: Incident, ts: Ts, wall: datetime | None) -> int:
+    """Milliseconds from the end of a row to an entry, 0 if it is not later; by ``ts`` where a time of the server's
+    clock is missing."""
+    if ts <= row.last:
+        return 0
+    if wall is None or row.last_wall is None:
+        return (ts.t - row.last.t) * 1_000
+    return max(round((wall - row.last_wall) / _SECOND * 1_000), 0)
+
+
+def rank(row: Incident) -> tuple[bool, int, int, Ts]:
+    """Orders by harm: what is routine last, loss first, then by documents, then the newest."""
+    size = row.documents if row.documents is not None else 10**12
+    return row.routine, _HARM_ORDER[row.harm], -size, Ts(-row.last.t, -row.last.i)
+
+
+def act_row(finding: Finding, family: Family) -> Incident:
     """One act of a family."""
     kind, title = _kind_and_title(finding, family)
-    run = _run(finding, family, kind, title)
-    run.note = finding.note or _note(finding, family)
-    return run
+    return _row(finding, family, kind, title, finding.note or _note(finding, family))
 
 
-def routine_run(finding: Finding, family: Family) -> Run:
+def routine_row(finding: Finding, family: Family) -> Incident:
     """The routine of a family in one line."""
     ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
     millis = interval(finding.starts) if finding.reason is Reason.RECURS else 0
@@ -36,19 +77,16 @@ def routine_run(finding: Finding, family: Family) -> Run:
             kind, title = "capped", f"oldest documents of capped {ns} removed"
         case _:
             kind, title = "job" if millis else "trickle", f"routine {noun} on {ns}"
-    run = _run(finding, family, kind, title)
-    run.reason, run.note = finding.reason or "", often(finding.times, millis)
-    return run
+    return _row(finding, family, kind, title, often(finding.times, millis))
 
 
-def migration_run(family: Family) -> Run:
+def migration_row(family: Family) -> Incident:
     """What moved between shards."""
     ns, noun = clean_name(family.ns, 255), {"d": "deletes", "u": "updates", "i": "inserts"}.get(family.op, "commands")
     whole = Burst(family.first, family.last, family.first_wall, family.last_wall, family.entries, family.documents)
-    run = _run(Finding(whole, Form.MANY), family, "migration", f"moved between shards: {noun} on {ns}")
-    run.reason = Reason.MIGRATION
-    run.note = "The documents are on another shard: nothing is lost." if family.op == "d" else ""
-    return run
+    note = "The documents are on another shard: nothing is lost." if family.op == "d" else ""
+    moved = Finding(whole, Form.MANY, Reason.MIGRATION)
+    return _row(moved, family, "migration", f"moved between shards: {noun} on {ns}", note)
 
 
 def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
@@ -69,20 +107,18 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
     return many, f"{many} on {ns}"
 
 
-def _run(finding: Finding, family: Family, kind: str, title: str) -> Run:
+def _row(finding: Finding, family: Family, kind: str, title: str, note: str) -> Incident:
     burst = finding.burst
-    harm = Harm.LOSS if family.op == "d" else Harm.CHANGE
     documents = burst.documents
     if finding.form is Form.LOOP:
         documents = documents_in(burst.touched, documents) or documents
-    samples = deque(filter(None, map(sample_text, burst.samples)), maxlen=SAMPLES)
-    first, last = Ts.of_number(burst.first), Ts.of_number(burst.last)
-    return Run(
-        kind, family.ns, harm, title, first, last, burst.first_wall, burst.last_wall,
-        burst.entries, documents, samples, op=family.op, session=burst.session,
-        user_hash=burst.user, sessions=finding.sessions, confidence=finding.confidence, about=finding.about,
-        parts=tuple(StatementPart(Ts.of_number(one.first), Ts.of_number(one.last), one.documents)
-                    for one in finding.parts),
+    first, last = from_millis(burst.first_wall), from_millis(burst.last_wall)
+    return Incident(
+        0, kind, title, clean_name(family.ns, 255), Harm.LOSS if family.op == "d" else Harm.CHANGE,
+        Ts.of_number(burst.first), Ts.of_number(burst.last), first, last, burst.entries, documents,
+        tuple(filter(None, map(sample_text, burst.samples)))[:SAMPLES], note=note, reason=finding.reason or "",
+        op=family.op, sessions=finding.sessions, session=burst.session.hex(), user_hash=burst.user.hex(),
+        confidence=finding.confidence, documents_exact=not finding.about, parts=finding.parts,
     )  # fmt: skip
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 
 from tallyglass.oplog.entry.describe import summarize_operations
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import OPEN_LIMIT
-from tallyglass.oplog.incidents.run import Run
-from tallyglass.oplog.snapshot import Harm
+from tallyglass.oplog.incidents.rows import joined, row_of
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.text import clean_name
 
 LARGE = 100
 """The fewest operations of a transaction that is an incident; a fifth of that if it deletes."""
@@ -22,23 +24,22 @@ class TransactionRuns:
 
     def __init__(self) -> None:
         self._begun: set[Txn] = set()
-        self._open: OrderedDict[Txn, Run] = OrderedDict()
+        self._open: OrderedDict[Txn, Incident] = OrderedDict()
 
     def take(self, entry: Entry) -> None:
         """Note one applyOps of a transaction."""
-        key = Txn(entry.session, entry.txn_number or 0)
-        run = self._open.get(key) or self._begin(key, entry)
-        inner = summarize_operations(entry)
-        last = not entry.flag(b"partialTxn")
-        run.add(entry.ts, entry.wall_millis, 1, inner.count)
-        run.sessions, run.session, run.user_hash = 1, *entry.session_and_user
+        inner, (session, user) = summarize_operations(entry), entry.session_and_user
+        row = self._with(entry, inner.count)
+        row = replace(row, sessions=1, session=session.hex(), user_hash=user.hex())
         if inner.ops["d"]:
-            run.harm = Harm.LOSS
-        if last:
-            run.ns = inner.namespaces.most_common(1)[0][0] if inner.namespaces else entry.ns
-            run.title = f"transaction on {inner.where}" if inner.where else "transaction"
-            if not entry.flag(b"prepare"):
-                run.point = entry.ts
+            row = replace(row, harm=Harm.LOSS)
+        if not entry.flag(b"partialTxn"):
+            ns = inner.namespaces.most_common(1)[0][0] if inner.namespaces else entry.ns
+            title = f"transaction on {inner.where}" if inner.where else "transaction"
+            point = row.point if entry.flag(b"prepare") else entry.ts
+            row = replace(row, ns=clean_name(ns, 255), title=title, point=point)
+        key = _key(entry)
+        self._open[key] = row
         if entry.previous is None:
             self._begun.add(key)
 
@@ -46,37 +47,39 @@ class TransactionRuns:
         """Note the end of a prepared transaction, which has no effect if it was aborted."""
         if entry.txn_number is None:
             return
-        key = Txn(entry.session, entry.txn_number)
-        if not committed:
+        key = _key(entry)
+        if committed:
+            self._open[key] = replace(self._with(entry, None), point=entry.ts)
+        else:
             self._open.pop(key, None)
             self._begun.discard(key)
-            return
-        run = self._open.get(key) or self._begin(key, entry)
-        run.add(entry.ts, entry.wall_millis)
-        run.point = entry.ts
 
-    def take_complete(self) -> list[Run]:
+    def take_complete(self) -> list[Incident]:
         """The large ones of which both ends, and so everything in between, have been read; to be asked after each
         slice."""
         complete = [key for key in self._begun if key in self._open and self._open[key].point is not None]
-        for key in complete:
-            self._begun.discard(key)
-        return [run for key in complete if _is_large(run := self._open.pop(key))]
+        self._begun.difference_update(complete)
+        return [row for key in complete if _is_large(row := self._open.pop(key))]
 
-    def with_known_end(self) -> list[Run]:
+    def with_known_end(self) -> list[Incident]:
         """Large transactions whose end has been read, but not yet their beginning."""
-        return [run for run in self._open.values() if run.point is not None and _is_large(run)]
+        return [row for row in self._open.values() if row.point is not None and _is_large(row)]
 
-    def _begin(self, key: Txn, entry: Entry) -> Run:
-        wall = entry.wall_millis
-        run = Run("transaction", entry.ns, Harm.CHANGE, "transaction", entry.ts, entry.ts, wall, wall)
-        run.txn = entry.txn_number
-        self._open[key] = run
-        if len(self._open) > OPEN_LIMIT:
+    def _with(self, entry: Entry, operations: int | None) -> Incident:
+        """The transaction of an entry with this entry."""
+        own = row_of(entry, "transaction", Harm.CHANGE, "transaction", entry.ns, operations)
+        before = self._open.get(_key(entry))
+        if before is not None:
+            return joined(before, own)
+        if len(self._open) >= OPEN_LIMIT:
             self._begun.discard(self._open.popitem(last=False)[0])
-        return run
+        return replace(own, txn=entry.txn_number)
 
 
-def _is_large(run: Run) -> bool:
-    size = run.documents or 0
-    return size >= LARGE or (run.harm is Harm.LOSS and size >= LARGE // 5)
+def _key(entry: Entry) -> Txn:
+    return Txn(entry.session, entry.txn_number or 0)
+
+
+def _is_large(row: Incident) -> bool:
+    size = row.documents or 0
+    return size >= LARGE or (row.harm is Harm.LOSS and size >= LARGE // 5)

@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from math import sqrt
-from typing import NamedTuple
+from itertools import pairwise
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
-from tallyglass.oplog.incidents.pace import hurried, is_trickle
+from tallyglass.oplog.incidents.pace import hurried
 from tallyglass.oplog.incidents.recurrence import (
-    AWAY_MILLIS,
     EPISODE_MILLIS,
     SIMILAR,
     YOUNG,
@@ -24,8 +23,12 @@ from tallyglass.oplog.incidents.recurrence import (
     Recurrence,
     Window,
 )
-from tallyglass.oplog.incidents.run import GAP_MILLIS
 from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
+from tallyglass.oplog.snapshot import StatementPart
+
+GAP_MILLIS = 3_000
+"""Entries of one kind on one namespace that are no further apart, by the server's clock, are one incident, unless the
+documents say that they are two statements."""
 
 MAYBE_TTL = "or the TTL index of this collection"
 
@@ -46,14 +49,6 @@ WORKER_MILLIS = 300_000
 
 _TTL_SLACK_MILLIS, _TTL_STEPS = 2_000, 5
 """How late a pass may begin, and how many intervals from another one: a monitor with much to remove skips some."""
-
-
-class MaybeStatement(NamedTuple):
-    """A stretch that may be a statement of its own: its first and last timestamp as numbers, and its documents."""
-
-    first: int
-    last: int
-    documents: int
 
 
 class Form(Enum):
@@ -89,7 +84,7 @@ class Finding:
     starts: list[int] = field(default_factory=list)
     sessions: int = 0
     confidence: str = "high"
-    parts: tuple[MaybeStatement, ...] = ()
+    parts: tuple[StatementPart, ...] = ()
 
 
 @dataclass(slots=True)
@@ -123,12 +118,8 @@ def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained:
     return FamilyVerdict(acts, _routine(family, acts, reasons, len(open_runs)))
 
 
-def is_steady(burst: Burst, window: Window) -> bool:
-    """Whether it lasted long enough to be the usual work of an application."""
-    return burst.millis >= _steady_millis(window)
-
-
 def _steady_millis(window: Window) -> float:
+    """How long the usual work of an application lasts at least."""
     return min(FULL * max(window.millis, YOUNG_WINDOW_MILLIS), FULL_MILLIS)
 
 
@@ -178,13 +169,11 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
         for row in rows:
             _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
-    shared = bool(reasons)
+    others = family.documents - sum(one.documents for one in (*passes, *(row.burst for row in rows)))
     for row in rows:
-        if shared:
+        if others:
             _take_beginning(row, rows, fine)
-        row.about = row.about or shared
-        if row.confidence == "high" and shared:
-            row.confidence = "medium"
+        row.about = row.about or others > 0
         if explained.ttl:
             row.note = MAYBE_TTL
             # After a pause of the monitor a pass is out of step with those before.
@@ -193,7 +182,7 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
         if row.burst.documents >= MANY and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
             row.form = Form.SLOW
             row.confidence = "low"
-        elif not shared and is_repeated(row.burst.touched):
+        elif not others and is_repeated(row.burst.touched):
             row.form, row.parts = Form.LOOP, ()
             row.about = documents_in(row.burst.touched, row.burst.documents) is None
     return rows
@@ -209,17 +198,15 @@ def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
 
 
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
-    """Begin where the whole began: of very many single writes only some are kept. That is so for a slow loop, and for a
-    statement that the server let wait within its first documents."""
-    is_loop = row.burst.millis >= SLOW_MILLIS // 2 * row.burst.documents
+    """Begin where the whole began: of very many single writes only some are kept, and the server may have let the
+    statement wait within its first documents."""
     for one in coarse:
         soon = one.first < row.burst.first and row.burst.first_wall - one.first_wall <= EPISODE_MILLIS
         few = (one.documents - row.burst.documents) * SIMILAR < row.burst.documents
-        if one.overlaps(row.burst) and (is_loop or (soon and few)):
+        if one.overlaps(row.burst) and soon and few:
             row.about = True
-            if one.first < row.burst.first:
-                row.burst = row.burst.copy()
-                row.burst.first, row.burst.first_wall = one.first, one.first_wall
+            row.burst = row.burst.copy()
+            row.burst.first, row.burst.first_wall = one.first, one.first_wall
 
 
 def _outside(bursts: Sequence[Burst], passes: Sequence[Burst]) -> list[Burst]:
@@ -238,16 +225,20 @@ def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
     starts, period = sorted(one.first_wall for one in bursts), explained.ttl_millis
     found = [one for one in bursts if one.first >= explained.since]
     found = [one for one in found if _in_step(one.first_wall, starts, period)]
-    if len(found) > 1:
-        usual, largest = sorted(found, key=lambda one: one.documents)[-2:]
-        ended = max(
-            (one.last_wall for one in found if one.last < largest.first), default=(explained.since >> 32) * 1_000
-        )
-        # After a pause of the monitor, a pass removes what has expired meanwhile.
-        passes = max((largest.first_wall - ended) / period, 1) if ended else 1
-        if largest.documents > SIMILAR * usual.documents * passes:
-            found.remove(largest)
-    return found
+    return _without_act(found, explained) if len(found) > 1 else found
+
+
+def _without_act(passes: list[Burst], explained: Explained) -> list[Burst]:
+    """The passes without one that is in step by chance: many times as large as all others for the time before it.
+
+    After a pause of the monitor, a pass removes what has expired meanwhile.
+    """
+    usual, largest = sorted(passes, key=lambda one: one.documents)[-2:]
+    before = [one.last_wall for one in passes if one.last < largest.first]
+    ended = max(before, default=(explained.since >> 32) * 1_000)
+    intervals = max((largest.first_wall - ended) / explained.ttl_millis, 1) if ended else 1
+    is_act = largest.documents > SIMILAR * usual.documents * intervals
+    return [one for one in passes if one is not largest] if is_act else passes
 
 
 def _in_step(start: int, starts: Sequence[int], period: int) -> bool:
@@ -255,9 +246,9 @@ def _in_step(start: int, starts: Sequence[int], period: int) -> bool:
     found = 0
     for step in range(1, _TTL_STEPS + 1):
         for sign in (-1, 1):
-            centre, reach = start + sign * step * period, _TTL_SLACK_MILLIS * sqrt(step)
-            at = bisect_left(starts, centre - reach)
-            found += at < len(starts) and starts[at] <= centre + reach
+            centre = start + sign * step * period
+            at = bisect_left(starts, centre - _TTL_SLACK_MILLIS)
+            found += at < len(starts) and starts[at] <= centre + _TTL_SLACK_MILLIS
             if found >= 2:
                 return True
     return False
@@ -295,9 +286,7 @@ def _rows(
     for pieces, similar in zip(rows, others, strict=True):
         for part in _loop_and_statement(pieces):
             whole = together(part)
-            if is_steady(whole, window):
-                reasons[Reason.STEADY] += whole.documents
-            elif whole.documents >= least:
+            if whole.documents >= least:
                 # Single documents with pauses between all of them are not known to be of one statement.
                 unsure = bool(similar) or window.is_young or all(one.documents < least for one in part)
                 parts = _parts(part, opens)
@@ -341,15 +330,14 @@ def _touch_one(older: Burst, newer: Burst) -> bool:
     return each_once and is_repeated(joined(older.touched, newer.touched))
 
 
-def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[MaybeStatement, ...]:
+def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[StatementPart, ...]:
     """The statements that a row may be; empty if it is one."""
-    found: list[MaybeStatement] = []
-    for one in pieces:
-        if not found or one.first in opens:
-            found.append(MaybeStatement(one.first, one.last, one.documents))
-        else:
-            found[-1] = MaybeStatement(found[-1].first, one.last, found[-1].documents + one.documents)
-    return tuple(found) if len(found) > 1 else ()
+    starts = [n for n, one in enumerate(pieces) if not n or one.first in opens]
+    parts = [pieces[low:high] for low, high in pairwise([*starts, len(pieces)])] if len(starts) > 1 else []
+    return tuple(
+        StatementPart(Ts.of_number(part[0].first), Ts.of_number(part[-1].last), sum(one.documents for one in part))
+        for part in parts
+    )
 
 
 def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst]) -> None:
@@ -400,14 +388,14 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
-        if row.burst.last_wall >= window.end - AWAY_MILLIS:
+        if row.burst.last_wall >= window.end - RUN_MILLIS:
             row.confidence = "low"
     return _pools(found, family, runs, spread, shared)
 
 
 def _may_be_started(family: Family, window: Window) -> bool:
     """Whether a pool may be of an application that was just started: all its writes are minutes old, and it goes on."""
-    return family.first_wall > window.end - YOUNG_WINDOW_MILLIS and family.last_wall >= window.end - AWAY_MILLIS
+    return family.first_wall > window.end - YOUNG_WINDOW_MILLIS and family.last_wall >= window.end - RUN_MILLIS
 
 
 def _pools(
@@ -416,10 +404,13 @@ def _pools(
     """The rows of sessions, with one for each act that a pool of them did together."""
     for row in spread:
         inside = [run for run in runs if run.overlaps(row.burst)]
-        if len({run.session for run in inside}) < 2 or _largest_share(inside) * 2 >= row.burst.documents:
+        by_session: Counter[bytes] = Counter()
+        for run in inside:
+            by_session[run.session] += run.documents
+        if max(by_session.values(), default=0) * 2 >= row.burst.documents:
             continue
         found = [one for one in found if one.form == Form.FAN_OUT or not one.burst.overlaps(row.burst)]
-        row.form, row.about, row.sessions = Form.FAN_OUT, shared, len({run.session for run in inside})
+        row.form, row.about, row.sessions = Form.FAN_OUT, shared, len(by_session)
         row.parts = ()
         row.burst.user = family.user or b""
         found.append(row)
@@ -427,7 +418,7 @@ def _pools(
 
 
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
-    if is_steady(run, window) or is_trickle(run, pool):
+    if run.millis >= _steady_millis(window):
         return Judgment(0, Reason.STEADY)
     verdict = seen.judge(run, window)
     return verdict if verdict.reason or run.batch < 2 else _batch_verdict(verdict, run, pool, window)
@@ -441,18 +432,6 @@ def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Wind
 
 def _session_finding(run: Burst, *, low: bool) -> Finding:
     form = Form.BATCH if run.batch >= MANY and run.batch * 2 >= run.documents else Form.SINGLE
-    if form == Form.SINGLE and run.millis > 500 * run.documents:
-        form = Form.SLOW
-    confidence = "low" if low else "medium" if run.purity < 0.9 else "high"
-    note = ""
-    if run.millis >= max(WORKER_MILLIS, SLOW_MILLIS * run.documents):
-        confidence, note = "low", "a worker that ended, or a script that pauses"
-    return Finding(run, form, note=note, sessions=1, confidence=confidence)
-
-
-def _largest_share(runs: Iterable[Burst]) -> int:
-    """The documents of the session that wrote most."""
-    by_session: Counter[bytes] = Counter()
-    for run in runs:
-        by_session[run.session] += run.documents
-    return max(by_session.values(), default=0)
+    ended = run.millis >= max(WORKER_MILLIS, SLOW_MILLIS * run.documents)
+    note = "a worker that ended, or a script that pauses" if ended else ""
+    return Finding(run, form, note=note, sessions=1, confidence="low" if low or ended else "high")
