@@ -89,7 +89,7 @@ async def test_a_backup_of_pbm_and_its_slices_give_the_state_that_was_recorded(a
     plan = await scene.plan(storage / FIRST, limit)
     assert plan.level is not Level.BLOCK, blocks(plan)
     assert "hidden-indexes" in ids(plan, Level.WARN)
-    assert plan.oplog == (str(storage),)
+    assert plan.from_backup.oplog == (str(storage),)
     scene.must_run(plan, "--until=verify")
     truth = json.loads((stored / "truth" / "T1.json").read_text())
     found = state(scene.spare_client)

@@ -24,6 +24,7 @@ from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.sources.image_files import image_file
@@ -201,7 +202,7 @@ async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None
     assert ids(plan) == {"images-gap"}
     assert "none of the 200 pre-images is held" in blocks(plan)[0]
     assert "collMod" in next(check.advice for check in plan.checks if check.id == "images-gap")
-    assert plan.commands == ()
+    assert plan.steps.commands == ()
     shop.orders.drop()
     kept.settle()
     drop = await kept.incident("drop", "shop.orders")
@@ -254,7 +255,7 @@ async def test_killed_at_any_step_it_resumes(kept: Scene, step: int, with_step: 
     since = kept.now()
     orders.delete_many({"_id": {"$lt": 300}})
     plan = await kept.undo(done_since(kept, since, "d"))
-    assert len(plan.commands) == _STEPS
+    assert len(plan.steps.commands) == _STEPS
     kill_at(kept, plan, step, with_step=with_step)
     done = resume(kept, plan)
     assert done.returncode == 0, done.stderr
@@ -314,7 +315,7 @@ async def test_documents_without_an_image_come_from_the_backup(kept: Scene, arch
     plan = await kept.undo(incident, backup)
     held = next(check for check in plan.checks if check.id == "images-from-backup")
     assert "200 pre-images are held; the other 101 documents come from the backup" in held.title
-    assert not plan.spare
+    assert isinstance(plan.source, FromImages)
     if archive:
         kept.must_run(plan)
         assert contents(kept) == wanted

@@ -212,7 +212,7 @@ class Case:
         live = self.live()
         for id_, row_ in live.items():
             assert row_.pop(_WRITTEN, 0) <= self.written[id_], "others' work is kept, and never doubled"
-        listed = Path(plan.work_dir) / "still-damaged.jsonl"
+        listed = Path(plan.steps.work_dir) / "still-damaged.jsonl"
         if done.returncode not in (0, 3) or not listed.exists():
             assert live == self.world.live, f"{self.name}: {done.stderr}"
             return Result(undo, "refused", done.stderr[-300:])

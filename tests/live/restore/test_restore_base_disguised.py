@@ -86,7 +86,7 @@ async def test_a_view_took_the_name(scene: Scene) -> None:
     scene.client["shop"].create_collection("orders", viewOn="items", pipeline=[])
     scene.settle()
     plan = await scene.plan(backup, limit)
-    (row,) = plan.returns
+    (row,) = plan.undo.returns
     assert (row.strategy, "A view" in row.note) == (Strategy.BESIDE, True)
     done = scene.run(plan)
     assert done.returncode == 3, done.stderr

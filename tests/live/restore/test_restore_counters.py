@@ -50,13 +50,13 @@ async def test_no_id_twice(scene: Scene) -> None:
     shop["mongoengine.counters"].drop()
     scene.settle()
     plan = await scene.plan(backup, scene.first_entry({"o._id": 2, "ns": "shop.orders"}, since))
-    fixes = {(row.ns, row.field): (row.restored, row.live) for row in plan.reissue}
+    fixes = {(row.ns, row.field): (row.restored, row.live) for row in plan.proof.reissue}
     assert fixes == {
         ("shop.counters", "seq"): fixes[("shop.counters", "seq")],
         ("shop.mongoengine.counters", "next"): (507, 512),
     }
-    assert {(row.restored, row.live) for row in plan.reissue} == {(2**40 + 7, 2**40 + 12), (14, 19), (507, 512)}
-    assert all("$max" in row.fix for row in plan.reissue)
+    assert {(row.restored, row.live) for row in plan.proof.reissue} == {(2**40 + 7, 2**40 + 12), (14, 19), (507, 512)}
+    assert all("$max" in row.fix for row in plan.proof.reissue)
     scene.must_run(plan, "--until", "verify")
     same(record(scene.spare_client), before)
     scene.must_run(plan)

@@ -84,11 +84,11 @@ async def test_a_tool_that_waits_for_ever_is_ended_and_its_step_is_not_done(scen
     damaged = bytearray(whole)
     damaged[whole.index(bson.encode({"_id": 40, "v": 40})) + 10] ^= 1
     backup.write_bytes(damaged)
-    (step,) = [at for at, made in enumerate(plan.commands, start=1) if made.title.startswith("Unpack")]
+    (step,) = [at for at, made in enumerate(plan.steps.commands, start=1) if made.title.startswith("Unpack")]
     ended = scene.run(plan, "--until=verify", "--max-silence=4")
     assert (ended.returncode, f"[step-silent] Step {step}" in ended.stderr) == (1, True), ended.stderr
     assert "oplog  0B" in ended.stderr
-    assert sorted(os.listdir(f"{plan.work_dir}/done")) == [str(at) for at in range(1, step - 1)]
+    assert sorted(os.listdir(f"{plan.steps.work_dir}/done")) == [str(at) for at in range(1, step - 1)]
     backup.write_bytes(whole)
     assert scene.run(plan, "--until=verify").returncode == 0
     same(record(scene.spare_client), before)
@@ -133,14 +133,14 @@ async def test_a_copy_of_the_data_files(scene: Scene, tmp_path: Path) -> None:
     with start_copy(copy, tmp_path) as port:
         plan = await scene.plan(copy, limit, spare=f"127.0.0.1:{port}")
         assert plan.level is not Level.BLOCK, blocks(plan)
-        assert [(row.ns, row.restored, row.live) for row in plan.reissue] == [("shop.counters", 5, 9)]
+        assert [(row.ns, row.restored, row.live) for row in plan.proof.reissue] == [("shop.counters", 5, 9)]
         assert "counts-not-computed" in ids(plan, Level.WARN)
         note.write_text(note.read_text().replace(f"{last.i})", f"{last.i + 1})"))
         contradicted = await scene.plan(copy, limit, spare=f"127.0.0.1:{port}")
         assert f"its oplog ends at {last}; by restoreInfo.txt at {last.next}" in " ".join(blocks(contradicted))
         output = scene.must_run(plan, "--until=verify")
         assert "shop.orders: how many documents they must hold was not computed" in output
-        assert "counts-not-computed" in (Path(plan.work_dir) / "README.md").read_text()
+        assert "counts-not-computed" in (Path(plan.steps.work_dir) / "README.md").read_text()
         with MongoClient[Any]("127.0.0.1", port, directConnection=True) as client:
             same(record(client), before)
     changed = {path for path, at in times(copy).items() if files.get(path) != at}
@@ -165,7 +165,7 @@ async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:
     assert "spare-not-given" in ids(plan, Level.WARN)
     folder = write_folder(plan, scene.folder / "anywhere")
     try:
-        for command in plan.commands:
+        for command in plan.steps.commands:
             if command.phase != "clean":
                 done = await asyncio.to_thread(
                     subprocess.run,
@@ -179,7 +179,7 @@ async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:
                 )
                 assert done.returncode == 0, f"{command.shell}\n{done.stdout}{done.stderr}"
         assert record(scene.client)["shop.orders"] == before["shop.orders"]
-        with MongoClient(f"mongodb://{plan.spare}/", directConnection=True) as stranger:
+        with MongoClient(f"mongodb://{plan.from_backup.spare}/", directConnection=True) as stranger:
             for what in ({"listDatabases": 1}, {"createUser": "x", "pwd": "x", "roles": ["root"]}):
                 with pytest.raises(OperationFailure):
                     stranger.admin.command(what)
@@ -232,9 +232,9 @@ async def test_a_script_that_is_killed_goes_on(scene: Scene, archive: bool, wher
     scene.settle()
     limit = scene.first_entry({"o.drop": "orders"}, since)
     plan = await scene.plan(backup, limit, spare="", own_spare_port=free_port())
-    assert {item.ns: item.documents for item in plan.expected} == {ns: len(row[3]) for ns, row in before.items()}
+    assert {item.ns: item.documents for item in plan.proof.expected} == {ns: len(row[3]) for ns, row in before.items()}
     marks = killers(scene, plan, where)
-    work, kills = Path(plan.work_dir), 0
+    work, kills = Path(plan.steps.work_dir), 0
     try:
         while True:
             done = await asyncio.to_thread(scene.run, plan)

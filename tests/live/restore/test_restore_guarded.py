@@ -150,7 +150,7 @@ async def test_three_members_tls_and_least_privilege(
     strong = f"mongodb://replay:{quote(PASSWORD, safe='')}@{address}/"
     plan = await scene.plan(backup, limit, uri=source, spare_uri=strong, spare="")
     assert plan.level is not Level.BLOCK, blocks(plan)
-    assert plan.passwords == ("source", "spare")
+    assert plan.steps.passwords == ("source", "spare")
     secret = tmp_path / "secret"
     secret.write_text(PASSWORD + "\n")
     output = scene.must_run(
@@ -168,7 +168,7 @@ async def test_three_members_tls_and_least_privilege(
         {"role": "readWrite", "db": "shop"}, {"role": "dbAdmin", "db": "shop"}])  # fmt: skip
     output += scene.must_run(plan, "--until=return", *secrets)
     assert record(scene.client, databases=("shop",))["shop.orders"] == before["shop.orders"]
-    nothing_written(tmp_path, Path(plan.work_dir), output + to_json(plan))
+    nothing_written(tmp_path, Path(plan.steps.work_dir), output + to_json(plan))
     scene.client.close()
     scene.spare_client.close()
 
@@ -184,6 +184,6 @@ async def test_a_user_who_may_not_read_the_oplog(
     _, limit = limit_of(scene)
     plan = await scene.plan(backup, limit, uri=guarded.uri_of("poor"))
     assert "privileges" in ids(plan)
-    assert plan.commands == ()
+    assert plan.steps.commands == ()
     scene.client.close()
     scene.spare_client.close()

@@ -43,9 +43,9 @@ async def test_the_process_makes_the_same_plan_and_says_how_far_it_is(scene: Sce
     assert answer.plan is not None, answer
     here = await scene.plan(backup, limit)
     assert (answer.plan.proof.loss, answer.plan.proof.slice, answer.plan.undo.returns) == (
-        here.loss,
-        here.slice,
-        here.returns,
+        here.proof.loss,
+        here.proof.slice,
+        here.undo.returns,
     )
     assert ids(answer.plan, Level.WARN) == ids(here, Level.WARN)
 

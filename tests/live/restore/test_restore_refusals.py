@@ -53,7 +53,7 @@ async def test_points_that_cannot_be(scene: Scene) -> None:
     refused(await scene.plan(backup, Ts(0, 0)), "limit-zero")
     refused(await scene.plan(backup, Ts(limit.t - 3600, 1)), "backup-after-point")
     refused(await scene.plan(backup, Ts(limit.t + 3600, 1)), "limit-beyond-oplog")
-    assert (await scene.plan(backup, limit)).commands
+    assert (await scene.plan(backup, limit)).steps.commands
     refused(await scene.plan(backup, limit, backup_start=Ts(limit.t + 1, 1)), "backup-after-point")
     with pytest.raises(InputError):
         await scene.plan(backup, None)  # type: ignore[arg-type]
@@ -113,7 +113,7 @@ async def test_an_archive_that_was_damaged_since(scene: Scene) -> None:
     flipped[whole.index(b"x" * 100)] ^= 1
     packed = bytearray(gzip.compress(whole))
     backup.write_bytes(packed)
-    assert (await scene.plan(backup, limit)).commands
+    assert (await scene.plan(backup, limit)).steps.commands
     packed[len(packed) // 2] ^= 1
     for damaged in (flipped, packed, whole[:-40]):
         backup.write_bytes(damaged)

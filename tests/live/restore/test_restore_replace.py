@@ -72,7 +72,7 @@ async def replaced(scene: Scene, name: str) -> Plan:
     incident = await scene.incident("out", f"shop.{name}")
     assert (incident.point or incident.first) > since
     plan = await scene.plan(backup, incident.point or incident.first, incident=incident)
-    assert [(row.ns, row.strategy) for row in plan.returns] == [(f"shop.{name}", Strategy.REPLACE)]
+    assert [(row.ns, row.strategy) for row in plan.undo.returns] == [(f"shop.{name}", Strategy.REPLACE)]
     return plan
 
 

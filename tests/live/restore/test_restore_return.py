@@ -57,7 +57,7 @@ async def test_a_counter_that_starts_again_at_one_is_raised(scene: Scene, accide
     scene.settle()
     incident = await scene.incident(accident, "shop.counters") if accident != "set back" else None
     plan = await scene.plan(backup, limit, incident=incident)
-    assert [(row.restored, row.live) for row in plan.reissue if row.id == "orders"] == [(1005, 1005)]
+    assert [(row.restored, row.live) for row in plan.proof.reissue if row.id == "orders"] == [(1005, 1005)]
     scene.run(plan)
     assert next_id() == max(issued) + 1
 
@@ -178,7 +178,7 @@ async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sess
     first = Ts(logged[0]["ts"].time, logged[0]["ts"].inc)
     assert "incident-unclear" in ids(await scene.plan(backup, first, incident=incident))
     plan = await scene.plan(backup, first)
-    assert [row.documents for row in plan.undone] == [count], (plan.undone, blocks(plan))
+    assert [row.documents for row in plan.undo.undone] == [count], (plan.undo.undone, blocks(plan))
     done = scene.run(plan)
     assert done.returncode == 3, done.stderr
     assert "Still damaged or unclear: 1." in done.stderr

@@ -61,9 +61,9 @@ async def test_a_restore_takes_the_window_from_slices_and_the_rest_from_the_serv
     assert incident.first == limit
     plan = await scene.plan(backup, limit, oplog=folder, incident=incident)
     assert "oplog-saved" in ids(plan, Level.OK), blocks(plan)
-    secure = [step.argv for step in plan.commands if step.phase == "secure"]
+    secure = [step.argv for step in plan.steps.commands if step.phase == "secure"]
     assert [argv[0] for argv in secure] == ["mongodump", "tallyglass", "bash"], "the slices end before the point"
-    assert [file.name for file in plan.files if "query" in file.name] == ["query.json", "live-query.json"]
+    assert [file.name for file in plan.steps.files if "query" in file.name] == ["query.json", "live-query.json"]
     scene.must_run(plan, "--until=return")
     after = record(scene.client, databases=("shop",))
     assert after["shop.orders"] == before["shop.orders"]

@@ -156,7 +156,7 @@ async def test_counters_that_out_replaced(scene: Scene) -> None:
     incident = await scene.incident("out", "shop.counters")
     assert (incident.point or incident.first) > since
     plan = await scene.plan(backup, incident.point or incident.first, incident=incident)
-    assert [(row.ns, row.strategy) for row in plan.returns] == [("shop.counters", Strategy.REPLACE)]
+    assert [(row.ns, row.strategy) for row in plan.undo.returns] == [("shop.counters", Strategy.REPLACE)]
     # What is handed out after the plan is known to the live collection alone.
     shop.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 120}}, upsert=True)
     shop.counters.update_one({"_id": "begun since"}, {"$inc": {"seq": 3}}, upsert=True)
@@ -183,8 +183,8 @@ async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     scene.settle()
     plan = await scene.plan(backup, scene.first_entry({"o.collMod": "orders"}, since))
     assert "definitions" in ids(plan, Level.WARN)
-    (step,) = [command for command in plan.commands if command.mode is RunMode.BY_HAND]
-    scene.tool("bash", "-c", f"cd {write_folder(plan, Path(plan.work_dir))} && {step.shell}")
+    (step,) = [command for command in plan.steps.commands if command.mode is RunMode.BY_HAND]
+    scene.tool("bash", "-c", f"cd {write_folder(plan, Path(plan.steps.work_dir))} && {step.shell}")
     after = record(scene.client)["shop.orders"][2]
     assert set(after) == {*before["shop.orders"][2], *(one for one in after if '"since"' in one)}
     assert len(after) == 4
