@@ -33,6 +33,7 @@ from tallyglass.allocate.errors import (
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
 from tallyglass.allocate.pool_map import PoolLayout
+from tallyglass.allocate.scopes import ScopeCore
 
 LOST = errors.AutoReconnect("lost")
 NOT_APPLIED = errors.OperationFailure("WriteConflict", 112)
@@ -361,3 +362,17 @@ def test_no_id_is_taken_in_a_transaction_that_is_bound_to_the_context(client: Mo
         with pytest.raises(TransactionRefused):
             counter(client).take(1)
         session.abort_transaction()
+
+
+# --- counters by scope ---------------------------------------------------------------------------------------------
+
+
+def test_the_first_ids_of_a_scope_are_those_that_its_reply_ends_with(server: Server, client: MongoClient[Any]) -> None:
+    for period, field in ((None, {"next": 12}), ("2026", {"periods": {"2026": 12}})):
+        core = ScopeCore(client.s.counters, "a/b", period, None, Deadlines(), None)
+        assert server.run(core.take(5), {"_id": "a/b"} | field) == range(8, 13)
+        assert server.calls[-1].options["return_document"] is ReturnDocument.AFTER
+        # A scope whose first ids are too many is not made, and the reply is the document before the update.
+        full = ScopeCore(client.s.counters, "a/b", period, 3, Deadlines(), None)
+        assert server.run(full.take(5), {"_id": "a/b"} | field) == range(13, 18)
+        assert server.calls[-1].options["return_document"] is ReturnDocument.BEFORE

@@ -17,7 +17,7 @@ from tallyglass.counters.forecast.basis import read_basis
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecast
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
-from tallyglass.counters.forecast.trend import wander_of
+from tallyglass.counters.forecast.trend import chance_in_trend, wander_of
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
@@ -382,3 +382,11 @@ def test_memory_is_bounded_and_the_rate_survives_thinning() -> None:
     found = forecast(series, 1e6, NOW + 400_000)
     assert found.rate == pytest.approx(1.0, rel=0.01)
     assert found.basis == "4 days"
+
+
+def test_the_chance_in_a_trend_is_what_the_same_weekdays_differ_after_the_slope() -> None:
+    level, grown = [10.0] * 7 + [12.0] * 7, math.log(1.2)
+    # Seven variances of 2, over the squares of the distances from the middle (2 times 1/4), by the mean of a week.
+    assert chance_in_trend(level, 0.0) == pytest.approx(math.sqrt(7 * 2 / 0.5) / 77)
+    assert chance_in_trend(level, grown) == pytest.approx(0, abs=1e-9)
+    assert chance_in_trend([*level, *level], 0.0) == pytest.approx(math.sqrt(7 * (4 / 3) / 5) / 77)

@@ -564,3 +564,16 @@ async def test_a_reading_that_is_cancelled_closes_its_cursor() -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await reading
     assert closed
+
+
+def test_a_group_counts_its_members_by_the_share_of_their_range_that_is_used() -> None:
+    shop = Shop()
+    seqs: list[Any] = [Int64(n % 3) for n in range(100)]
+    seqs += [Int64(2**62)] * 100 + [Int64(int(2**63 * 0.995))] * 99 + [3.0]
+    rows = [{"_id": f"tenant {n}", "seq": seq} for n, seq in enumerate(seqs)]
+    (view,) = shop.look(T0, *rows)
+    assert view.members is not None
+    assert {percent: count for percent, count in enumerate(view.members.used) if count} == {0: 101, 50: 100, 99: 99}
+    (view,) = shop.look(T0 + 1, *rows[:150])
+    assert view.members is not None
+    assert [count for count in view.members.used if count] == [100, 50]

@@ -7,7 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tallyglass.counters.recognise.finding import UsageFinding, combined
-from tallyglass.counters.recognise.usage import Evidence, Insert, InsertedField, Key, Moment, Update, findings
+from tallyglass.counters.recognise.usage import (
+    Evidence,
+    Insert,
+    InsertedField,
+    Key,
+    Moment,
+    Update,
+    findings,
+    may_be_late,
+)
 from tallyglass.counters.snapshot import Grade
 from tallyglass.mongo.gateway import Namespace
 
@@ -199,3 +208,7 @@ def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, seen:
     assert combined(before, now).grade is grade
     kept = known is not Grade.POSSIBLE and grade is not Grade.UNLIKELY
     assert bool(combined(replace(before, cycling=frozenset("a")), now).cycling) == kept
+
+
+def test_a_number_from_1000_on_is_recognised_although_it_is_used_late() -> None:
+    assert [may_be_late(value) for value in (999, 1_000)] == [False, True]

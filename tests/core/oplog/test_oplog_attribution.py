@@ -16,7 +16,7 @@ from tallyglass.evidence.book import Book, Coverage, LineTally
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement, user_of
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
-from tallyglass.oplog.incidents.attribution import attribute, concerning
+from tallyglass.oplog.incidents.attribution import attribute, concerning, entries_between
 from tallyglass.oplog.incidents.authors import Authors
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
 
@@ -506,3 +506,18 @@ async def test_no_entries_are_taken_by_a_doubted_clock() -> None:
     book = book_of()
     book.doubt_clock(MILLIS)
     assert await named(deletes(5), book, log=a_log(typed(SHELL, 3))) == []
+
+
+@pytest.mark.parametrize(("first", "begin"), [(1, 0), (2, 0), (100, 98)])
+async def test_entries_are_read_two_seconds_beyond_those_that_a_record_names(first: int, begin: int) -> None:
+    asked: list[Any] = []
+
+    class Server:
+        async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
+            asked.append(query)
+            for _ in ():
+                yield b""
+
+    gateway: Any = Server()
+    assert [raw async for raw in entries_between(gateway, NS, "d", first, 200)] == []
+    assert asked[0]["ts"] == {"$gte": Timestamp(begin, 0), "$lt": Timestamp(202, 0)}

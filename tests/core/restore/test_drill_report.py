@@ -7,6 +7,8 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -17,11 +19,20 @@ from tallyglass.report.html import to_html
 from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.drill import _comparable, _measured
+from tallyglass.restore.drill.drill import _comparable, _measured, _succeeded
 from tallyglass.restore.drill.last_window import keep_window, last_window, summary
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
-from tallyglass.restore.drill.report import DrillFinding, Report, compare, document_of, from_json, sealed, to_json
+from tallyglass.restore.drill.report import (
+    PHASES,
+    DrillFinding,
+    Report,
+    compare,
+    document_of,
+    from_json,
+    sealed,
+    to_json,
+)
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.model.proof import ExpectedNamespace
@@ -198,3 +209,15 @@ def test_a_script_that_stopped_is_told_with_the_last_lines_of_its_step(
     found = why_stopped(log, "restore", status)
     assert (found.check, found.level, found.output) == (check, level, last)
     assert title in found.title
+
+
+def test_the_time_to_restore_is_that_of_all_phases() -> None:
+    first, *_, last = PHASES
+    run: Any = SimpleNamespace(known=report(documents=10), seconds={first: 1.0, last: 20.26, "wait": 300.0})
+    done = _succeeded(run, None)
+    assert (done.rto_seconds, done.level, done.id, done.previous) == (21.3, "ok", "", "")
+    assert done.title.endswith("1 namespace, 10 documents, in 21 s.")
+    weak = DrillFinding("loss", "warn", "Much was lost.")
+    run.known = replace(run.known, findings=(weak,), namespaces={"a.b": 1, "a.c": 1})
+    done = _succeeded(run, report())
+    assert (done.level, done.id, done.previous.split()[0]) == ("warn", done.differences[0].id, "2026-11-22T08:55:07Z")

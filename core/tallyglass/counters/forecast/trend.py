@@ -58,7 +58,7 @@ def hidden_trend(days: Sequence[float]) -> float:
 def chance_in_trend(days: Sequence[float], slope: float) -> float:
     """The standard error that a weekly ``slope`` has because the same weekday differs from week to week."""
     weeks = len(days) // 7
-    level = [total / math.exp(slope * (n // 7 - (weeks - 1) / 2)) for n, total in enumerate(days)]
+    level = [total / math.exp(slope * (n // 7)) for n, total in enumerate(days)]
     noise = sum(statistics.variance(level[day::7]) for day in range(7))
     spread = sum((week - (weeks - 1) / 2) ** 2 for week in range(weeks))
     return math.sqrt(noise / spread) / (sum(level) / weeks)

@@ -146,16 +146,10 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     spec = ReturnSpec(
         source=source, set_name=plan.facts.set_name, returns=returns, undone=found.undone, left_out=found.left_out,
         copy=f"--images={FOLDER}",
-        damage={proof.ns: _damage(proof, accident) for proof in proofs},
+        damage={proof.ns: Damage(proof.by_accident, proof.by_others).of(accident, proof.ns) for proof in proofs},
     )  # fmt: skip
     steps = undo_steps(spec, sum(proof.bytes for proof in proofs))
     return replace(plan, steps=replace(plan.steps, commands=steps.commands, files=steps.files))
-
-
-def _damage(proof: ImageProof, accident: Accident) -> Damage:
-    """How many operations are undone on a collection. Among the updates that were selected are some of others."""
-    own = accident.entries if accident.ns == proof.ns else proof.by_accident
-    return Damage(own, proof.by_others + proof.by_accident - own)
 
 
 async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:

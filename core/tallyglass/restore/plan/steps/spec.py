@@ -9,7 +9,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import ARCHIVE, Contents
 from tallyglass.restore.model.proof import ExpectedNamespace, Slice
 from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile
-from tallyglass.restore.model.undo import Return, WriteGroup
+from tallyglass.restore.model.undo import Accident, Return, WriteGroup
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import PLAN, SOURCE, SPARE
 from tallyglass.restore.tools.tool_uri import ToolUri
@@ -22,6 +22,12 @@ class Damage:
 
     by_accident: int = 0
     by_others: int = 0
+
+    def of(self, accident: Accident | None, ns: str) -> Damage:
+        """The damage of a namespace if as many operations are the accident's as were found to be, where they were."""
+        if accident is None or accident.ns != ns or not accident.entries:
+            return self
+        return Damage(accident.entries, self.by_accident + self.by_others - accident.entries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,9 @@ from collections import Counter
 
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import Slice
-from tallyglass.restore.model.undo import Accident, Strategy
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.plan.steps.spec import Damage, RunbookSpec
 from tallyglass.restore.proof.findings import Assessed, ToolUris
-from tallyglass.restore.undo.changed import Changed
 
 
 def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> RunbookSpec:
@@ -39,7 +38,7 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         documents=_documents(assessed, plan),
         paths={row.ns: tuple(assessed.counters.paths.get(row.ns, ())) for row in plan.undo.returns},
         damage={
-            row.ns: _damage(plan.undo.accident, row.ns, changed[row.ns])
+            row.ns: Damage(changed[row.ns].by_incident, changed[row.ns].others).of(plan.undo.accident, row.ns)
             for row in plan.undo.returns
             if row.ns in changed
         },
@@ -55,13 +54,6 @@ def specify(assessed: Assessed, uris: ToolUris, part: Slice, plan: Plan) -> Runb
         oplog=plan.from_backup.oplog,
         live_from=saved.oplog.last if saved and not saved.holds(plan.facts.limit) else None,
     )
-
-
-def _damage(accident: Accident | None, ns: str, changed: Changed) -> Damage:
-    """How many operations on a namespace are undone: those that were found to be the accident's, where they were."""
-    if accident is None or accident.ns != ns or not accident.entries:
-        return Damage(changed.by_incident, changed.others)
-    return Damage(accident.entries, changed.by_incident + changed.others - accident.entries)
 
 
 def _documents(assessed: Assessed, plan: Plan) -> dict[str, int | None]:
