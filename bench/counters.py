@@ -20,7 +20,8 @@ from bson import Int64
 from pymongo import monitoring
 
 from tallyglass.connection.target import Target
-from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look, watch
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Schedule

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from tests.corpus.applications import DEVELOPED_ON, HELD_OUT, HELD_OUT_AGAIN, UNUSUAL, Application, run_application
 
-from tallyglass.counters.follow.watch import WatchSettings, look
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look
 from tallyglass.counters.snapshot import CountersSnapshot, Grade
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway

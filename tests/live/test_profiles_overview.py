@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from tallyglass.connection.target import Target
-from tallyglass.counters.follow.watch import WatchSettings
+from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.demo.server import ReplicaSet, free_port
 from tallyglass_tui.profiles.overview import NamedProfile, Overview, ProfileState, watch_profiles
 from tallyglass_tui.shell.context import Context

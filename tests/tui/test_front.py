@@ -277,3 +277,21 @@ def test_a_command_after_the_connection_string_is_told_the_right_order(words: tu
     assert ended.exit_code == 2
     assert "The command comes before the connection string: tallyglass " in ended.stderr
     assert CANARY not in ended.output
+
+
+_LATER = {"pymongo", "sqlite3", "statistics", "ctypes", "tallyglass.counters.follow.watch"}
+"""Imported once the first screen stands."""
+
+
+def test_the_first_screen_waits_for_nothing_that_it_does_not_show() -> None:
+    code = (
+        "import sys, click, tallyglass_tui.cli.dashboard, tallyglass_tui.shell.run, tallyglass_tui.counters.page\n"
+        "from tallyglass_tui.cli.counters import watch_settings\n"
+        "from tallyglass_tui.cli.options import ConnectionOptions\n"
+        "with click.Context(click.Command('tallyglass')):\n"
+        "    watch_settings(ConnectionOptions(), None, history=True)\n"
+        "print(*sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "textual.app" in shown
+    assert not _LATER & set(shown)

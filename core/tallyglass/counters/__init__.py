@@ -12,7 +12,8 @@ from tallyglass._lazy import lazy
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
-    from tallyglass.counters.follow.watch import WatchSettings, look, watch
+    from tallyglass.counters.follow.settings import WatchSettings
+    from tallyglass.counters.follow.watch import look, watch
     from tallyglass.counters.recognise.config import CountersConfig, load_config
     from tallyglass.counters.snapshot import (
         Ceiling,
@@ -50,7 +51,7 @@ __getattr__ = lazy(
     {
         "NO_GARBAGE_POLICY": "tallyglass.counters.follow.garbage",
         "GarbagePolicy": "tallyglass.counters.follow.garbage",
-        "WatchSettings": "tallyglass.counters.follow.watch",
+        "WatchSettings": "tallyglass.counters.follow.settings",
         "look": "tallyglass.counters.follow.watch",
         "watch": "tallyglass.counters.follow.watch",
         "CountersConfig": "tallyglass.counters.recognise.config",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tallyglass.counters.forecast.forecast import format_span
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.snapshot import (
     Ceiling,
@@ -16,6 +15,7 @@ from tallyglass.counters.snapshot import (
     Forecast,
     Members,
 )
+from tallyglass.counters.span import format_span
 from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)

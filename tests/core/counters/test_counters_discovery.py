@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look, watch
 from tallyglass.counters.recognise.config import CountersConfig, Rule
 from tallyglass.counters.recognise.discovery import MOST_GUESSED, MOST_READ, SAMPLE, Discovery
 from tallyglass.errors import PrivilegeError, ReadError

@@ -10,7 +10,8 @@ from typing import Any
 
 import tallyglass
 from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
-from tallyglass.counters.follow.watch import Watcher, WatchSettings
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import Watcher
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
 COLLECTIONS = 9

@@ -89,7 +89,8 @@ def test_a_rule_that_fits_nothing_is_an_error(uri: str, tmp_path: Path) -> None:
 def test_a_second_search_uses_the_results_of_the_first(uri: str, replica_set: ReplicaSet, tmp_path: Path) -> None:
     import asyncio
 
-    from tallyglass.counters.follow.watch import WatchSettings, look
+    from tallyglass.counters.follow.settings import WatchSettings
+    from tallyglass.counters.follow.watch import look
     from tallyglass.mongo.client import open_gateway
 
     with replica_set.client() as client:

@@ -9,7 +9,8 @@ import pytest
 from bson import ObjectId
 
 from tallyglass.counters.check_line import CheckResult, check_counters
-from tallyglass.counters.follow.watch import WatchSettings, look
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look
 from tallyglass.counters.recognise.config import CountersConfig, parse_config
 from tallyglass.counters.verdict import OK, UNKNOWN, WARNING
 from tallyglass.demo.server import ReplicaSet, Standalone

@@ -16,7 +16,8 @@ from bson import Int64, json_util
 from pymongo import MongoClient
 
 from tallyglass.counters.check_line import check_counters
-from tallyglass.counters.follow.watch import Watcher, WatchSettings, look, watch
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import Watcher, look, watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.recognise.idle import LargestIds
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, Grade, NumericType

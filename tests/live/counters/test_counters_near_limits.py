@@ -11,7 +11,8 @@ from bson import Int64
 from pymongo import MongoClient
 
 from tallyglass.counters.check_line import check_counters
-from tallyglass.counters.follow.watch import WatchSettings, look
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look
 from tallyglass.counters.recognise.config import load_config
 from tallyglass.counters.verdict import OK
 from tallyglass.demo.server import ReplicaSet

@@ -16,7 +16,8 @@ import pytest
 from bson import Decimal128, Int64
 from click.testing import CliRunner, Result
 
-from tallyglass.counters.follow.watch import WatchSettings, watch
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway

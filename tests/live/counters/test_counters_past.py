@@ -15,7 +15,8 @@ import pytest
 from bson import Int64, ObjectId, Timestamp
 from tests.builders.backdate import hours_ago, write_past
 
-from tallyglass.counters.follow.watch import Watcher, WatchSettings, look
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import Watcher, look
 from tallyglass.counters.history.oplog_samples import SLICES, OplogPast, PastValue
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.pacer import Pacer

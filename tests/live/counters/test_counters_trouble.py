@@ -12,7 +12,8 @@ import pytest
 
 from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow import drift
-from tallyglass.counters.follow.watch import WatchSettings, look, watch
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look, watch
 from tallyglass.counters.history.oplog_samples import SLICES
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
 from tallyglass.demo.server import ReplicaSet, Standalone

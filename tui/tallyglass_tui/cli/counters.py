@@ -18,7 +18,7 @@ from tallyglass_tui.cli.options import ConnectionOptions, connection_options, pr
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Members
     from tallyglass.mongo.gateway import Gateway
 
@@ -140,16 +140,17 @@ def watch_settings(given: ConnectionOptions, config: Path | None, *, history: bo
 
     Raises InputError for definitions that cannot be read.
     """
-    from tallyglass.counters.follow.watch import WatchSettings
-    from tallyglass.counters.history.store import default_history_path
-    from tallyglass.counters.recognise.config import load_config
+    from tallyglass.counters.follow.settings import WatchSettings, default_history_path
 
     if config is None:
         profile = profile_of(given)
         config = profile.counters if profile else None
-    return WatchSettings(
-        config=load_config(config) if config else None, history_path=default_history_path() if history else None
-    )
+    path = default_history_path() if history else None
+    if config is None:
+        return WatchSettings(history_path=path)
+    from tallyglass.counters.recognise.config import load_config
+
+    return WatchSettings(config=load_config(config), history_path=path)
 
 
 def as_table(snapshot: CountersSnapshot) -> str:

@@ -25,7 +25,7 @@ from tallyglass_tui.pages import PAGES
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
-    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass_tui.shell.context import Context, OpenProfile
 
 _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, incidents, doctor (--json for scripts)."

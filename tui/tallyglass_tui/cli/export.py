@@ -19,7 +19,7 @@ from tallyglass_tui.cli.metrics import load_client, registry_of, selection_optio
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass.counters.snapshot import CountersSnapshot
     from tallyglass.mongo.gateway import Gateway
 

@@ -74,7 +74,8 @@ def tell(recorder: Recorder, path: Path) -> None:
 
 def follow_pages(target: Target, recorder: Recorder) -> Feeds:
     """Run the feeds that the pages would start."""
-    from tallyglass.counters.follow.watch import WatchSettings, watch
+    from tallyglass.counters.follow.settings import WatchSettings
+    from tallyglass.counters.follow.watch import watch
     from tallyglass.oplog.filter.query import OplogFilter
     from tallyglass.restore.drill.past_drills import follow_last
     from tallyglass_tui.oplog import reads

@@ -54,7 +54,8 @@ _NONE = (
 
 def _watch(gateway: Gateway, context: Context) -> AsyncIterator[CountersSnapshot]:
     """The feed; imported in the background thread, since the driver comes with it."""
-    from tallyglass.counters.follow.watch import WatchSettings, watch
+    from tallyglass.counters.follow.settings import WatchSettings
+    from tallyglass.counters.follow.watch import watch
 
     return watch(gateway, replace(context.watch or WatchSettings(), garbage=context.garbage))
 

@@ -107,7 +107,8 @@ async def watch_profiles(profiles: Sequence[NamedProfile]) -> AsyncIterator[Over
 
 async def _follow(name: str, context: Context, put: Callable[[ProfileState], None], turns: asyncio.Semaphore) -> None:
     """Read one profile repeatedly."""
-    from tallyglass.counters.follow.watch import Watcher, WatchSettings
+    from tallyglass.counters.follow.settings import WatchSettings
+    from tallyglass.counters.follow.watch import Watcher
 
     state = ProfileState(name, where=str(context.target))
     try:

@@ -10,7 +10,7 @@ from tallyglass.connection.target import Target
 from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass.counters.follow.settings import WatchSettings
 
 
 NOT_FROM_A_RECORDING = "This is a recording, which may come from anybody: nothing is copied or written from it."

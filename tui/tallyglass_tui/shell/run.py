@@ -22,7 +22,7 @@ from tallyglass_tui.terminal.driver import BastionDriver
 from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.watch import WatchSettings
+    from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass_tui.shell.recording import Recorder, Recording
 
 

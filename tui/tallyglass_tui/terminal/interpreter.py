@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import sys
 import time
@@ -24,10 +23,6 @@ def tune_interpreter() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    # A batch of the oplog gets memory of its own, which returns to the system when it is freed. By default, glibc takes
-    # later ones from its heap, once the first was freed.
-    if set_parameter := _c_function("mallopt"):
-        set_parameter(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
 
 
 class GarbageCollection:
@@ -38,9 +33,13 @@ class GarbageCollection:
 
     def __init__(self) -> None:
         self._collected = time.monotonic()
+        self._maps_batches = False
 
     def collect_if_due(self) -> None:
         """Collect if the last collection was a minute ago."""
+        if not self._maps_batches:
+            _map_batches()
+            self._maps_batches = True
         if time.monotonic() - self._collected > _COLLECT_SECONDS:
             gc.collect()
             _trim()
@@ -64,6 +63,13 @@ class GarbageCollection:
         gc.freeze()
 
 
+def _map_batches() -> None:
+    """Give a batch of the oplog memory of its own, which returns to the system when freed. By default, glibc takes
+    later ones from its heap, once the first was freed."""
+    if set_parameter := _c_function("mallopt"):
+        set_parameter(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
+
+
 def _trim() -> None:
     """Return freed memory to the system. Otherwise glibc keeps most of what batches of a large oplog took."""
     if trim := _c_function("malloc_trim"):
@@ -72,4 +78,6 @@ def _trim() -> None:
 
 def _c_function(name: str) -> Callable[..., int] | None:
     """A function of the C library; None where it has no such function."""
+    import ctypes  # after the first screen, which it would delay
+
     return getattr(ctypes.CDLL(None), name, None)

@@ -11,8 +11,9 @@ import bson
 
 from tallyglass.counters.check_line import incomplete
 from tallyglass.counters.follow.drift import LargestId
+from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.follow.watch import Watcher, WatchSettings
+from tallyglass.counters.follow.watch import Watcher
 from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.counters.recognise.ids import from_to
 from tallyglass.counters.recognise.shapes import dig

@@ -8,19 +8,18 @@ import math
 import time
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from operator import itemgetter
-from pathlib import Path
 
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import DriftCheck, LargestId
-from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 from tallyglass.counters.follow.group import GroupTracker, group_above
 from tallyglass.counters.follow.known import KnownCounters, Surroundings
 from tallyglass.counters.follow.order import RankedCounter, UrgencyOrder
 from tallyglass.counters.follow.past_reader import MOST_SAVED, PastReader
+from tallyglass.counters.follow.settings import USUAL, WatchSettings
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import CountersConfig, IdField
@@ -53,27 +52,7 @@ _MANY_COUNTERS = 20_000
 _SETTLED_AT_ONCE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class WatchSettings:
-    """How counters are watched. ``history_path`` is the file that keeps samples across runs; None keeps none.
-
-    ``search_seconds`` limits the search for collections and the reading of the oplog in one :func:`look`. After
-    ``look_seconds`` it reads no further collection; the snapshot has a trouble for those left out.
-
-    ``oplog_history`` lets the past be read from the oplog. ``garbage`` is the policy for the garbage collector
-    of this process while many counters are followed.
-    """
-
-    refresh_seconds: float = 1.0
-    config: CountersConfig | None = None
-    history_path: Path | None = None
-    oplog_history: bool = True
-    search_seconds: float = 15.0
-    look_seconds: float = math.inf
-    garbage: GarbagePolicy = NO_GARBAGE_POLICY
-
-
-async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> CountersSnapshot:
+async def look(gateway: Gateway, settings: WatchSettings = USUAL) -> CountersSnapshot:
     """One snapshot of all counters, with forecasts. Raises ConnectError or ReadError if no server answers."""
     watcher = Watcher(gateway, settings)
     try:
@@ -82,7 +61,7 @@ async def look(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> C
         await watcher.close()
 
 
-async def watch(gateway: Gateway, settings: WatchSettings = WatchSettings()) -> AsyncIterator[CountersSnapshot]:
+async def watch(gateway: Gateway, settings: WatchSettings = USUAL) -> AsyncIterator[CountersSnapshot]:
     """A snapshot every ``refresh_seconds``, without end; while no server answers, the last one with the error added.
 
     The pause after a slow refresh is as long as the refresh, so that at most half of one core is used.

@@ -10,6 +10,7 @@ from tallyglass.counters.forecast.basis import Basis, read_basis
 from tallyglass.counters.forecast.estimate import Estimate, estimate
 from tallyglass.counters.forecast.series import DAY, HOUR, Series
 from tallyglass.counters.snapshot import Forecast
+from tallyglass.counters.span import format_span
 from tallyglass.moment import from_seconds
 
 MIN_STEPS = 10
@@ -110,18 +111,6 @@ def change_note(basis: Basis) -> str:
     if basis.doubt >= _MUCH_DOUBT:
         return "The days of the one week seen differ: a habit or a change of load, so the band is wider."
     return ""
-
-
-def format_span(seconds: float) -> str:
-    """A length of time in one unit: ``40 s``, ``3 h``, ``7 days``, ``4 years``."""
-    if seconds >= 730 * DAY:
-        return f"{seconds / (365.25 * DAY):.0f} years"
-    for unit, name in ((DAY, "days"), (HOUR, "h"), (60.0, "min")):
-        if seconds >= unit * 0.995:
-            count = seconds / unit
-            text = f"{count:.0f}" if abs(count - round(count)) < 0.05 or count >= 10 else f"{count:.1f}"
-            return f"{text} {'day' if text == '1' and name == 'days' else name}"
-    return f"{seconds:.0f} s"
 
 
 def format_factor(factor: float) -> str:

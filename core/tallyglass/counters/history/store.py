@@ -19,7 +19,6 @@ from typing import Any
 
 from bson import json_util
 from bson.errors import BSONError
-from platformdirs import user_state_path
 
 from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.history.oplog_samples import PastValue
@@ -86,11 +85,6 @@ class KnownCounter:
     def ns_text(self) -> str:
         """The namespace, safe to show."""
         return clean_name(str(self.ns))
-
-
-def default_history_path() -> Path:
-    """The default file for samples, in the state folder of the user."""
-    return user_state_path("tallyglass", appauthor=False) / "counters.sqlite"
 
 
 class SampleStore:
