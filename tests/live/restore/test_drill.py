@@ -213,10 +213,11 @@ def test_the_priority_and_the_rate_hold_for_the_tools(scene: Scene, tmp_path: Pa
         assert process.stdout is not None
         made = from_json(process.stdout.read())
     assert process.returncode in (0, 1), made.title
+    wanted = max(7, os.getpriority(os.PRIO_PROCESS, 0))  # a drill never raises its own priority
     assert {name: nice[name] for name in ("mongod", "mongorestore", "bash")} == dict.fromkeys(
-        ("mongod", "mongorestore", "bash"), 7
+        ("mongod", "mongorestore", "bash"), wanted
     )
-    assert (made.nice, made.rate_limit) == (7, 500_000)
+    assert (made.nice, made.rate_limit) == (wanted, 500_000)
     size = sum(path.stat().st_size for path in backup.rglob("*.bson"))
     assert made.seconds["restore"] >= size / 500_000
 
