@@ -251,6 +251,16 @@ def test_the_interval_of_ttl_passes_is_the_servers(seconds: int, known: int, kin
     assert "TTL index" in found.note
 
 
+@pytest.mark.parametrize("seconds", [1, 60])
+def test_deletes_that_nothing_is_in_step_with_are_no_ttl_pass(seconds: int) -> None:
+    """Documents that expire by a mistake are all in the first pass."""
+    log = Log()
+    for n in range(1_400):
+        log.add(9 + n / 2_000, "d", "shop.orders", {"_id": n})
+    (found,) = log.incidents(ttl={"shop.orders"}, ttl_millis=seconds * 1_000)
+    assert (found.kind, found.documents, found.note) == ("deleteMany", 1_400, "or the TTL index of this collection")
+
+
 def test_trims_of_a_capped_collection_count_only_since_it_is_capped() -> None:
     log = Log()
     first = log.add(0, "d", "shop.log", {"_id": 1})

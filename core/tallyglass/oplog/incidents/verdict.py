@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -224,8 +224,13 @@ def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
     """The bursts that come at the interval at which the server looks for what has expired."""
     starts, period = sorted(one.first_wall for one in bursts), explained.ttl_millis
     found = [one for one in bursts if one.first >= explained.since]
-    found = [one for one in found if _in_step(one.first_wall, starts, period)]
+    found = [one for one in found if _in_step(one.first_wall, starts, period) or _holds_passes(one, period)]
     return _without_act(found, explained) if len(found) > 1 else found
+
+
+def _holds_passes(burst: Burst, period: int) -> bool:
+    """Whether a burst may be passes that follow each other too closely to be told apart."""
+    return period <= GAP_MILLIS and burst.last_wall - burst.first_wall >= 2 * period
 
 
 def _without_act(passes: list[Burst], explained: Explained) -> list[Burst]:
@@ -242,15 +247,14 @@ def _without_act(passes: list[Burst], explained: Explained) -> list[Burst]:
 
 
 def _in_step(start: int, starts: Sequence[int], period: int) -> bool:
-    """Whether two of the other starts lie whole periods away."""
-    found = 0
-    for step in range(1, _TTL_STEPS + 1):
-        for sign in (-1, 1):
-            centre = start + sign * step * period
-            at = bisect_left(starts, centre - _TTL_SLACK_MILLIS)
-            found += at < len(starts) and starts[at] <= centre + _TTL_SLACK_MILLIS
-            if found >= 2:
-                return True
+    """Whether two others of the sorted starts, which hold this one too, lie whole periods away."""
+    reach, found = _TTL_STEPS * period + _TTL_SLACK_MILLIS, -1  # itself
+    for other in starts[bisect_left(starts, start - reach) : bisect_right(starts, start + reach)]:
+        apart = abs(other - start)
+        periods = min(max(round(apart / period), 1), _TTL_STEPS)
+        found += other == start or abs(apart - periods * period) <= _TTL_SLACK_MILLIS
+        if found >= 2:
+            return True
     return False
 
 
