@@ -14,6 +14,7 @@ from tallyglass.counters.limits import (
     DOUBLE_STALL,
     INT32_MAX,
     INT64_MAX,
+    INT64_MIN,
     JS_SAFE_MAX,
     MOST_DIGITS,
     UINT32_MAX,
@@ -71,6 +72,11 @@ def near_limit(
     if bound is not None and bound > 0:
         limits.insert(0, Ceiling(bound, bound_name))
     return next((limit for limit in limits if limit.value - limit.value // _NEAR <= number <= limit.value), None)
+
+
+def floor_of(number: Number) -> Ceiling:
+    """The ceiling of a counter that descends; one that is below 0 began there, or went past it."""
+    return Ceiling(INT64_MIN, "int64", is_storage=True) if number < 0 else Ceiling(0, "0 (it descends)")
 
 
 CROSSING = Ceiling(INT32_MAX, "2^31")

@@ -348,11 +348,11 @@ async def test_a_comparison_with_largest_ids_that_takes_long_goes_on(
     try:
         first = await watcher.refresh(15)
         assert ours(first)["banquet"].grade is Grade.POSSIBLE
-        assert any("compared with the largest ids" in trouble.title for trouble in first.troubles)
+        assert any("compared yet with the largest ids" in trouble.title for trouble in first.troubles)
         monkeypatch.setattr(LargestIds, "advance", advance)
         second = await watcher.refresh(15)
         assert ours(second)["banquet"].grade is Grade.LIKELY
-        assert not any("compared with the largest ids" in trouble.title for trouble in second.troubles)
+        assert not any("compared yet with the largest ids" in trouble.title for trouble in second.troubles)
     finally:
         await watcher.close()
 

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
-from sys import intern
 
 from tallyglass.counters.follow.group import GROUP_ABOVE, Group
 from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels
-from tallyglass.counters.numbers import Number, as_number, numeric_type, padded_digits, read_number
+from tallyglass.counters.numbers import Number, numeric_type, read_number
 from tallyglass.counters.pacer import Pacer
-from tallyglass.counters.recognise.config import IdField, Rule
+from tallyglass.counters.recognise.config import Rule
 from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
-from tallyglass.counters.recognise.finding import UsageFinding, graded
-from tallyglass.counters.recognise.guess import Signature, guess, signature_of
-from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, document_key, id_text, label_of
-from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.finding import UsageFinding
+from tallyglass.counters.recognise.identity import Identity, document_key
+from tallyglass.counters.recognise.recogniser import Recogniser, bound_of, label, may_have_target, whole
 from tallyglass.counters.recognise.shapes import (
-    SPECIFIC_BOUNDS,
-    STEP_FIELDS,
     Match,
-    Shape,
-    ValueKind,
-    bounded,
     dig,
-    expand,
 )
-from tallyglass.counters.recognise.targets import none as no_targets
-from tallyglass.counters.snapshot import Grade, NumericType, Semantics
-from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
+from tallyglass.counters.snapshot import NumericType, Semantics
+from tallyglass.mongo.gateway import Document, Gateway, closing
 from tallyglass.text import clean_name
 
 
@@ -43,7 +34,6 @@ class FoundCounters:
     trackers: tuple[Tracker, ...] = ()
 
 
-_MOST_SIGNATURES = 256
 # A batch is decoded at once, which blocks the event loop.
 _BATCH = 1_000
 _ROWS_A_REST = 16
@@ -55,12 +45,11 @@ RecognisedDocument = tuple[Hashable, FoundCounters, Document]
 class CounterCollection:
     """One collection that holds counters. ``trackers`` are the ones to show, pools and groups first.
 
-    ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
-    numbers of the rules that match a counter here. Above ``group_above`` of one kind, counters become a group.
+    Above ``group_above`` of one kind, counters become a group.
     """
 
     place: CounterPlace
-    rules: tuple[Rule, ...] = ()
+    rules: InitVar[tuple[Rule, ...]] = ()
     found: dict[Hashable, FoundCounters] = field(default_factory=dict)
     pools: dict[tuple[str, str], Tracker] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
@@ -68,24 +57,18 @@ class CounterCollection:
     truncated: bool = False
     has_past: bool = False
     group_above: int = GROUP_ABOVE
-    findings: dict[str, UsageFinding] = field(default_factory=dict)
-    matched: set[int] = field(default_factory=set)
-    ns_text: str = field(init=False)
-    _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
+    recogniser: Recogniser = field(init=False)
     _former: dict[str, Tracker] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.ns_text = intern(clean_name(str(self.place.ns)))
+    def __post_init__(self, rules: tuple[Rule, ...]) -> None:
+        self.recogniser = Recogniser(self.place.ns, rules)
 
     def learn(self, findings: Mapping[str, UsageFinding]) -> None:
         """Apply new results of usage analysis; if they differ, all documents are recognised again."""
-        before = self.findings
-        self.findings = dict(findings)
-        if all(path in before and before[path].conclusion() == found.conclusion() for path, found in findings.items()):
+        if not self.recogniser.learn(findings):
             return
         # What was seen of a number stays true, however it is recognised now.
         self._former = {tracker.identity.key: tracker for found in self.found.values() for tracker in found.trackers}
-        self._signatures.clear()
         self.found.clear()
         self.groups.clear()
         self.has_past = False
@@ -110,7 +93,7 @@ class CounterCollection:
                 documents[key] = row
                 found = self.found.get(key)
                 if found is None:
-                    found = self.found[key] = FoundCounters(self._matches(row))
+                    found = self.found[key] = FoundCounters(self.recogniser.matches(row))
                 if self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
@@ -189,22 +172,18 @@ class CounterCollection:
         taken = False
         for path, group in self.groups.items():
             if key in group:
-                read = read_number(dig(row, path), text=self._is_text(path))
+                read = read_number(dig(row, path), text=self.recogniser.is_text(path))
                 if read is None:
                     continue
                 group.take(key, row, *read)
                 taken = True
         return taken
 
-    def _is_text(self, path: str) -> bool:
-        finding = self.findings.get(path)
-        return finding is not None and finding.text
-
     def _join_groups(self, key: Hashable, row: Document) -> bool:
         """Add a new document to the groups of all its numbers; return False if that is not possible."""
         if not self.groups or key in self.found:
             return False
-        matches = self._matches(row)
+        matches = self.recogniser.matches(row)
         if not self._may_be_grouped(row, matches):
             return False
         if len(matches) == 1:
@@ -233,7 +212,7 @@ class CounterCollection:
         for match in matches:
             if match.bound_key or match.rule_number:
                 return False
-        return not (self.rules and any(rule.id is not None and rule.wants(row.get("_id")) for rule in self.rules))
+        return not self.recogniser.is_ruled(row)
 
     def _gather(
         self,
@@ -249,13 +228,13 @@ class CounterCollection:
             path = match.path
             keys = waiting.setdefault(path, [])
             keys.append(key)
-            above = GROUP_ABOVE if _may_have_target(match) else self.group_above
+            above = GROUP_ABOVE if may_have_target(match) else self.group_above
             if path not in self.groups and len(keys) <= above:
                 continue
             group = self.groups.get(path)
             if group is None:
                 row = documents[key]
-                identity = self._group_identity(match, row)
+                identity = self.recogniser.identify_group(match, row)
                 if identity is None:
                     continue
                 group = self.groups[path] = Group(identity, path, partial(self.follow_member, path), above)
@@ -279,84 +258,28 @@ class CounterCollection:
                 del documents[key]
                 del self.found[key]
 
-    def _group_identity(self, match: Match, row: Document) -> Identity | None:
-        identity = self._identify(row, match, (match,))
-        if identity is None:
-            return None
-        key = f"{clean_name(str(self.place.ns), 260)}/*/{clean_name(match.path, 120)}"
-        return replace(identity, key=key, doc_id=None, id="*", targets=())
-
     def follow_member(self, path: str, row: Document) -> Tracker | None:
         """The tracker of one member of a group, from its document."""
-        matches = self._matches(row)
+        matches = self.recogniser.matches(row)
         match = next((match for match in matches if match.path == path), None)
-        identity = self._identify(row, match, matches) if match else None
+        identity = self.recogniser.identify(row, match, matches) if match else None
         # The largest id of the collection cannot be compared with the counter of one tenant.
         if identity and identity.targets:
             identity = replace(identity, targets=())
         return Tracker(identity) if identity else None
-
-    def _matches(self, row: Document) -> tuple[Match, ...]:
-        name = self.place.ns.collection
-        matches = self._configured(row) if self.rules else ()
-        if matches:
-            return matches
-        signature = signature_of(row)
-        known = self._signatures.get(signature)
-        if known is None:
-            known = tuple(recognise(name, row))
-            # Nested values may differ between documents of one signature.
-            if len(self._signatures) < _MOST_SIGNATURES and not any(_is_deep(value) for value in row.values()):
-                self._signatures[signature] = known
-        matches = known or guess(name, row, signature)
-        return self._with_findings(row, matches) if self.findings else matches
-
-    def _configured(self, row: Document) -> tuple[Match, ...]:
-        """The numbers that rules name in a document, each path once, by its first rule."""
-        matches: dict[str, Match] = {}
-        for rule in self.rules:
-            if not rule.wants(row.get("_id")):
-                continue
-            if rule.field:
-                for path in expand(row, rule.field):
-                    raw = dig(row, path)
-                    if read_number(raw, text=True) is not None:
-                        self.matched.add(rule.number)
-                        shape = _configured_shape(path)
-                        text = numeric_type(raw) is None
-                        matches.setdefault(path, Match(shape, path, 1.0, text=text, rule_number=rule.number))
-            elif rule.hide:
-                self.matched.add(rule.number)
-        if len(matches) == 1:
-            # A bound belongs to the only number of its document.
-            return tuple(bounded(match, row) for match in matches.values())
-        return tuple(matches.values())
-
-    def _with_findings(self, row: Document, matches: tuple[Match, ...]) -> tuple[Match, ...]:
-        """The matches with the results of usage analysis, and those found by usage only."""
-        name = row.get("_id")
-        kept = [graded(match, self.findings.get(match.path), name) for match in matches]
-        named = {match.path for match in matches}
-        for path, finding in self.findings.items():
-            if path in named or finding.excludes(name) or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
-                continue
-            if read_number(dig(row, path), text=finding.text) is not None:
-                match = bounded(Match(_used_shape(path, finding.semantics), path, 1.0), row, specific=True)
-                kept.append(graded(match, finding, name))
-        return tuple(kept)
 
     def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
         if found.matches and not found.trackers and not self._is_pooled(found):
             found.trackers = tuple(
                 self._tracker(identity)
                 for match in found.matches
-                if (identity := self._identify(row, match, found.matches)) is not None
+                if (identity := self.recogniser.identify(row, match, found.matches)) is not None
             )
         bounds = {match.path: match for match in found.matches if match.bound_key}
         for tracker in found.trackers:
             match = bounds.get(tracker.identity.path)
             if match and tracker.identity.bound_name == clean_name(match.bound_key):
-                tracker.set_bound(_bound(row, match))
+                tracker.set_bound(bound_of(row, match))
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
@@ -368,65 +291,6 @@ class CounterCollection:
 
     def _is_pooled(self, found: FoundCounters) -> bool:
         return any((match.path, match.bound_key) in self.pools for match in found.matches)
-
-    def _identify(self, row: Document, match: Match, matches: tuple[Match, ...]) -> Identity | None:
-        """The identity of one of the ``matches`` in a document; None if a rule hides it."""
-        ns, shape = self.place.ns, match.shape
-        rule = self._rule_for(row.get("_id"), match)
-        if rule:
-            self.matched.add(rule.number)
-        if rule and rule.hide:
-            return None
-        targets = match.targets or tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row))
-        step = _step(row, match)
-        bound = _bound(row, match)
-        start = _whole(dig(row, match.start_key)) if match.start_key else None
-        bound_key = match.bound_key
-        if step is not None and step < 0:
-            bound, start, bound_key = start, bound, match.start_key
-        identity = Identity(
-            key=counter_key(self.ns_text, row.get("_id"), match.path),
-            ns=ns,
-            ns_text=self.ns_text,
-            doc_id=row.get("_id"),
-            id=_label(match, row),
-            path=match.path,
-            field=intern(clean_name(match.path)),
-            shape=shape.name,
-            library=shape.library,
-            semantics=match.semantics or shape.semantics,
-            bound=bound,
-            bound_name=clean_name(bound_key) if bound_key else "MAX_VALUE",
-            start=start or 0,
-            consumers=shape.consumers,
-            digits=padded_digits(dig(row, match.path)) if match.text else None,
-            confidence=match.confidence,
-            targets=targets,
-            step=step or match.step,
-            is_step_known=step is not None,
-            block=match.block,
-            text=match.text,
-            int64_ids=match.int64_ids,
-            cycle=match.cycle,
-            cycles_in_use=match.cycles_in_use,
-            grade=match.grade,
-            evidence=match.evidence,
-        )
-        named = rule is not None and rule.name
-        if len(matches) > 1 and not named and identity.id in (_label(matches[0], row), id_text(row.get("_id"))):
-            identity = replace(identity, id=f"{identity.id}.{identity.field}")
-        return apply_rule(identity, rule) if rule else identity
-
-    def _rule_for(self, identity: object, match: Match) -> Rule | None:
-        """The first rule on a document that names the path of the match, or no path."""
-        return next(
-            (
-                rule
-                for rule in self.rules
-                if rule.wants(identity) and (rule.number == match.rule_number if match.rule_number else not rule.field)
-            ),
-            None,
-        )
 
     async def _pool_trackers(
         self, documents: dict[Hashable, Document], at: float, pacer: Pacer
@@ -457,38 +321,15 @@ class CounterCollection:
             found.trackers = ()
         tracker = self.pools.get(group)
         if tracker is None:
-            rule = next((rule for rule in self.rules if rule.id is None), None)
-            if rule:
-                self.matched.add(rule.number)
-            if rule and rule.hide:
+            identity = self.recogniser.identify_pool(group, rows[0][1].matches[0])
+            if identity is None:
                 return None
-            tracker = self.pools[group] = Tracker(self._identify_pool(group, rows[0][1].matches[0], rule))
+            tracker = self.pools[group] = Tracker(identity)
         doubles = sum(kind is NumericType.DOUBLE for kind in kinds)
         tracker.notes = (f"{doubles} of its documents are doubles.",) if doubles else ()
         kind = NumericType.DOUBLE if doubles else max(kinds, key=kinds.count)
         tracker.observe_pool(cells, kind, at)
         return tracker
-
-    def _identify_pool(self, group: tuple[str, str], match: Match, rule: Rule | None) -> Identity:
-        ns = self.place.ns
-        identity = Identity(
-            key=f"{clean_name(str(ns), 260)}/*/{clean_name(group[0], 120)}",
-            ns=ns,
-            ns_text=self.ns_text,
-            doc_id=None,
-            id="pool",
-            path=group[0],
-            field=clean_name(group[0]),
-            shape=match.shape.name,
-            library=match.shape.library,
-            semantics=match.shape.semantics,
-            bound_name=clean_name(group[1]),
-            confidence=match.confidence,
-            # Documents that divide one id space without a gap are counters.
-            grade=Grade.LIKELY,
-            evidence="Its documents divide one id space.",
-        )
-        return apply_rule(identity, rule) if rule else identity
 
 
 def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tuple[list[PoolSpan], list[NumericType]]:
@@ -496,59 +337,12 @@ def _spans(path: str, bound_key: str, rows: Iterable[RecognisedDocument]) -> tup
     kinds: list[NumericType] = []
     for key, found, row in rows:
         match = found.matches[0]
-        raw, last = dig(row, path), _whole(dig(row, bound_key))
-        value, kind = _whole(raw), numeric_type(raw)
+        raw, last = dig(row, path), whole(dig(row, bound_key))
+        value, kind = whole(raw), numeric_type(raw)
         if value is None or last is None or kind is None:
             continue
-        first = _whole(dig(row, match.start_key)) if match.start_key else None
+        first = whole(dig(row, match.start_key)) if match.start_key else None
         step = 0 if match.shape.semantics is Semantics.NEXT else 1
-        spans.append(PoolSpan(key, _label(match, row), value, value + step, last, first))
+        spans.append(PoolSpan(key, label(match, row), value, value + step, last, first))
         kinds.append(kind)
     return spans, kinds
-
-
-def _label(match: Match, row: Document) -> str:
-    return label_of(match.shape, match.path, row)
-
-
-def _may_have_target(match: Match) -> bool:
-    """Whether the counter may be compared with the largest id of a collection: never so for a member of a group."""
-    return bool(match.targets) or match.shape.target is not no_targets
-
-
-def _is_deep(value: object) -> bool:
-    return isinstance(value, (Mapping, list)) or value is None
-
-
-def _whole(raw: object) -> int | None:
-    if numeric_type(raw) is None:
-        return None
-    number = as_number(raw)
-    return number if isinstance(number, int) else None
-
-
-def _step(row: Document, match: Match) -> int | None:
-    """What is added for each id, if the document says so next to the number."""
-    above, dot, _ = match.path.rpartition(".")
-    siblings = dig(row, above) if dot else row
-    steps = (_whole(siblings.get(key)) for key in STEP_FIELDS) if isinstance(siblings, Mapping) else ()
-    return next((step for step in steps if step), None)
-
-
-def _bound(row: Document, match: Match) -> int | None:
-    """The last id by the document. A ``limit`` next to a configured number that is beyond it already is another's."""
-    bound = _whole(dig(row, match.bound_key)) if match.bound_key else None
-    specific = match.bound_key.rpartition(".")[2] in SPECIFIC_BOUNDS
-    read = read_number(dig(row, match.path), text=match.text)
-    if bound is not None and match.rule_number and not specific and (read is None or read[0] > bound):
-        return None
-    return bound
-
-
-def _configured_shape(path: str) -> Shape:
-    return Shape("configured", "as configured", (), path, {"_id": ValueKind.ANY}, spare_keys=True)
-
-
-def _used_shape(path: str, semantics: Semantics) -> Shape:
-    """The shape of a counter that was recognised by its usage."""
-    return Shape("used", "by its use", (), path, {"_id": ValueKind.ANY}, spare_keys=True, semantics=semantics)

@@ -29,7 +29,6 @@ from tallyglass.counters.snapshot import CounterTrouble, Semantics
 from tallyglass.deployment.identity import identify
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
-from tallyglass.text import clean
 
 MOST_SAVED = 5_000
 """How many counters have their samples saved, the most urgent first."""
@@ -180,7 +179,7 @@ class PastReader:
             except (PrivilegeError, ReadError) as error:
                 if is_lost(error):
                     raise
-                self._has_holes(f"Ids could not be dated ({clean(error.title)})")
+                self._has_holes(f"Ids could not be dated ({trouble_of(_HISTORY, error).title})")
                 continue
             # A larger id is from before a reset of the counter, or not issued by it.
             low = tracker.series.first if len(tracker.series) else float("inf")
@@ -271,11 +270,9 @@ class PastReader:
     def no_oplog(self, error: PrivilegeError | ReadError) -> None:
         """Stop reading the oplog, and record the reason."""
         self._oplog = False
-        self.troubles[str(OPLOG)] = replace(
-            trouble_of(str(OPLOG), error),
-            title=f"The history of counters cannot be read. {clean(error.title)}",
-            partial=True,
-        )
+        trouble = trouble_of(str(OPLOG), error)
+        title = f"The history of counters cannot be read. {trouble.title}"
+        self.troubles[str(OPLOG)] = replace(trouble, title=title, partial=True)
 
     def _has_holes(self, why: str) -> None:
         title = f"{why}: the history of counters has holes."
@@ -284,4 +281,4 @@ class PastReader:
     async def _give_up(self, error: InputError) -> None:
         await self.close()
         self._store = None
-        self.troubles[_HISTORY] = CounterTrouble("", clean(error.title), clean(error.advice), partial=True)
+        self.troubles[_HISTORY] = replace(trouble_of("", error), partial=True)

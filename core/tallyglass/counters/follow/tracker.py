@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from tallyglass.counters.ceiling import CROSSING, ceiling_of, near_limit
+from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
 from tallyglass.counters.follow.restarts import (
     CYCLES_IN_USE,
@@ -23,10 +23,8 @@ from tallyglass.counters.follow.view import view_of
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.history.oplog_samples import PastValue
-from tallyglass.counters.limits import INT32_MAX, INT64_MIN
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.repair import move_command
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Grade, NumericType, Semantics
@@ -356,7 +354,7 @@ class Tracker:
             self.window = deque([(self.last_at, self.value)], maxlen=RECENT)
         if isinstance(self.value, int) and (self.series.broken_at is None or self.last_at > self.series.broken_at):
             self.series.add(self.last_at, self.value * self.direction)
-        if self._is_before(number, self.value) and self.identity.confidence <= LOOSE:
+        if self._is_before(number, self.value) and self.identity.is_loose:
             self.is_counter = False
         elif self._is_before(number, self.value):
             if self.high is None:
@@ -439,8 +437,7 @@ class Tracker:
         if self.direction < 0:
             if known.step < 0 and known.bound is not None:
                 return Ceiling(known.bound, known.bound_name)
-            # One that is below 0 began there, or went past it.
-            return Ceiling(INT64_MIN, "int64", is_storage=True) if self.value < 0 else Ceiling(0, "0 (it descends)")
+            return floor_of(self.value)
         limit = ceiling_of(
             self.kind, bound=known.bound, bound_name=known.bound_name, consumers=known.consumers, digits=known.digits
         )
@@ -476,9 +473,9 @@ class Tracker:
         """Whether a reader that keeps ids in 32 bits could still fail: not if the ids are known to be 64-bit."""
         known = self.identity
         return (
-            issued < INT32_MAX
+            issued < CROSSING.value
             and not (self.cells or self.readers_64 or known.consumers or self.direction < 0)
-            and self.ceiling.value > INT32_MAX
+            and self.ceiling.value > CROSSING.value
         )
 
     def issued(self) -> Number | None:

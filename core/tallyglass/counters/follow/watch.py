@@ -397,7 +397,7 @@ class Watcher:
         if self._discovery.is_busy or self._discovery.troubles or self._late:
             return ()
         messages = list(self._discovery.unmatched)
-        matched = {number for collection in self._collections.values() for number in collection.matched}
+        matched = {number for collection in self._collections.values() for number in collection.recogniser.matched}
         for rule in self._config.rules:
             if rule.number and rule.number not in matched:
                 what = (

@@ -22,7 +22,7 @@ from tallyglass.counters.recognise.config import SYSTEM_DATABASES, CountersConfi
 from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.libraries import KNOWN_COLLECTIONS, recognise, selective
 from tallyglass.counters.snapshot import CounterTrouble
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import CollectionInfo, Document, Gateway, Namespace
 from tallyglass.text import clean, clean_name
 
@@ -68,7 +68,7 @@ class CounterPlace:
     query: tuple[tuple[str, str], ...] = ()
 
 
-def trouble_of(ns: str, error: PrivilegeError | ReadError) -> CounterTrouble:
+def trouble_of(ns: str, error: TallyglassError) -> CounterTrouble:
     """The message for a namespace that could not be read."""
     return CounterTrouble(clean_name(ns), clean(error.title), clean(error.advice))
 

@@ -13,6 +13,7 @@ from bson.objectid import ObjectId
 
 from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.recognise.config import IdField, Resets, Rule
+from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.shapes import Shape, dig
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document, Namespace
@@ -64,6 +65,11 @@ class Identity:
     def starts_again(self) -> bool:
         """Whether it goes back on purpose, as it is configured or was seen in use."""
         return self.cycle or self.cycles_in_use or self.resets is not None
+
+    @property
+    def is_loose(self) -> bool:
+        """Whether no more than a common name speaks for it."""
+        return self.confidence <= LOOSE
 
     @property
     def direction(self) -> int:

@@ -1,0 +1,259 @@
+"""What the numbers of a collection's documents are: by rules, by shape, by name, and by how they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from sys import intern
+
+from tallyglass.counters.numbers import as_number, numeric_type, padded_digits, read_number
+from tallyglass.counters.recognise.config import IdField, Rule
+from tallyglass.counters.recognise.finding import UsageFinding, graded
+from tallyglass.counters.recognise.guess import Signature, guess, signature_of
+from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, id_text, label_of
+from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.shapes import (
+    SPECIFIC_BOUNDS,
+    STEP_FIELDS,
+    Match,
+    Shape,
+    ValueKind,
+    bounded,
+    dig,
+    expand,
+)
+from tallyglass.counters.recognise.targets import none as no_targets
+from tallyglass.counters.snapshot import Grade, Semantics
+from tallyglass.mongo.gateway import Document, Namespace
+from tallyglass.text import clean_name
+
+_MOST_SIGNATURES = 256
+"""Signatures whose matches are kept: documents of a collection have few, those that are not kept are matched again."""
+
+
+@dataclass(slots=True)
+class Recogniser:
+    """Recognises the counters in the documents of one collection.
+
+    ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
+    numbers of the rules that match a counter here.
+    """
+
+    ns: Namespace
+    rules: tuple[Rule, ...] = ()
+    findings: dict[str, UsageFinding] = field(default_factory=dict)
+    matched: set[int] = field(default_factory=set)
+    ns_text: str = field(init=False)
+    _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.ns_text = intern(clean_name(str(self.ns)))
+
+    def learn(self, findings: Mapping[str, UsageFinding]) -> bool:
+        """Apply new results of usage analysis; whether they differ, so that documents are to be recognised again."""
+        before = self.findings
+        self.findings = dict(findings)
+        if all(path in before and before[path].conclusion() == found.conclusion() for path, found in findings.items()):
+            return False
+        self._signatures.clear()
+        return True
+
+    def is_text(self, path: str) -> bool:
+        """Whether the number at a path was seen in use as text."""
+        finding = self.findings.get(path)
+        return finding is not None and finding.text
+
+    def is_ruled(self, row: Document) -> bool:
+        """Whether a rule names this very document."""
+        return bool(self.rules) and any(rule.id is not None and rule.wants(row.get("_id")) for rule in self.rules)
+
+    def matches(self, row: Document) -> tuple[Match, ...]:
+        """The numbers of a document that are counters."""
+        name = self.ns.collection
+        matches = self._configured(row) if self.rules else ()
+        if matches:
+            return matches
+        signature = signature_of(row)
+        known = self._signatures.get(signature)
+        if known is None:
+            known = tuple(recognise(name, row))
+            # Nested values may differ between documents of one signature.
+            if len(self._signatures) < _MOST_SIGNATURES and not any(
+                isinstance(value, (Mapping, list)) for value in row.values()
+            ):
+                self._signatures[signature] = known
+        matches = known or guess(name, row, signature)
+        return self._with_findings(row, matches) if self.findings else matches
+
+    def _configured(self, row: Document) -> tuple[Match, ...]:
+        """The numbers that rules name in a document, each path once, by its first rule."""
+        matches: dict[str, Match] = {}
+        for rule in self.rules:
+            if not rule.wants(row.get("_id")):
+                continue
+            if rule.field:
+                for path in expand(row, rule.field):
+                    raw = dig(row, path)
+                    if read_number(raw, text=True) is not None:
+                        self.matched.add(rule.number)
+                        shape = _configured_shape(path)
+                        text = numeric_type(raw) is None
+                        matches.setdefault(path, Match(shape, path, 1.0, text=text, rule_number=rule.number))
+            elif rule.hide:
+                self.matched.add(rule.number)
+        if len(matches) == 1:
+            # A bound belongs to the only number of its document.
+            return tuple(bounded(match, row) for match in matches.values())
+        return tuple(matches.values())
+
+    def _with_findings(self, row: Document, matches: tuple[Match, ...]) -> tuple[Match, ...]:
+        """The matches with the results of usage analysis, and those found by usage only."""
+        name = row.get("_id")
+        kept = [graded(match, self.findings.get(match.path), name) for match in matches]
+        named = {match.path for match in matches}
+        for path, finding in self.findings.items():
+            if path in named or finding.excludes(name) or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
+                continue
+            if read_number(dig(row, path), text=finding.text) is not None:
+                match = bounded(Match(_used_shape(path, finding.semantics), path, 1.0), row, specific=True)
+                kept.append(graded(match, finding, name))
+        return tuple(kept)
+
+    def identify(self, row: Document, match: Match, matches: tuple[Match, ...]) -> Identity | None:
+        """The identity of one of the ``matches`` in a document; None if a rule hides it."""
+        ns, shape = self.ns, match.shape
+        rule = self._rule_for(row.get("_id"), match)
+        if rule:
+            self.matched.add(rule.number)
+        if rule and rule.hide:
+            return None
+        targets = match.targets or tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row))
+        step = _step(row, match)
+        bound = bound_of(row, match)
+        start = whole(dig(row, match.start_key)) if match.start_key else None
+        bound_key = match.bound_key
+        if step is not None and step < 0:
+            bound, start, bound_key = start, bound, match.start_key
+        identity = Identity(
+            key=counter_key(self.ns_text, row.get("_id"), match.path),
+            ns=ns,
+            ns_text=self.ns_text,
+            doc_id=row.get("_id"),
+            id=label(match, row),
+            path=match.path,
+            field=intern(clean_name(match.path)),
+            shape=shape.name,
+            library=shape.library,
+            semantics=match.semantics or shape.semantics,
+            bound=bound,
+            bound_name=clean_name(bound_key) if bound_key else "MAX_VALUE",
+            start=start or 0,
+            consumers=shape.consumers,
+            digits=padded_digits(dig(row, match.path)) if match.text else None,
+            confidence=match.confidence,
+            targets=targets,
+            step=step or match.step,
+            is_step_known=step is not None,
+            block=match.block,
+            text=match.text,
+            int64_ids=match.int64_ids,
+            cycle=match.cycle,
+            cycles_in_use=match.cycles_in_use,
+            grade=match.grade,
+            evidence=match.evidence,
+        )
+        named = rule is not None and rule.name
+        if len(matches) > 1 and not named and identity.id in (label(matches[0], row), id_text(row.get("_id"))):
+            identity = replace(identity, id=f"{identity.id}.{identity.field}")
+        return apply_rule(identity, rule) if rule else identity
+
+    def _rule_for(self, identity: object, match: Match) -> Rule | None:
+        """The first rule on a document that names the path of the match, or no path."""
+        return next(
+            (
+                rule
+                for rule in self.rules
+                if rule.wants(identity) and (rule.number == match.rule_number if match.rule_number else not rule.field)
+            ),
+            None,
+        )
+
+    def identify_group(self, match: Match, row: Document) -> Identity | None:
+        """The identity of many documents like this one; None if a rule hides it."""
+        identity = self.identify(row, match, (match,))
+        if identity is None:
+            return None
+        key = f"{clean_name(str(self.ns), 260)}/*/{clean_name(match.path, 120)}"
+        return replace(identity, key=key, doc_id=None, id="*", targets=())
+
+    def identify_pool(self, group: tuple[str, str], match: Match) -> Identity | None:
+        """The identity of documents that share one id space, by their path and bound; None if a rule hides it."""
+        ns = self.ns
+        rule = next((rule for rule in self.rules if rule.id is None), None)
+        if rule:
+            self.matched.add(rule.number)
+        if rule and rule.hide:
+            return None
+        identity = Identity(
+            key=f"{clean_name(str(ns), 260)}/*/{clean_name(group[0], 120)}",
+            ns=ns,
+            ns_text=self.ns_text,
+            doc_id=None,
+            id="pool",
+            path=group[0],
+            field=clean_name(group[0]),
+            shape=match.shape.name,
+            library=match.shape.library,
+            semantics=match.shape.semantics,
+            bound_name=clean_name(group[1]),
+            confidence=match.confidence,
+            # Documents that divide one id space without a gap are counters.
+            grade=Grade.LIKELY,
+            evidence="Its documents divide one id space.",
+        )
+        return apply_rule(identity, rule) if rule else identity
+
+
+def label(match: Match, row: Document) -> str:
+    """What a person calls the counter of a document."""
+    return label_of(match.shape, match.path, row)
+
+
+def may_have_target(match: Match) -> bool:
+    """Whether the counter may be compared with the largest id of a collection: never so for a member of a group."""
+    return bool(match.targets) or match.shape.target is not no_targets
+
+
+def whole(raw: object) -> int | None:
+    """A whole number of any type; None for anything else."""
+    if numeric_type(raw) is None:
+        return None
+    number = as_number(raw)
+    return number if isinstance(number, int) else None
+
+
+def _step(row: Document, match: Match) -> int | None:
+    """What is added for each id, if the document says so next to the number."""
+    above, dot, _ = match.path.rpartition(".")
+    siblings = dig(row, above) if dot else row
+    steps = (whole(siblings.get(key)) for key in STEP_FIELDS) if isinstance(siblings, Mapping) else ()
+    return next((step for step in steps if step), None)
+
+
+def bound_of(row: Document, match: Match) -> int | None:
+    """The last id by the document. A ``limit`` next to a configured number that is beyond it already is another's."""
+    bound = whole(dig(row, match.bound_key)) if match.bound_key else None
+    specific = match.bound_key.rpartition(".")[2] in SPECIFIC_BOUNDS
+    read = read_number(dig(row, match.path), text=match.text)
+    if bound is not None and match.rule_number and not specific and (read is None or read[0] > bound):
+        return None
+    return bound
+
+
+def _configured_shape(path: str) -> Shape:
+    return Shape("configured", "as configured", (), path, {"_id": ValueKind.ANY}, spare_keys=True)
+
+
+def _used_shape(path: str, semantics: Semantics) -> Shape:
+    """The shape of a counter that was recognised by its usage."""
+    return Shape("used", "by its use", (), path, {"_id": ValueKind.ANY}, spare_keys=True, semantics=semantics)
