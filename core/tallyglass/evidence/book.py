@@ -141,7 +141,7 @@ class Book:
     _doubted: Recent[int, bool] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _clients: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _open: Recent[tuple[str, str], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
-    _commands: Recent[tuple[bytes, int], list[SessionCommand]] = field(default_factory=lambda: Recent(SESSION_LIMIT))
+    _commands: Recent[tuple[bytes, int], Client] = field(default_factory=lambda: Recent(SESSION_LIMIT))
     _order: deque[Statement] = field(default_factory=deque)
     _by_ns: Timelines[tuple[str, str]] = field(default_factory=Timelines)
     _by_session: Timelines[bytes] = field(default_factory=Timelines)
@@ -192,8 +192,7 @@ class Book:
             return
         self.sessions[command.session] = client
         if command.txn is not None:
-            known = self._commands.get((command.session, command.txn)) or []
-            self._commands[command.session, command.txn] = [*known, command]
+            self._commands[command.session, command.txn] = client
         self.version += 1
 
     def add_definition(self, definition: Definition) -> None:
@@ -213,9 +212,9 @@ class Book:
         """Everything that one connection wrote between two moments, oldest first."""
         return self._by_client.between(_connection(client), first, last)
 
-    def commands(self, session: bytes, txn: int) -> list[SessionCommand]:
-        """The commands with this session and transaction number: several if a write was tried again."""
-        return self._commands.get((session, txn)) or []
+    def sender(self, session: bytes, txn: int) -> Client | None:
+        """Who sent the command with this session and transaction number, the last time if it was tried again."""
+        return self._commands.get((session, txn))
 
     def definitions(self, names: frozenset[str], first: int, last: int) -> list[Definition]:
         """The changes of definitions by these commands that were logged between two moments."""

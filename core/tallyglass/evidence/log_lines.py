@@ -6,6 +6,7 @@ updates of a command, then the command with its session. Line ids and fields: Mo
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from base64 import b64decode
@@ -380,11 +381,17 @@ def timestamp(value: object) -> Ts:
     return ZERO
 
 
+@functools.lru_cache(maxsize=1_000)
+def _bytes_of(uuid: str) -> bytes:
+    """The same object for the many commands of a session."""
+    return UUID(uuid).bytes
+
+
 def session_id(value: object) -> bytes:
     """The 16 bytes of an ``lsid.id`` of extended JSON; empty for anything else."""
     try:
         if isinstance(value, dict) and isinstance(value.get("$uuid"), str):
-            return UUID(value["$uuid"]).bytes
+            return _bytes_of(value["$uuid"])
         held = value.get("$binary") if isinstance(value, dict) else None
         text = held.get("base64") if isinstance(held, dict) else held
         return b64decode(text, validate=True) if isinstance(text, str) else b""

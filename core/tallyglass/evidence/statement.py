@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Hashable
 from typing import Any
@@ -180,4 +181,10 @@ def _fields(update: object) -> frozenset[str] | None:
         found |= {key.partition(".")[0] for key in body}
         if operator == "$rename":
             found |= {str(one).partition(".")[0] for one in body.values()}
-    return frozenset(found)
+    return _kept_once(frozenset(found))
+
+
+@functools.lru_cache(maxsize=1_000)
+def _kept_once(fields: frozenset[str]) -> frozenset[str]:
+    """The same object for equal fields: thousands of statements name the same few."""
+    return fields

@@ -49,7 +49,9 @@ def test_find_and_modify_names_its_session() -> None:
     book = read(profiled(7, op="command", command=command, ndeleted=1))
     (found,) = book.statements("shop.orders", "d", 0, MILLIS * 2)
     assert (found.in_session, found.ids, found.after) == (True, {4}, Ts(1795409595, 4))
-    assert [one.client.user for one in book.commands(SESSION, 3)] == ["alice@admin"]
+    sender = book.sender(SESSION, 3)
+    assert sender is not None
+    assert sender.user == "alice@admin"
 
 
 def test_definitions() -> None:

@@ -10,19 +10,15 @@ from dataclasses import replace
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS
 from tallyglass.oplog.incidents.rows import joined
 from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan, StatementPart
 
 Named = Callable[[Gateway, AsyncIterator[IncidentScan]], AsyncIterator[IncidentScan]]
 """What adds to the incidents of one replica set who wrote them."""
-
-APART_SECONDS = 10
-"""How many seconds apart the parts of one statement, sent by a router to all shards, may begin."""
-
-AT_ONCE_SECONDS = 1
-"""How many seconds after the end of one part another one may begin to be certainly of the same statement."""
 
 _CANDIDATES = 8
 """How many of the latest incidents with the same key are tried for another shard's part."""
@@ -65,7 +61,7 @@ def _key(incident: Incident) -> tuple[object, ...]:
 def _may_be_part(whole: Incident, part: Incident, shard: str) -> bool:
     if shard in whole.shards:
         return False
-    return whole.routine or part.txn is not None or part.first.t - whole.last.t <= APART_SECONDS
+    return whole.routine or part.txn is not None or part.first.t - whole.last.t <= RUN_MILLIS // 1_000
 
 
 def _together(whole: Incident, part: Incident, shard: str) -> Incident:
@@ -93,7 +89,7 @@ def _parts(whole: Incident, part: Incident) -> tuple[StatementPart, ...]:
     found: list[StatementPart] = []
     for one in sorted((*whole.readings[-1], *part.readings[-1]), key=lambda one: one.first):
         before = found[-1] if found else None
-        if before is not None and one.first.t <= before.last.t + AT_ONCE_SECONDS:
+        if before is not None and one.first.t <= before.last.t + EPISODE_MILLIS // 1_000:
             known = before.documents is not None and one.documents is not None
             documents = (before.documents or 0) + (one.documents or 0) if known else None
             found[-1] = StatementPart(before.first, max(before.last, one.last), documents)

@@ -406,8 +406,7 @@ def _changed_fields(write: Entry) -> set[str] | None:
 def _session_client(book: Book, session: bytes, txn: int | None, user_hash: bytes) -> Client | None:
     """The client of a session: the connection of this very command, else one that used the session. Its account is what
     the entry itself carries, where the name for that is known."""
-    commands = book.commands(session, txn) if txn is not None else []
-    client = commands[-1].client if commands else book.sessions.get(session)
+    client = (None if txn is None else book.sender(session, txn)) or book.sessions.get(session)
     user = book.users.get(user_hash)
     if user == INTERNAL_USER or (client is not None and client.user == INTERNAL_USER and not user):
         return None

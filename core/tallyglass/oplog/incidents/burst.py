@@ -18,7 +18,8 @@ from tallyglass.oplog.incidents.id_order import IdOrder, order_of, thinned
 from tallyglass.oplog.incidents.touched import Touched, joined
 
 MANY = 20
-"""The fewest documents of a bulkWrite, and of a row whose pieces are all of usual size."""
+"""The fewest documents of a bulkWrite, of a row whose pieces are all of usual size, of an act of a pool, and of a
+transaction that deletes."""
 
 SAMPLES = 5
 RAW_BYTES, _KEPT_BYTES = 1_024, 480

@@ -34,7 +34,6 @@ FINISHED_LIMIT = 2_000
 
 KIND_QUOTA = 100
 REMADE = "made again within a second: mongorestore --drop, or a reload"
-FCV_MILLIS = 600_000
 
 RECURRING = frozenset({"drop", "dropDatabase", "out", "rename", "collMod", "createIndexes", "dropIndexes",
                        "convertToCapped", "emptycapped", "truncateRange"})  # fmt: skip
@@ -149,7 +148,7 @@ def _settings_joined(rows: Iterable[Incident]) -> list[Incident]:
             found.append(row)
             continue
         before = None if setting is None else found[setting]
-        if setting is not None and before and before.open and _pause(before, row) <= FCV_MILLIS:
+        if setting is not None and before and before.open:
             found[setting] = replace(joined(before, row), title=row.title, open=row.open)
         else:
             setting = len(found)

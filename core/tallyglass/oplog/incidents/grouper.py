@@ -16,12 +16,12 @@ from tallyglass.oplog.entry.layout import is_before_ts
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
 from tallyglass.oplog.incidents.acts import CollectionDefinitions
-from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.burst import MANY, Burst
 from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bounded
 from tallyglass.oplog.incidents.compaction import RUN_LIMIT, Compactor, burst_in
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Window
-from tallyglass.oplog.incidents.transaction_runs import LARGE, TransactionRuns
+from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
 from tallyglass.oplog.incidents.verdict import GAP_MILLIS, Explained, judge
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
@@ -258,7 +258,7 @@ class Grouper:
                 self._add(acts.system_act(inner))
             elif inner.op in "ud" and not inner.ns.startswith(acts.INTERNAL) and not inner.from_migrate:
                 counts[inner.op, inner.ns] += 1
-        if whole and counts.total() < LARGE // 5:
+        if whole and counts.total() < MANY:
             self._in_session(entry, counts)
         self._transactions.take(entry)
 

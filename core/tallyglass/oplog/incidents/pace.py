@@ -8,18 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tallyglass.oplog.incidents.burst import Burst, together
+from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import SLOT_MILLIS, YOUNG, Recurrence
 
-POOL_SLOTS = 2 * YOUNG
-"""A pool that wrote in so many other slots, five minutes, is an application's."""
-
 FASTER = 2
 """How many times the usual pace is still usual."""
-
-LEAST_BEYOND = 20
-"""The fewest documents beyond that pace that are an act."""
 
 
 def hurried(row: Burst, bursts: Sequence[Burst], family: Family, seen: Recurrence) -> list[Burst]:
@@ -37,23 +31,23 @@ def hurried(row: Burst, bursts: Sequence[Burst], family: Family, seen: Recurrenc
 def _is_usual(burst: Burst, seen: Recurrence) -> bool:
     """Whether there is enough at other times to know what is usual."""
     first, last = burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS
-    return seen.slots_without(first, last) >= POOL_SLOTS
+    return seen.slots_without(first, last) >= 2 * YOUNG
 
 
 def _beyond(bursts: Iterable[Burst], pace: float) -> list[list[Burst]]:
-    """The stretches with at least :data:`LEAST_BEYOND` documents beyond a pace, in documents a millisecond."""
+    """The stretches with at least :data:`MANY` documents beyond a pace, in documents a millisecond."""
     found: list[list[Burst]] = []
     pieces: list[Burst] = []
     best, beyond, peak = 0, 0.0, 0.0
 
     def close() -> None:
-        if peak >= LEAST_BEYOND:
+        if peak >= MANY:
             found.append(pieces[:best])
 
     for burst in bursts:
         if pieces:
             beyond -= pace * pieces[-1].gap(burst)
-            if beyond <= 0 or peak - beyond >= LEAST_BEYOND:
+            if beyond <= 0 or peak - beyond >= MANY:
                 close()
                 pieces, beyond, peak = [], 0.0, 0.0
         pieces.append(burst)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from tallyglass.oplog.entry.describe import summarize_operations
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import OPEN_LIMIT
+from tallyglass.oplog.incidents.burst import MANY
 from tallyglass.oplog.incidents.rows import joined, row_of
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
 LARGE = 100
-"""The fewest operations of a transaction that is an incident; a fifth of that if it deletes."""
+"""The fewest operations of a transaction that is an incident; :data:`MANY` if it deletes."""
 
 
 class TransactionRuns:
@@ -82,4 +83,4 @@ def _key(entry: Entry) -> Txn:
 
 def _is_large(row: Incident) -> bool:
     size = row.documents or 0
-    return size >= LARGE or (row.harm is Harm.LOSS and size >= LARGE // 5)
+    return size >= LARGE or (row.harm is Harm.LOSS and size >= MANY)

@@ -44,9 +44,6 @@ FULL, FULL_MILLIS = 0.4, 1_800_000
 SLOW_MILLIS = 100
 """Single writes that are so far apart on average are a loop, not a statement."""
 
-WORKER_MILLIS = 300_000
-"""Single writes with pauses by one session, for so long, may be a worker that ended: each deployment ends some."""
-
 _TTL_SLACK_MILLIS, _TTL_STEPS = 2_000, 5
 """How late a pass may begin, and how many intervals from another one: a monitor with much to remove skips some."""
 
@@ -436,6 +433,7 @@ def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Wind
 
 def _session_finding(run: Burst, *, low: bool) -> Finding:
     form = Form.BATCH if run.batch >= MANY and run.batch * 2 >= run.documents else Form.SINGLE
-    ended = run.millis >= max(WORKER_MILLIS, SLOW_MILLIS * run.documents)
+    # Each deployment ends some workers.
+    ended = run.millis >= max(YOUNG_WINDOW_MILLIS, SLOW_MILLIS * run.documents)
     note = "a worker that ended, or a script that pauses" if ended else ""
     return Finding(run, form, note=note, sessions=1, confidence="low" if low or ended else "high")
