@@ -363,7 +363,6 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "two statements on a document": ((verdict, "_touch_one", _never),),
     "usual batches of a pool": ((verdict, "_batch_verdict", lambda found, *_: found),),
-    "faster than its pool": ((verdict, "hurried", lambda row, *_: [row]),),
     "a pool that is minutes old": ((verdict, "_may_be_started", _never),),
     "the drops of a dropDatabase": ((commands, "_last_of", _none),),
     "low in a young window": ((recurrence, "YOUNG_WINDOW_MILLIS", 0),),

@@ -470,7 +470,7 @@ def test_a_pool_is_told_from_sessions_that_always_delete() -> None:
     assert (found.documents, found.limit, found.documents_exact) == (900, dense[0], False)
 
 
-def test_a_pool_that_meets_by_chance_is_told_from_one_that_hurries() -> None:
+def test_what_a_pool_writes_when_it_meets_by_chance_is_no_act() -> None:
     """An application that was started twelve minutes ago, on a server whose oplog is older: some of its writes meet."""
     log, rng = Log(), random.Random(3)
     log.add(0, "n", "", {"msg": "periodic noop"})

@@ -201,10 +201,6 @@ class Recurrence:
         spread = found >= OTHERS and others.span_millis >= SHARE * window.millis
         return Judgment(found, Reason.RECURS if spread or found >= YOUNG else None)
 
-    def slots_without(self, first: int, last: int) -> int:
-        """In how many slots bursts of any size were seen, before ``first`` and after ``last``."""
-        return len(self._of(0).slots.without(first, last))
-
     def _of(self, least: int) -> _Seen:
         """What was seen of all classes from ``least`` on."""
         known = self._at_least.get(least)

@@ -12,7 +12,6 @@ from itertools import pairwise
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
-from tallyglass.oplog.incidents.pace import hurried
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
     SIMILAR,
@@ -380,12 +379,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         lows.append(bool(verdict.others) or window.is_young)
     shared = bool(reasons)
     found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
-    spread, fine = list[Finding](), family.fine.bursts()
-    for row in _rows(fine, pool, window, MANY, Counter()):
-        stretches = hurried(row.burst, fine, family, pool)
-        if stretches != [row.burst]:
-            reasons[Reason.STEADY] += row.burst.documents - sum(one.documents for one in stretches)
-        spread += [replace(row, burst=one) for one in stretches]
+    spread = _rows(family.fine.bursts(), pool, window, MANY, Counter())
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
