@@ -112,7 +112,7 @@ def show(size: int, rows: dict[str, dict[str, Any]], fixed: float | None) -> Non
     raw = rows["raw"]["cpu"]
     for case, row in rows.items():
         ratio = f"({row['cpu'] / raw:4.1f} x raw)" if size else ""
-        if case == "plan" and size and fixed is not None:
+        if case in ("plan", "early") and size and fixed is not None:
             ratio += f" ({(row['cpu'] - fixed) / raw:4.1f} without the fixed part)"
         cost = f"{row['cpu']:>7.1f} s processor {ratio}  {row['wall']:>7.1f} s  {row['peak_mb']:>6.0f} MB"
         print(f"{size:>10,}  {case:<10} {cost}   {row['found']}", flush=True)

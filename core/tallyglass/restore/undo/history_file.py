@@ -59,7 +59,8 @@ class HistoryFile:
         return sqlite3.connect(self._path, isolation_level=None)
 
     def _write_fast(self) -> None:
-        """A file that is not whole is not used, so its writes need no journal."""
+        """A file that is not whole is not used, so its writes need no journal; nor does another process use it."""
+        self.rows.execute("PRAGMA locking_mode = EXCLUSIVE")
         self.rows.execute("PRAGMA journal_mode = OFF")
         self.rows.execute("PRAGMA synchronous = OFF")
 

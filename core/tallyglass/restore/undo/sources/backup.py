@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -91,22 +91,17 @@ async def carry_forward(
     if (info.options or {}).get("capped"):
         raise InputError(f"{clean_name(str(info.ns))} is capped: the oplog does not name all that it removed.")
     earlier = await read_earlier(gateway, backup.start, {info.uuid})
-    with tempfile.TemporaryDirectory(prefix="tallyglass-") as folder:
-        rows = sqlite3.connect(Path(folder) / "documents.sqlite", isolation_level=None, check_same_thread=False)
-        try:
-            _create(rows, ids)
-            await _read_steps(gateway, backup, info, limit, rows)
-            await asyncio.to_thread(_read_bases, backup.contents, stored, rows)
-            for key in rows.execute("SELECT id FROM wanted ORDER BY id"):
-                yield key[0], _resolve(rows, key[0], earlier, info.uuid)
-        finally:
-            rows.close()
+    with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as rows:
+        _create(rows, ids)
+        await _read_steps(gateway, backup, info, limit, rows)
+        await asyncio.to_thread(_read_bases, backup.contents, stored, rows)
+        for key in rows.execute("SELECT id FROM wanted ORDER BY id"):
+            yield key[0], _resolve(rows, key[0], earlier, info.uuid)
 
 
 def _create(rows: sqlite3.Connection, ids: Iterator[bytes]) -> None:
     for statement in (
         "PRAGMA journal_mode = OFF",
-        "PRAGMA synchronous = OFF",
         "CREATE TABLE wanted (id BLOB PRIMARY KEY) WITHOUT ROWID",
         "CREATE TABLE base (id BLOB, document BLOB)",
         "CREATE TABLE step (n INTEGER PRIMARY KEY, id BLOB, doubtful INTEGER, op TEXT, o BLOB)",

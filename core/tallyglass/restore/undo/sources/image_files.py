@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from pathlib import Path
@@ -37,19 +36,17 @@ def image_file(folder: Path, number: int) -> Path:
 class ImageFiles:
     """The documents of a dump folder, found by ``_id``: the source of an undo's documents in place of a spare.
 
-    The ids are kept in a file, so that memory does not grow with their number; :meth:`close` removes it.
+    The ids are kept in a temporary file, so that memory does not grow with their number; :meth:`close` removes it.
     """
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         """Read the files once. Raises InputError if one is missing or differs from what the plan proved, and BrokenFile
         if one is incomplete."""
         expected = {item.ns: item.documents for item in plan.proof.expected}
-        self._scratch = tempfile.TemporaryDirectory(prefix="tallyglass-")
-        self._rows = sqlite3.connect(Path(self._scratch.name) / "ids.sqlite", isolation_level=None)
+        self._rows = sqlite3.connect("", isolation_level=None)
         self._paths: dict[str, Path] = {}
         try:
             self._rows.execute("PRAGMA journal_mode = OFF")
-            self._rows.execute("PRAGMA synchronous = OFF")
             self._rows.execute(
                 "CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id)) WITHOUT ROWID"
             )
@@ -89,7 +86,6 @@ class ImageFiles:
     def close(self) -> None:
         """Remove the file of ids."""
         self._rows.close()
-        self._scratch.cleanup()
 
 
 def _places(ns: str, path: Path) -> Iterator[tuple[str, bytes, int, int]]:

@@ -8,12 +8,10 @@ image exactly, also those of transactions.
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from bson import Binary, Int64, MaxKey, Timestamp
@@ -77,7 +75,6 @@ class ImageSelection:
     """
 
     ns: str
-    folder: tempfile.TemporaryDirectory[str]
     rows: sqlite3.Connection
     by_accident: int = 0
     by_others: int = 0
@@ -89,7 +86,6 @@ class ImageSelection:
     def close(self) -> None:
         """Remove the temporary file."""
         self.rows.close()
-        self.folder.cleanup()
 
     @property
     def count(self) -> int:
@@ -131,13 +127,11 @@ _STORE = (
 
 async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> ImageSelection:
     """Read the oplog from ``limit`` on. Raises the errors of the gateway."""
-    folder = tempfile.TemporaryDirectory(prefix="tallyglass-")
-    rows = sqlite3.connect(Path(folder.name) / "images.sqlite", isolation_level=None)
-    selection = ImageSelection(ns, folder, rows)
+    rows = sqlite3.connect("", isolation_level=None)
+    selection = ImageSelection(ns, rows)
     try:
         for statement in (
             "PRAGMA journal_mode = OFF",
-            "PRAGMA synchronous = OFF",
             "CREATE TABLE first (id BLOB PRIMARY KEY, ui BLOB, t INTEGER, i INTEGER, place INTEGER, op TEXT,"
             " at_t INTEGER, at_i INTEGER, hit INTEGER DEFAULT 0, given INTEGER DEFAULT 0) WITHOUT ROWID",
             "CREATE TABLE missing (id BLOB PRIMARY KEY) WITHOUT ROWID",
