@@ -48,6 +48,10 @@ class Element(NamedTuple):
     end: int
 
 
+_new = tuple.__new__
+"""Makes an element in half the time that its own constructor takes: of a document there are many."""
+
+
 def document_end(raw: bytes, start: int = 0, limit: int | None = None) -> int:
     """The position after the document that begins at ``start``. Raises Malformed if it does not fit."""
     limit = len(raw) if limit is None else limit
@@ -86,7 +90,7 @@ def elements_between(raw: bytes, at: int, stop: int) -> Iterator[Element]:
         after = value_end(raw, kind, value, stop) if fixed is None else value + fixed
         if after > stop:
             raise Malformed("a value passes the end of its document")
-        yield Element(kind, raw[at + 1 : name_end], value, after)
+        yield _new(Element, (kind, raw[at + 1 : name_end], value, after))
         at = after
 
 

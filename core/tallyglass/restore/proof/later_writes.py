@@ -31,13 +31,14 @@ class CollectionWrites:
 
 
 class LaterWrites:
-    """Feed the entries from the limit on, oldest first."""
+    """Feed the entries from the limit on, oldest first. ``ids`` is where the states of documents are kept, those of the
+    window too: both together are bounded."""
 
-    def __init__(self, timeline: Timeline, limit: Ts) -> None:
+    def __init__(self, timeline: Timeline, limit: Ts, ids: IdStore | None = None) -> None:
         self._limit = limit
         self.by_uuid: dict[bytes, CollectionWrites] = {}
         self.timeline = deepcopy(timeline)  # what happens later must not explain what the replay misses
-        self.ids = IdStore()
+        self.ids = ids or IdStore()
         self._transactions = Transactions()
 
     def begin(self, txn: Txn, parts: list[Entry]) -> None:
@@ -81,7 +82,7 @@ class LaterWrites:
 
     def write(self, op: str, ns: str, ui: bytes, key: bytes) -> None:
         """Take an insert, update or delete of one document of the collection ``ui``."""
-        found = self._writes(ui, ns)
+        found = self.by_uuid.get(ui) or self._writes(ui, ns)
         if found.complete:
             found.ids.touch(key, op)
 

@@ -121,13 +121,14 @@ def _compare_live(covered: Covered, live: LiveCollections, timeline: Timeline) -
 
 async def _read_later(gateway: Gateway, covered: Covered, progress: Progress | None) -> tuple[LossCount, LaterWrites]:
     """Go through the oplog from the point on."""
-    loss, later = LossCount(covered.inputs.incident), LaterWrites(covered.replay.timeline, covered.inputs.limit)
+    replay, inputs = covered.replay, covered.inputs
+    loss, later = LossCount(inputs.incident), LaterWrites(replay.timeline, inputs.limit, replay.catalog.ids)
     for parts in covered.open_at_limit:
         if parts[0].txn is not None:
             loss.begin(parts[0].txn, parts)
             later.begin(parts[0].txn, parts)
-    query = {"ts": {"$gte": stamp(covered.inputs.limit)}}
-    sink = _AfterPoint(loss, later, covered.replay.counter_inserts)
+    query = {"ts": {"$gte": stamp(inputs.limit)}}
+    sink = _AfterPoint(loss, later, replay.counter_inserts)
     await walk_oplog(gateway, query, sink, _steps(progress, covered.start))
     return loss, later
 

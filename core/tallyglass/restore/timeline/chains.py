@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from tallyglass.moment import Ts
@@ -27,6 +28,7 @@ def is_whole(parts: Sequence[Entry]) -> bool:
     return all(b.previous == a.ts for a, b in pairwise(parts))
 
 
+@lru_cache(1_000)
 def is_left_out(ns: str) -> bool:
     """Whether the query of the oplog dump excludes this namespace: users, versions, and the server's own records."""
     db, _, name = ns.partition(".")

@@ -321,23 +321,27 @@ async def _attribute(spare: DocumentSource, history: History, attribution: Attri
     if history.accident.statement:
         await _explain(spare, history, attribution, done)
     if effect is not None:
-        await _complete(spare, history, attribution, effect, done)
+        await _complete(spare, history, effect, done)
         _attribute_updates(history, attribution, effect, done)
     rows.execute("DELETE FROM attributed")
     rows.execute(f"INSERT INTO attributed SELECT ({_LAST}), ?", (history.ambiguous,))
 
 
-async def _complete(
-    spare: DocumentSource, history: History, attribution: Attribution, effect: UpdateEffect, done: int
-) -> None:
+def _amid(accident: Accident) -> str:
+    """The condition for rows within the span of the accident's updates."""
+    first, last = accident.first, accident.updates_last or accident.last or _NEVER
+    return f"(t, i) BETWEEN ({first.t}, {first.i}) AND ({last.t}, {last.i})"
+
+
+async def _complete(spare: DocumentSource, history: History, effect: UpdateEffect, done: int) -> None:
     """Work out what the updates that may be the accident's would have set on any document, where their entries show
     only a part of it, or the whole document.
 
     The document before each is its copy on the spare, carried forward.
     """
     keys: dict[bytes, None] = {}
-    for _, key, ts, _, changes in history.updates(done):
-        if attribution.spans_updates(ts) and _is_partial(changes, effect):
+    for _, key, _, _, changes in history.updates(done, among=f"own != {REPAIR} AND {_amid(history.accident)}"):
+        if _is_partial(changes, effect):
             keys[key] = None
         if len(keys) == AT_ONCE:
             await _complete_some(spare, history, list(keys), effect)
@@ -383,11 +387,8 @@ async def _explain(spare: DocumentSource, history: History, attribution: Attribu
     accident = history.accident
     rows, statement = history.rows, read_statement(accident.statement)
     paths = attribution.effect.paths if attribution.effect is not None else ()
-    until = accident.updates_last or accident.last or _NEVER
-    query = f"own = {OWN} OR (sender AND op = 'u' AND (t, i) BETWEEN (?, ?) AND (?, ?))"
-    candidates = rows.execute(
-        f"SELECT DISTINCT id FROM operation WHERE n > ? AND ({query})", (done, *accident.first, *until)
-    )
+    query = f"n > ? AND (own = {OWN} OR (sender AND op = 'u' AND {_amid(accident)}))"
+    candidates = rows.execute(f"SELECT DISTINCT id FROM operation WHERE {query}", (done,))
     while keys := [key for (key,) in candidates.fetchmany(AT_ONCE)]:
         copies = await documents_by_id(spare, history.ns, keys)
         found: list[tuple[int, bool]] = []
