@@ -22,7 +22,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from pymongo.errors import ConnectionFailure
@@ -121,8 +120,7 @@ class Session:
 
     def _silence(self) -> ReadError:
         seconds = time.monotonic() - self.answered
-        since = datetime.fromtimestamp(time.time() - seconds, UTC)
-        return ReadError(f"No server has answered for {seconds:.0f} s (since {since:%H:%M:%S}Z).")
+        return ReadError(f"No server has answered for {seconds:.0f} s.")
 
     async def pings(self, seconds: float) -> bool:
         """Whether any server answers ``hello`` within ``seconds``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,11 @@ INCIDENT_COLUMNS = (
     Column("back", "back?", 6),
     Column("note", "note", 24, flex=1, since=150),
 )
+
+
+def as_known(incident: Incident, *, lost: bool) -> Incident:
+    """An incident as it is known; of a ``lost`` server it is not known whether one goes on."""
+    return replace(incident, open=False) if lost and incident.open else incident
 
 
 def incident_cell(

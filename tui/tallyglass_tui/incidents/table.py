@@ -15,7 +15,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.text import clean
 from tallyglass_tui import clock
-from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, incident_cell
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, as_known, incident_cell
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.incidents.fold import Fold, fold
 from tallyglass_tui.incidents.report import ReportAsked
@@ -41,6 +41,8 @@ class IncidentTable(LiveTable):
         self.scan: IncidentScan | None = None
         self.filter = IncidentFilter()
         self.with_routine = False
+        self.lost = False
+        """Whether the server does not answer: what went on then may have ended."""
         self.new = 0
         """How many incidents are not among the rows yet, since the rows hold still."""
         self._held = False
@@ -160,7 +162,9 @@ class IncidentTable(LiveTable):
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             row = rows[index]
-            return incident_cell(row, now, column, width, self._sources) if isinstance(row, Incident) else ()
+            if isinstance(row, Fold):
+                return ()
+            return incident_cell(as_known(row, lost=self.lost), now, column, width, self._sources)
 
         keys = [key_of(row) if isinstance(row, Incident) else row.key for row in rows]
         self.show(keys, cell, (why_none or self._empty_text_of(scan),))

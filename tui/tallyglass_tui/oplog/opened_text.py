@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, OplogRow
 from tallyglass_tui import clock
+from tallyglass_tui.incidents.cells import as_known
 from tallyglass_tui.incidents.report import ReportAsked
 from tallyglass_tui.oplog.rows import ENTRY_HEADING, entry_lines, incident_lines
 from tallyglass_tui.widgets.text_pane import TextPane
@@ -59,12 +60,12 @@ class OpenedText(TextPane):
         lines = incident_lines(incident, clock.now())
         self.show(lines, prose=len(lines))
 
-    def renew(self, majority: Ts | None, incident: Incident | None) -> None:
+    def renew(self, majority: Ts | None, incident: Incident | None, *, lost: bool) -> None:
         """Show the age as it is now, whether a majority has the entry by now, and what is known of the incident by
-        now: ``incident``, or None if it is not in the list any more."""
+        now: ``incident``, or None if it is not in the list any more. ``lost`` as for :func:`as_known`."""
         now = clock.now()
         if self.entry is not None:
             self.show_prose(entry_lines(self.entry, "", now, majority)[:ENTRY_HEADING])
         elif self.incident is not None:
             self.incident = incident or self.incident
-            self.show_prose(incident_lines(self.incident, now))
+            self.show_prose(incident_lines(as_known(self.incident, lost=lost), now))

@@ -136,6 +136,9 @@ class OplogPage(Page):
     def on_tick(self, message: object) -> None:
         """Explain an empty view, and keep the ages up to date."""
         self.tail.draw_if_due()
+        if self.incidents.lost != self.is_lost:
+            self.incidents.lost = self.is_lost
+            self.show_lines()
         if not self.tail.count and self._feed and self._feed.trouble:
             self.tail.say((self._feed.trouble.line,))
         if self.view == "incidents":
@@ -143,7 +146,8 @@ class OplogPage(Page):
             self._show_about()
         elif self.view == "text":
             opened = self.opened.incident
-            self.opened.renew(self.majority, self.incidents.same_as(opened) if opened else None)
+            known = self.incidents.same_as(opened) if opened else None
+            self.opened.renew(self.majority, known, lost=self.is_lost)
 
     def _waiting_line(self) -> str:
         if self._wanted_text:
@@ -428,7 +432,9 @@ class OplogPage(Page):
         if self.view == "incidents":
             listed = self.incidents
             wanted, shown = listed.filter.text, len(listed.incidents)
-            lines = scan_lines(listed.scan, self.size.width, wanted, shown, with_routine=listed.with_routine)
+            lines = scan_lines(
+                listed.scan, self.size.width, wanted, shown, with_routine=listed.with_routine, silent=listed.lost
+            )
             self._show_about()
         else:
             tail = self.tail
@@ -444,6 +450,7 @@ class OplogPage(Page):
                     tail.ring.lost,
                     self.size.width,
                     live=not self._past,
+                    silent=self.incidents.lost,
                     preference=clean(self._read_preference, 30),
                 )
             )

@@ -18,12 +18,12 @@ _LEAST_HOST = 12
 _RUNNING = 2
 
 
-def window_pieces(last: OplogUpdate | None) -> list[Piece]:
-    """Problems first, then how far back the oplog reaches."""
+def window_pieces(last: OplogUpdate | None, *, silent: bool = False) -> list[Piece]:
+    """Problems first, then how far back the oplog reaches. The banner says it where the server is ``silent``."""
     if last is None:
         return [(" window not read yet", "text--muted")]
     pieces: list[Piece] = []
-    if last.trouble:
+    if last.trouble and not silent:
         since = f" Since {fmt.clock(last.since)}." if last.since else ""
         pieces.append((f" {last.trouble}{since}", "text--bad"))
     breaks = [fmt.plural(last.gaps, "gap")] * bool(last.gaps)
@@ -44,26 +44,32 @@ def state_lines(
     width: int,
     *,
     live: bool = True,
+    silent: bool = False,
     preference: str = "",
 ) -> list[list[Piece]]:
     """The window, the state of the tail, and the filter, if there is one. ``lost`` rows were not shown.
 
     ``preference`` is the readPreference that the connection string chose.
-    ``live`` is false for past rows, which the numbers of the tail do not describe.
+    ``live`` is false for past rows, which the numbers of the tail do not describe. ``silent`` means that the server
+    does not answer: then nothing is followed, and there is no rate.
     """
     lines = [
-        whole_pieces(window_pieces(last), width),
-        _tail_pieces(last if live else None, status, lost, width, preference),
+        whole_pieces(window_pieces(last, silent=silent), width),
+        _tail_pieces(last if live else None, status, lost, width, preference, silent=silent),
     ]
     return [*lines, _filter_pieces(last, wanted, width)] if wanted else lines
 
 
-def _tail_pieces(last: OplogUpdate | None, status: str, lost: int, width: int, preference: str = "") -> list[Piece]:
+def _tail_pieces(
+    last: OplogUpdate | None, status: str, lost: int, width: int, preference: str = "", *, silent: bool = False
+) -> list[Piece]:
     """The state of the tail (``status``, or following), its rate, the number of rows, and the source."""
+    status = status or "waiting for the server" * silent
     pieces: list[Piece] = [(f" {status}", "text--warn") if status else (" following", "text--good")]
     if last is None:
         return pieces
-    pieces.append((f" · {fmt.rate(last.per_second)}", ""))
+    if not silent:
+        pieces.append((f" · {fmt.rate(last.per_second)}", ""))
     if lost:
         pieces.append((f" · {lost:,} too fast to show", "text--warn"))
     if not last.partial:
@@ -86,11 +92,18 @@ def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Pi
 
 
 def scan_lines(
-    scan: IncidentScan | None, width: int, wanted: str = "", shown: int = 0, *, with_routine: bool = False
+    scan: IncidentScan | None,
+    width: int,
+    wanted: str = "",
+    shown: int = 0,
+    *,
+    with_routine: bool = False,
+    silent: bool = False,
 ) -> list[list[Piece]]:
     """What was found and how far back; then what runs now, the filter and problems.
 
     ``shown`` incidents match the filter ``wanted``; ``with_routine`` tells whether what is routine is among the rows.
+    What ran is not known to run now where the server is ``silent``, which the banner says.
     """
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
@@ -103,11 +116,11 @@ def scan_lines(
     if scan.reached:
         pieces.append((f" · {'oplog' if scan.done else 'so far'} back to {fmt.day(scan.reached.time)}", "text--muted"))
     lines = [whole_pieces(pieces, width)]
-    if scan.running:
+    if scan.running and not silent:
         return [*lines, *(line for one in scan.running[:_RUNNING] for line in _running_lines(one, width))]
     if wanted:
         lines.append([(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")])
-    return [*lines, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble else [])]
+    return [*lines, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble and not silent else [])]
 
 
 def _running_lines(one: RunningOperation, width: int) -> list[list[Piece]]:

@@ -156,6 +156,7 @@ class RestorePage(Page):
         if self._draft.planning or self._version != self._shown_for:
             self._show_head()
         if self._part == "incidents":
+            self.query_one(IncidentTable).lost = self.is_lost
             self._show_part()
 
     def on_resize(self, _: Resize) -> None:
@@ -164,8 +165,8 @@ class RestorePage(Page):
 
     @property
     def data_age(self) -> float | None:
-        """None: scan and plan show their own age."""
-        return None
+        """The feeds are often silent, since nothing happened: what is shown is old once the server is lost."""
+        return self.lost_seconds
 
     def help_notes(self) -> Sequence[str]:
         """How to use the page, and what it never does."""

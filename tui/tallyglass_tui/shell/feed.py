@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -261,8 +262,9 @@ class Feeds:
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
+        if tasks and (await asyncio.wait(tasks, timeout=_CLOSE_SECONDS))[1]:
+            # So would what the driver's calls say when they are thrown away as the process ends.
+            sys.unraisablehook = lambda _: None
         if self._gateway.done() and not self._gateway.cancelled():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):

@@ -40,6 +40,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from tallyglass_tui import clock
 from tallyglass_tui.shell.bars import Banner, KeysLine, NavLine
 from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
 from tallyglass_tui.shell.messages import Tick, Visit
@@ -122,6 +123,17 @@ class Page(Screen[None]):
     def feed_troubles(self) -> list[FeedTrouble]:
         """The current problems of the feeds that this page shows."""
         return [one.feed.trouble for one in self._subscriptions if one.feed.trouble]
+
+    @property
+    def lost_seconds(self) -> float | None:
+        """For how long the server has not answered; None while it does."""
+        since = min((trouble.since for trouble in self.feeds.troubles if trouble.lost), default=None)
+        return None if since is None else (clock.now() - since).total_seconds()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server does not answer: then it is not known what still goes on."""
+        return self.lost_seconds is not None
 
     @property
     def trouble(self) -> str:

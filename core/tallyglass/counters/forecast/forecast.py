@@ -96,7 +96,8 @@ def insufficient_history(basis: Basis, found: Estimate) -> str:
     """Why no date can be given; empty if there is a date."""
     width = f"the band would span {format_factor(found.spread)}"
     if basis.steps < MIN_STEPS:
-        return f"Too early to say: {basis.steps} changes seen, {MIN_STEPS} needed; {width}."
+        changes = "1 change" if basis.steps == 1 else f"{basis.steps} changes"
+        return f"Too early to say: {changes} seen, {MIN_STEPS} needed; {width}."
     least = max(MIN_SHARE * found.ahead, min(2 * HOUR, found.ahead / 4))
     if basis.span < least:
         return f"Too early to say: {format_span(basis.span)} seen, {format_span(least)} needed; {width}."
