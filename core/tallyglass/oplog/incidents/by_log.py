@@ -19,14 +19,16 @@ from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.attribution import entries_between, may_have_written, walls
 from tallyglass.oplog.incidents.burst import SAMPLES
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun
 from tallyglass.oplog.incidents.recurrence import Reason
+from tallyglass.oplog.incidents.verdict import REACH_MILLIS
 from tallyglass.oplog.snapshot import Certainty, Harm, Incident
 from tallyglass.text import clean_name
 
 FOUND = "The server's log names this statement; the entries alone do not tell it from what is usual here."
 
-_LATE_MILLIS = (5, 50, 250, SLACK_MILLIS)
+_LATE_MILLIS = (CLUMP_MILLIS, REACH_MILLIS, SLACK_MILLIS)
 """How late the line of a statement may count from: the least of these in which all of its documents are found."""
 
 _Written = tuple[int, Ts, str]
