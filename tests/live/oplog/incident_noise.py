@@ -85,7 +85,7 @@ def _one_at_a_time(client: Client) -> Done:
             things.delete_one({"_id": n}, session=session)
             time.sleep(0.6)
     mark = entry(f"{SLOW}.things", op="d")
-    return Done("slow_loop", f"{SLOW}.things", mark, mark, 22, Harm.LOSS)
+    return Done("deletes", f"{SLOW}.things", mark, mark, 22, Harm.LOSS)
 
 
 def _delete_with_a_pause(client: Client) -> Done:

@@ -271,7 +271,7 @@ def _rows(
     for burst, verdict in zip(bursts, verdicts, strict=True):
         if verdict.reason:
             between.append(burst)
-            reasons[verdict.reason] += burst.documents if burst.documents >= least else 0
+            reasons[verdict.reason] += burst.documents
             continue
         seam = _seam(rows[-1][-1], burst, alone=alone) if rows else _Seam.TWO
         if seam is _Seam.TWO:
@@ -291,8 +291,6 @@ def _rows(
                 unsure = bool(similar) or window.is_young or all(one.documents < least for one in part)
                 parts = _parts(part, opens)
                 found.append(Finding(whole, Form.MANY, confidence="low" if unsure else "high", parts=parts))
-    for reason in [reason for reason, documents in reasons.items() if not documents]:
-        del reasons[reason]
     return found
 
 
