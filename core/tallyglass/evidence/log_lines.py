@@ -383,7 +383,7 @@ def timestamp(value: object) -> Ts:
 
 @functools.lru_cache(maxsize=1_000)
 def _bytes_of(uuid: str) -> bytes:
-    """The same object for the many commands of a session."""
+    """The 16 bytes of a UUID, one object for the many commands of a session."""
     return UUID(uuid).bytes
 
 

@@ -186,5 +186,5 @@ def _fields(update: object) -> frozenset[str] | None:
 
 @functools.lru_cache(maxsize=1_000)
 def _kept_once(fields: frozenset[str]) -> frozenset[str]:
-    """The same object for equal fields: thousands of statements name the same few."""
+    """One object for equal fields: thousands of statements name the same few."""
     return fields
