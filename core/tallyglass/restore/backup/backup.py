@@ -97,6 +97,11 @@ class Contents:
     note: CopyNote | None = None
     """What lies beside copied data files."""
 
+    @property
+    def is_dump(self) -> bool:
+        """Whether its documents can be read here, without a server of its own."""
+        return self.backup.form in (ARCHIVE, DIRECTORY)
+
 
 def read_directory(path: Path) -> Contents:
     """Read a mongodump directory. Raises InputError if it is none."""

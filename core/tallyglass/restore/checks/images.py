@@ -1,25 +1,24 @@
-"""Checks of the pre-images of an incident: can there be any, and is each of them held?"""
+"""Checks of the pre-images of an incident before they are read: can there be any?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from tallyglass.deployment.cluster import Deployment
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.checks.all_checks import tested, tools_missing
 from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.model.check import Check
-from tallyglass.restore.pre_images.image_proof import ImageProof
-from tallyglass.restore.pre_images.settings import SINCE, Retention, how_to_enable, keeps_images
+from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.pre_images.settings import SINCE
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
-from tallyglass.restore.tools.toolset import version_pair
+from tallyglass.restore.tools import toolset
+from tallyglass.restore.tools.toolset import needed_for, version_pair
 from tallyglass.restore.undo.incident_scope import written
-from tallyglass.restore.undo.outcome import id_json
 from tallyglass.text import clean_name
 
-_SOON_HOURS = 24
 GONE = (
     "If it was renamed, rename it back and plan again: its pre-images are held. A drop leaves none: restore from a "
     "backup and the oplog."
@@ -55,6 +54,39 @@ def possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
         )
 
 
+def before_reading(deployment: Deployment, incident: Incident) -> Iterator[Check]:
+    """These, and those of the server and of the tools that are installed here."""
+    yield from possible(deployment, incident)
+    yield from tested(deployment)
+    yield from _tools(deployment.version)
+
+
+def reached(oldest: Ts | None, majority: Ts | None, limit: Ts) -> Iterator[Check]:
+    """Checks that the oplog, from ``oldest`` to the newest entry of a majority, has the point."""
+    if oldest is None or oldest > limit:
+        first = oldest or "unknown"
+        yield block("coverage", f"The oplog no longer reaches back to {limit}: it begins at {first}.")
+    if majority is None or limit > majority:
+        yield block("not-majority", f"{limit} is not on a majority of the members yet.", "Plan again.")
+
+
+def _tools(server_version: str) -> Iterator[Check]:
+    tools, needed = toolset.installed(), needed_for(server_version, plain=True)
+    oldest, word = tools.oldest, ".".join(map(str, needed))
+    if tools.missing:
+        yield tools_missing(tools, word)
+    if oldest is None:
+        yield ok("tool-version", f"mongorestore {word} or newer is needed; the run checks.")
+    elif oldest[:2] < needed:
+        have = ".".join(map(str, oldest))
+        yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
+
+
+def blocking(deployment: Deployment, incident: Incident) -> Check | None:
+    """The first of those checks that blocks."""
+    return next((check for check in possible(deployment, incident) if check.level is Level.BLOCK), None)
+
+
 def collections(names: list[str], live: dict[str, CollectionInfo], incident: Incident) -> Iterator[Check]:
     """Checks that the collections of the incident still exist, and that copies of them can be named."""
     gone = [clean_name(name) for name in names if name not in live] if names else [incident.ns]
@@ -67,76 +99,3 @@ def collections(names: list[str], live: dict[str, CollectionInfo], incident: Inc
     for name in names:
         if "$" in name or len(name.encode()) > LONGEST_NAMESPACE - 40:
             yield block("images-name", f"{clean_name(name)}: its name cannot be lengthened for a copy.")
-
-
-def gaps(proofs: list[ImageProof], kept: Retention) -> Iterator[Check]:
-    """Checks that no image is missing of any collection."""
-    for proof in proofs:
-        shown = clean_name(proof.ns)
-        if not proof.by_accident:
-            yield block("images-none", f"The oplog holds no operation of this incident on {shown}.", "Plan again.")
-        elif proof.missing_count:
-            yield block(
-                "images-gap",
-                f"{shown}: {_missing(proof)}.",
-                f"{_why(proof, kept)} {proof.refused} Restore from a backup and the oplog (--backup PATH).",
-            )
-        elif proof.from_backup:
-            yield ok(
-                "images-from-backup",
-                f"{shown}: {_from_backup(proof)} come from the backup, carried forward through the oplog.",
-            )
-        else:
-            yield ok("images-held", f"{shown}: all {proof.needed:,} pre-images are held, {proof.bytes:,} bytes.")
-
-
-def _missing(proof: ImageProof) -> str:
-    """How many images are not held, and of which documents where that tells them apart."""
-    if proof.missing_count == proof.needed:
-        return f"none of the {proof.needed:,} pre-images is held"
-    ids = ", ".join(id_json(one) for one in proof.missing)
-    more = " and others" if proof.missing_count > len(proof.missing) else ""
-    return f"{proof.missing_count:,} of {proof.needed:,} pre-images are not held: _id {ids}{more}"
-
-
-def _from_backup(proof: ImageProof) -> str:
-    held = proof.needed - proof.from_backup
-    if not held:
-        return f"no pre-image is held; all {proof.needed:,} documents"
-    return f"{held:,} pre-images are held; the other {proof.from_backup:,} documents"
-
-
-def _why(proof: ImageProof, kept: Retention) -> str:
-    if keeps_images(proof.info) is False:
-        ns = proof.info.ns
-        return f"The collection keeps none; for the next time: {how_to_enable(ns.db, ns.collection)}."
-    if kept.seconds is not None:
-        return f"They expire after {kept.seconds:,} s, or were not kept then."
-    return "The collection did not keep them then, or they expired."
-
-
-def streamed(proofs: list[ImageProof]) -> Iterator[Check]:
-    """Tells where the images are read more slowly for lack of a privilege."""
-    if any(proof.streamed for proof in proofs):
-        title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
-        yield ok("images-stream", title)
-
-
-def expiring(proofs: list[ImageProof], kept: Retention) -> Iterator[Check]:
-    """Tells when the first image expires."""
-    firsts = [proof.first for proof in proofs if proof.first is not None]
-    if not firsts:
-        return
-    if not kept.known:
-        yield warn(
-            "images-expiring",
-            "How long pre-images are kept could not be read: they may expire at any time.",
-            "Run the phase secure at once. getClusterParameter on the cluster would tell.",
-        )
-    elif kept.seconds is not None:
-        hours = (min(firsts).t + kept.seconds - datetime.now(UTC).timestamp()) / 3_600
-        title = f"In about {max(hours, 0):.1f} h the first of these pre-images expires."
-        if hours < _SOON_HOURS:
-            yield warn("images-expiring", title, "Run the phase secure at once.")
-        else:
-            yield ok("images-expiring", title)

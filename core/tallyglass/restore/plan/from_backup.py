@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
-from tallyglass import __version__
-from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.entry.row import row
-from tallyglass.paths import home
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.outcome import block
 from tallyglass.restore.model.check import Level
@@ -19,6 +13,7 @@ from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import FromBackup
 from tallyglass.restore.model.step import PlanSteps
 from tallyglass.restore.model.undo import PlanUndo
+from tallyglass.restore.plan.facts import default_work_dir, entry_line, plan_facts
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.specify import live_fixes, specify
 from tallyglass.restore.proof.findings import Findings
@@ -78,15 +73,11 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
 
 def _facts(found: Findings) -> PlanFacts:
     inputs, located, covered = found.inputs, found.located, found.covered
-    return PlanFacts(
-        inputs.limit,
-        inputs.deployment.set_name,
-        made=datetime.now(UTC).replace(microsecond=0),
-        made_by=__version__,
-        server_version=inputs.deployment.version,
-        incident=inputs.incident.described if inputs.incident else "",
-        before=_line(covered.before_limit) if covered else "",
-        after=_line(located.at_limit) if located else "",
+    facts = plan_facts(inputs.deployment, inputs.limit, inputs.incident)
+    return replace(
+        facts,
+        before=entry_line(covered.before_limit) if covered else "",
+        after=entry_line(located.at_limit) if located else "",
         hours_left=covered.hours_left if covered else None,
     )
 
@@ -124,16 +115,3 @@ def _undo(found: Findings) -> PlanUndo:
         returns=assessed.returns,
         raised=tuple(live_fixes(assessed)),
     )
-
-
-def default_work_dir(limit: Ts) -> str:
-    """A folder in the home directory, named after the point."""
-    return str(home() / f"tallyglass-{limit.time:%Y%m%d-%H%M%S}-{limit.i}")
-
-
-def _line(entry: Entry | None) -> str:
-    if entry is None:
-        return ""
-    shown = row(entry.raw)
-    what = f"insert {shown.what}" if entry.op == "i" and not shown.what.startswith("insert") else shown.what
-    return f"{shown.ts} {shown.ns} {what} {shown.id}".strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.model.source import WITH_BACKUP, Backup
+from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
-from tallyglass.restore.undo.sources.images import ImageSelection, read_images
+from tallyglass.restore.undo.sources.images import ImageSelection, read_images, select
 from tallyglass.text import clean_name
 
 SHOWN = 5
@@ -60,6 +62,17 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
     done = selection.operations
     proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
     return proof
+
+
+async def read_proofs(gateway: Gateway, damaged: IncidentDamage, limit: Ts, backup: BackupIfNeeded) -> list[ImageProof]:
+    """What is known of each damaged collection that is live."""
+    proofs: list[ImageProof] = []
+    for ns in damaged.names:
+        if ns in damaged.live:
+            with closing(await select(gateway, damaged.found.accident, ns, limit)) as selection:
+                proofs.append(await read_proof(gateway, selection, damaged.live[ns]))
+                await fill_gaps(gateway, selection, proofs[-1], backup, limit)
+    return proofs
 
 
 class BackupIfNeeded:

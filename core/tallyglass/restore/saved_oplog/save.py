@@ -5,37 +5,29 @@ Each slice begins with the last entry of the slice before it; that alone proves 
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import gzip
-import json
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tallyglass.deployment.cluster import look_at
-from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadError
+from tallyglass.errors import DeploymentError, InputError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
+from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import last_start
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.read.entries import SCAN_MS, edge, stamp
 from tallyglass.restore.backup.bson_file import entry_ts
 from tallyglass.restore.saved_oplog.saved_oplog import Hole
-from tallyglass.restore.saved_oplog.slice_file import SliceFile, read_slice
-from tallyglass.restore.saved_oplog.slice_names import OWN
+from tallyglass.restore.saved_oplog.slice_file import SliceFile
+from tallyglass.restore.saved_oplog.slice_folder import check_set, last_slice, locked, remove_old, sync_folder
 from tallyglass.restore.timeline.coverage import majority
 from tallyglass.restore.timeline.identity import is_same_entry
 from tallyglass.text import clean
-from tallyglass.whole_file import write_whole
 
 _DRAFT = ".oplog-draft.bson.gz"
-_LOCK = ".lock"
-_SET = ".set.json"
-"""The set that the slices of a folder are of."""
-_CONFIG = Namespace("local", "system.replset")
 _BATCH = 10_000
 _LEVEL = 1
 """Takes a third of the time of gzip's default level, for a tenth more bytes."""
@@ -72,39 +64,14 @@ async def save_slice(gateway: Gateway, folder: Path, keep_seconds: float) -> Sav
     if newest is None:
         raise ReadError("The server does not say which entries a majority of the members has.")
     try:
-        with _locked(folder):
-            before = _last_slice(folder)
-            await _check_set(gateway, folder, deployment.set_name)
+        with locked(folder):
+            before = last_slice(folder)
+            await check_set(gateway, folder, deployment.set_name)
             saved = await _save(gateway, folder, before, newest, keep_seconds)
-            removed = tuple(_remove_old(folder, saved.last.t - keep_seconds))
+            removed = tuple(remove_old(folder, saved.last.t - keep_seconds))
     except OSError as error:
         raise InputError(f"{clean(str(folder))} cannot be written: {error.strerror or error}.") from None
     return SavedSlice(saved.path, saved.last, saved.entries, saved.bytes, saved.hole, saved.differs, removed)
-
-
-async def _check_set(gateway: Gateway, folder: Path, name: str) -> None:
-    """Note the set that the slices are of, or raise InputError where the folder has those of another one. Its id is
-    compared where it may be read: two sets may have one name."""
-    try:
-        config = await gateway.find_one(_CONFIG, {}) or {}
-    except PrivilegeError:
-        config = {}
-    here = {"set": name, "id": str(config.get("settings", {}).get("replicaSetId", ""))}
-    note = folder / _SET
-    if not note.exists():
-        write_whole(note, json.dumps(here) + "\n", 0o600)
-        return
-    try:
-        there = json.loads(note.read_text())
-    except ValueError:
-        raise InputError(
-            f"{clean(str(note))} cannot be read.", "Remove it if all slices there are of this set."
-        ) from None
-    if there["set"] != here["set"] or (there["id"] and here["id"] and there["id"] != here["id"]):
-        raise InputError(
-            f"{clean(str(folder))} holds slices of another set, {clean(str(there['set']))}: nothing was saved.",
-            f"Name a folder of its own for {clean(name)}.",
-        )
 
 
 async def _save(
@@ -134,7 +101,7 @@ async def _save(
             return SavedSlice(None, before.last if before else newest, hole=hole, differs=differs)
         path = folder / f"oplog-{first.t}_{first.i}-{last.t}_{last.i}.bson.gz"
         draft.replace(path)
-        _sync_folder(folder)
+        sync_folder(folder)
     finally:
         draft.unlink(missing_ok=True)
     return SavedSlice(path, last, count, size, hole, differs)
@@ -155,52 +122,3 @@ async def _write(batches: AsyncIterator[bytes], path: Path) -> tuple[Ts, Ts, int
         file.flush()
         os.fsync(file.fileno())
         return first, last, count, file.tell()
-
-
-def _last_slice(folder: Path) -> SliceFile | None:
-    """The newest slice of the folder that holds an entry."""
-    for path in sorted(_slices(folder), key=lambda path: _span(path)[1], reverse=True):
-        found = read_slice(path)
-        if found is not None and found.blocks:
-            return found
-    return None
-
-
-def _slices(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if OWN.match(path.name)]
-
-
-def _span(path: Path) -> tuple[Ts, Ts]:
-    named = OWN.match(path.name)
-    assert named is not None
-    return Ts(int(named[1]), int(named[2])), Ts(int(named[3]), int(named[4]))
-
-
-def _remove_old(folder: Path, least: float) -> Iterator[Path]:
-    """Remove the slices that end before ``least``, in seconds since 1970."""
-    for path in sorted(_slices(folder)):
-        if _span(path)[1].t < least:
-            path.unlink()
-            yield path
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Allow one run at a time: two would save the same entries and remove each other's temporary file."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with os.fdopen(os.open(folder / _LOCK, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"Another run is saving a slice in {clean(str(folder))}.", "Wait for it, or save less often."
-            ) from None
-        yield
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
