@@ -7,8 +7,6 @@ MongoDB Database Tools (mongodump/prepare.go, metadata_dump.go and oplog_dump.go
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import shutil
@@ -16,7 +14,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote_plus
 
 from bson import Timestamp, json_util
 from bson.binary import UuidRepresentation
@@ -25,13 +22,12 @@ from pymongo.cursor import RawBatchCursor
 from pymongo.database import Database
 
 from tallyglass.errors import EmbeddedServerError
+from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.text import clean
 
 Document = dict[str, Any]
 
 _SECONDS = 600
-_NAME_LIMIT = 238
-_NAME_KEPT = 208
 _JSON = json_util.CANONICAL_JSON_OPTIONS.with_options(uuid_representation=UuidRepresentation.STANDARD)
 _NOT_DUMPED = frozenset({"local", "config"})
 
@@ -143,12 +139,3 @@ def _newest(client: MongoClient[Document]) -> Timestamp:
 def _write_oplog(client: MongoClient[Document], path: Path, start: Timestamp, end: Timestamp) -> None:
     span = {"ts": {"$gte": start, "$lte": end}}
     _write_bson(path, client.local["oplog.rs"].find_raw_batches(span, sort=[("$natural", 1)]))
-
-
-def file_stem(collection: str) -> str:
-    """The file name, without extension, that mongodump gives a collection: form-encoded, and hashed if long."""
-    escaped = quote_plus(collection, safe="")
-    if len(escaped) <= _NAME_LIMIT:
-        return escaped
-    digest = hashlib.sha1(collection.encode(), usedforsecurity=False).digest()
-    return f"{escaped[:_NAME_KEPT]}%24{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"

@@ -13,6 +13,7 @@ from server_version import major
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.errors import EmbeddedServerError
+from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.restore.backup.read import read_backup
 
 pytestmark = pytest.mark.live
@@ -48,7 +49,7 @@ def test_every_name_and_kind_is_found_again(odd: ReplicaSet, tmp_path: Path, mon
     assert found.end is not None
     assert found.start <= found.end
     for number, name in enumerate(ODD):
-        dumped = folder / "odd" / f"{backup.file_stem(name)}.bson"
+        dumped = folder / "odd" / f"{file_stem(name)}.bson"
         assert bson.decode_all(dumped.read_bytes()) == [{"_id": number}]
     meta = json.loads((folder / "odd" / "%2A.metadata.json").read_text())
     assert meta["indexes"][1]["key"] == {"a": {"$numberInt": "-1"}, "b": {"$numberInt": "1"}}

@@ -16,7 +16,6 @@ from pymongo import AsyncMongoClient, MongoClient
 from pymongo.errors import OperationFailure
 
 from tallyglass.demo.accidents import all_accidents
-from tallyglass.demo.backup import file_stem
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import PERSON, Schedule, Workload
@@ -25,6 +24,7 @@ from tallyglass.evidence.facts import RunningOperation
 from tallyglass.evidence.running import running_of
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
+from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
 

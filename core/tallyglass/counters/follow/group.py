@@ -23,11 +23,17 @@ GROUP_ABOVE = 200
 """The number of counters at one path of a collection above which they become a group."""
 
 _LEAST_GROUP = 20
+"""Fewer counters than fit on a screen stay rows of their own, however many collections there are."""
 _MOST_SINGLE = 20_000
+"""Counters that may be rows of their own in all collections together: each is a tracker with a history of its own."""
 _LARGEST_SHARE, _LEAST_LARGEST = 10, 3
+"""One in so many of the members is followed for its value, and at least so many: the first to reach a limit."""
 _MOST_FOLLOWED = 100
+"""Members that are followed since they changed; one that fell is followed beyond that."""
 _SHOWN = 20
+"""Members in a view: a screen full."""
 _PERCENTS = 101
+"""0 to 100."""
 
 Follow = Callable[[Document], Tracker | None]
 """Makes the tracker of one member from its document."""

@@ -38,18 +38,24 @@ from tallyglass.tasks import cancel_all
 from tallyglass.text import clean, clean_name
 
 _AT_ONCE = 8
-_FIRST_SECONDS = 3.0
-_PAST_SECONDS = 1.0
-_DRIFT_SECONDS = 0.3
-_LATER_SECONDS = 0.5
+"""Collections that are read at once."""
+_FIRST_SECONDS, _LATER_SECONDS = 3.0, 0.5
+"""What the search may take of the first refresh, for which somebody waits, and of each later one."""
+_PAST_SECONDS, _DRIFT_SECONDS, _IDLE_SECONDS, _FORECAST_SECONDS = 1.0, 0.3, 1.0, 0.25
+"""What a refresh gives at most to the past, to the largest ids, to guesses and to forecasts, so that its values are a
+few seconds old. What is cut goes on in the next one; a patient refresh does all."""
 _USE_SECONDS, _USE_SHARE = 3.0, 0.4
+"""What the search for the use of numbers may take, and its share of the time of a refresh."""
 _USE_AGAIN_SECONDS = 600.0
-_FORECAST_SECONDS = 0.25
-_IDLE_SECONDS = 1.0
+"""Use is searched again so often: it reads the oplog, which costs the server."""
 _LONGEST_PAUSE = 10.0
+"""A slow refresh is followed by a pause as long as it was, but no longer: values would be too old."""
 _MANY_COLLECTIONS = 8
+"""New collections at once above which the collector of garbage waits until their trackers are built."""
 _MANY_COUNTERS = 20_000
+"""Trackers above which the collector is told that they stay, so that it does not walk them again and again."""
 _SETTLED_AT_ONCE = 2_000
+"""Idle trackers that a refresh brings up to date: all of 100,000 in 50 of them."""
 
 
 async def look(gateway: Gateway, settings: WatchSettings = USUAL) -> CountersSnapshot:

@@ -44,6 +44,7 @@ from pathlib import Path
 from typing import Any
 
 from tallyglass.counters.ceiling import Consumer
+from tallyglass.counters.limits import DECIMAL_STALL
 from tallyglass.counters.snapshot import Flag, Semantics
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
@@ -59,7 +60,7 @@ SYSTEM_DATABASES = frozenset({"admin", "local", "config"})
 """Databases without application data."""
 
 _MOST_DIGITS = 34
-_LARGEST = 10**34
+"""Those of a Decimal128."""
 
 
 class Resets(StrEnum):
@@ -331,7 +332,7 @@ def _choice(entry: Mapping[str, Any], key: str, known: tuple[str, ...], where: s
     return value
 
 
-def _whole(entry: Mapping[str, Any], key: str, where: str, least: int, most: int = _LARGEST) -> int | None:
+def _whole(entry: Mapping[str, Any], key: str, where: str, least: int, most: int = DECIMAL_STALL) -> int | None:
     value = entry.get(key)
     if value is None:
         return None

@@ -19,6 +19,7 @@ from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, Stated, documents, entry_ts
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.copy_note import CopyNote
+from tallyglass.restore.backup.file_names import full_name
 from tallyglass.restore.backup.metadata import read_metadata
 from tallyglass.restore.model.proof import BUCKETS, stored_as
 from tallyglass.restore.model.source import Backup
@@ -32,9 +33,6 @@ LEFT_OUT = frozenset({"admin", "config", "local"})
 """Databases that are not staged: the source's users must not land on the spare."""
 TEMPORARY = re.compile(r"tmp.{5}\.(rename|convertToCapped)|tmp\.agg_out\.|tmp\.mr\.")
 """Names that the server gives to temporary collections."""
-
-_CUT_OFF = 238
-"""Characters of a file name that mongodump cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         if bson is None and found.kind != "view":
             problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
         yield StoredCollection(
-            ns=f"{db}.{_full_name(stem, found.name)}",
+            ns=f"{db}.{full_name(stem, found.name)}",
             kind=found.kind,
             data=bson,
             options=found.options,
@@ -190,14 +188,6 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
             continue
         problems.append(f"{clean_name(db)}/{clean_name(stem)} has documents but no metadata")
         yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, ())
-
-
-def _full_name(stem: str, content: str) -> str:
-    """File names are percent-encoded and cut off when long; the metadata may hold the whole name, encoded or not."""
-    name = unquote(stem)
-    if not content or unquote(content) == name:
-        return name
-    return unquote(content) if "%24" in stem and len(stem) == _CUT_OFF else content
 
 
 def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shutil
 from pathlib import Path
 from urllib.parse import quote_plus
@@ -14,13 +12,10 @@ from tallyglass.errors import InputError
 from tallyglass.restore.backup.backup import ARCHIVE, PBM, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import UNREADABLE, documents
 from tallyglass.restore.backup.compression import open_plain
+from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.restore.backup.metadata import EXACT
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.text import clean
-
-_LONGEST_NAME = 238
-"""Bytes of an escaped collection name above which mongodump cuts off the name of its files."""
-_CUT_NAME = 208
 
 
 def unpack(path: Path, out: Path) -> None:
@@ -50,24 +45,15 @@ def _write_dump(contents: Contents, out: Path) -> None:
         if db not in contents.databases:
             continue
         (out / db).mkdir(mode=0o700, exist_ok=True)
-        (out / db / f"{_file_name(name)}.metadata.json").write_text(_metadata(stored, name), "ascii")
+        (out / db / f"{file_stem(name)}.metadata.json").write_text(_metadata(stored, name), "ascii")
         if stored.kind != "view":
-            _write_documents(stored, out / db / f"{_file_name(stored.stored_as.partition('.')[2])}.bson")
+            _write_documents(stored, out / db / f"{file_stem(stored.stored_as.partition('.')[2])}.bson")
 
 
 def _write_documents(stored: StoredCollection, target: Path) -> None:
     with target.open("xb") as file:
         for raw in documents(stored.data, stored.stated) if stored.data is not None else ():
             file.write(raw)
-
-
-def _file_name(name: str) -> str:
-    """The name of the files of a collection, as mongodump escapes it and cuts it off."""
-    escaped = quote_plus(name)
-    if len(escaped) <= _LONGEST_NAME:
-        return escaped
-    digest = hashlib.sha1(name.encode(), usedforsecurity=False).digest()
-    return f"{escaped[:_CUT_NAME]}%24{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
 def _metadata(stored: StoredCollection, name: str) -> str:

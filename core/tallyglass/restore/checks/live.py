@@ -11,6 +11,7 @@ from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.text import clean_name, first_names
 
 _MOST_NAMED = 3
+"""Namespaces in one line of a check; the others are counted."""
 
 
 def live_data(found: Findings) -> Checks:

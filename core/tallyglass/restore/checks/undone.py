@@ -14,6 +14,7 @@ from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean_name
 
 _SHOWN = 8
+"""Groups in one check; plan.json and the page list all."""
 _ADVICE = (
     "Say what was run and how many documents it reported, with --statement and --count. Or, to undo one of them alone, "
     "plan with --before and its first entry instead of the incident: that undoes the updates which do the same from "

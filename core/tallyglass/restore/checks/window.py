@@ -13,6 +13,7 @@ from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean_name
 
 SHORT_HEAD_ROOM_HOURS = 24.0
+"""A day: whoever is on call may read a warning only the next morning."""
 
 WORDS = {
     "rename": ("renames", "Collections are renamed in the window: their indexes are built again afterwards."),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tallyglass.restore.catalogue.window import RecoverableWindow
 
 _MOST_BYTES = 100_000
+"""Far more than a note has: a file that is larger is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean
 
 _MOST_LOSSES = 12
+"""Rows of a list in README.md, which is read whole; plan.json has all of what is undone."""
 _HEADINGS = {
     Phase.SECURE: "Save what the server will remove",
     Phase.RESTORE: "Restore onto the spare",

@@ -21,7 +21,9 @@ RUNNING = "running"
 # The line is run only once its process is named in RUNNING: a run that is killed before leaves nothing.
 _ON_A_WORD = 'read -r go && exec bash -c "$1" </dev/null'
 _GRACE_SECONDS = 10.0
+"""What the processes of a step have to end after they are asked, so that they can close their files."""
 _LOOK_SECONDS = 0.1
+"""A person who pressed Ctrl-C does not notice it."""
 
 
 class StepProcess:

@@ -27,9 +27,10 @@ from tallyglass.restore.backup.compression import (
 from tallyglass.restore.saved_oplog.slice_names import span
 from tallyglass.text import clean
 
-_BLOCK = 2**22
-_CHUNK = 2**20
+_BLOCK, _CHUNK = 2**22, 2**20
+"""Bytes that are read at once of a slice, and of one that is unpacked."""
 _IN_MEMORY = 2**24
+"""An unpacked slice up to the size of one document is kept in memory, a larger one in a temporary file."""
 
 _int_at = struct.Struct("<i").unpack_from
 
