@@ -12,7 +12,8 @@ from bson import Timestamp, encode
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.catalogue.backups import Listed, holds_backups, list_backups, newest_before
+from tallyglass.restore.catalogue.backups import Listed, list_backups, newest_before
+from tallyglass.restore.catalogue.paths_of_backups import holds_backups
 from tallyglass.restore.model.source import Backup
 
 

@@ -15,7 +15,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import DATA_FILES
 from tallyglass.restore.backup.data_files import start_script
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.catalogue.backups import backups_of
+from tallyglass.restore.catalogue.paths_of_backups import backups_of
 
 INFO = """Restore Information
 Group Name: shop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,14 +11,9 @@ from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.paths import absolute_path
-from tallyglass.restore.backup import pbm, walg
-from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.backup.backup import DATA_FILES, SIDECAR, Contents
-from tallyglass.restore.backup.compression import BAD_GZIP, open_plain
-from tallyglass.restore.backup.data_files import is_in_use
-from tallyglass.restore.backup.packed_files import is_packed
+from tallyglass.restore.backup.backup import DATA_FILES, Contents
 from tallyglass.restore.backup.read import read_backup
+from tallyglass.restore.catalogue.paths_of_backups import backups_of, holds_backups
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog.joined import join
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
@@ -26,9 +21,6 @@ from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS, NoStart, choo
 from tallyglass.restore.timeline.identity import foreign_anchor
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean
-
-_OWN_FILES = ("oplog.bson", "WiredTiger", SIDECAR, "prelude.json", "prelude.json.gz")
-"""Names at the top of a backup, but not of a folder of backups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,61 +47,6 @@ class Listed:
         return (self.backup.end or self.backup.start) if self.backup else None
 
 
-def holds_backups(path: Path) -> bool:
-    """Whether ``path`` is a folder of backups, and not a backup itself."""
-    try:
-        if not path.is_dir() or any((path / name).exists() for name in _OWN_FILES):
-            return False
-        return any(_backups_in(path))
-    except OSError:
-        return False
-
-
-def _backups_in(folder: Path) -> Iterator[Path]:
-    """The backups in a folder, those in the storage folders of PBM and wal-g among them."""
-    yield from _stored_in(folder)
-    for child in sorted(folder.iterdir()):
-        if child.is_dir() and (stored := list(_stored_in(child))):
-            yield from stored
-        elif _is_backup(child):
-            yield child
-
-
-def _stored_in(folder: Path) -> Iterator[Path]:
-    """The backups of PBM or wal-g, if one of them stores backups in this folder."""
-    if pbm.is_storage(folder):
-        yield from pbm.backups_in(folder)
-    if (bases := walg.bases_of(folder)) is not None:
-        yield from walg.backups_in(bases)
-
-
-def _is_backup(path: Path) -> bool:
-    if is_in_use(path):
-        return False
-    if path.is_dir():
-        return any((path / name).exists() for name in _OWN_FILES) or any(
-            _is_dump_file(file) for child in path.iterdir() if _may_be_dumped(child) for file in child.iterdir()
-        )
-    return path.is_file() and (is_packed(path) or _is_archive(path))
-
-
-def _may_be_dumped(folder: Path) -> bool:
-    """Whether a folder can hold the collections of a dump: the data of a mongod has a storage.bson of its own."""
-    return folder.is_dir() and not (folder / "WiredTiger").exists()
-
-
-def _is_dump_file(path: Path) -> bool:
-    return path.is_file() and ".bson" in path.suffixes
-
-
-def _is_archive(path: Path) -> bool:
-    try:
-        with open_plain(path) as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except BAD_GZIP:
-        return True  # listed as damaged: nothing else could be said of it
-
-
 async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIterator[Listed]:
     """The backups of a folder by name, of one kind or of several. With a ``gateway`` each is compared with its oplog.
 
@@ -125,19 +62,6 @@ async def list_backups(folder: Path, gateway: Gateway | None = None) -> AsyncIte
             continue
         why = await why_not(gateway, contents, deployment)
         yield Listed(path, contents.backup, why, compared=gateway is not None)
-
-
-def backups_of(folder: Path) -> list[Path]:
-    """The paths of the backups in a folder, or of the backup that it is. Raises InputError if there is none."""
-    folder = absolute_path(folder)
-    try:
-        if holds_backups(folder):
-            return list(dict.fromkeys(_backups_in(folder)))
-        if pbm.note_of(folder) is not None or walg.sentinel_of(folder) is not None or _is_backup(folder):
-            return [folder]
-    except OSError as error:
-        raise InputError(f"{clean(str(folder))} cannot be read: {error.strerror}.") from None
-    raise InputError(f"There is no backup in {clean(str(folder))}.", "Name the folder that holds the backups.")
 
 
 async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deployment | None) -> str:

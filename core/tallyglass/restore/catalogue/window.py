@@ -18,7 +18,8 @@ from tallyglass.oplog.read.entries import edge
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
 from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.catalogue.backups import Listed, backups_of, why_not_continued, why_unfit
+from tallyglass.restore.catalogue.backups import Listed, why_not_continued, why_unfit
+from tallyglass.restore.catalogue.paths_of_backups import backups_of
 from tallyglass.restore.saved_oplog.joined import join, only_saved
 from tallyglass.restore.saved_oplog.saved_oplog import SavedOplog, read_runs
 from tallyglass.restore.timeline import coverage
