@@ -20,6 +20,7 @@ from tallyglass.oplog.read import past as past_module
 from tallyglass.oplog.read.past import SliceLength, past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
 from tallyglass.oplog.read.tail import read
+from tallyglass.oplog.snapshot import RowKind
 
 
 class Log:
@@ -58,6 +59,15 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
     assert rows == [497, 498, 499]
     rows = [row.ts.t async for row in read(Log(900, 100), OplogFilter(), limit=3)]  # type: ignore[arg-type]
     assert rows == [898, 899, 900]
+
+
+@pytest.mark.parametrize(("limit", "last"), [(0, 900), (1, 700), (3, 702)])
+async def test_the_first_from_a_moment_are_as_many_as_asked_for_beside_a_gap(limit: int, last: int) -> None:
+    log: Any = Log(900, 100, 100, 700)
+    found = [(row.kind, row.ts.t) async for row in read(log, OplogFilter(since=Ts(100, 1)), limit=limit)]
+    gap, *others = found
+    assert gap[0] is RowKind.GAP
+    assert others == [(RowKind.ENTRY, second) for second in range(700, last + 1)]
 
 
 async def seconds(log: Log, since: Ts, until: Ts) -> list[int]:
