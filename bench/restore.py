@@ -107,15 +107,14 @@ def _text(ts: Timestamp | Ts) -> str:
     return f"{seconds}:{number}"
 
 
-def show(size: int, rows: dict[str, dict[str, Any]], fixed: float | None) -> None:
-    """Print what the cases cost. ``fixed`` are the seconds of a plan of nothing, where they were measured."""
-    raw = rows["raw"]["cpu"]
-    for case, row in rows.items():
-        ratio = f"({row['cpu'] / raw:4.1f} x raw)" if size else ""
-        if case in ("plan", "early") and size and fixed is not None:
-            ratio += f" ({(row['cpu'] - fixed) / raw:4.1f} without the fixed part)"
-        cost = f"{row['cpu']:>7.1f} s processor {ratio}  {row['wall']:>7.1f} s  {row['peak_mb']:>6.0f} MB"
-        print(f"{size:>10,}  {case:<10} {cost}   {row['found']}", flush=True)
+def show(size: int, case: str, row: dict[str, Any], raw: float, fixed: float | None) -> None:
+    """Print what a case costs, also as a multiple of ``raw``, the seconds of walking. ``fixed`` are those of a plan of
+    nothing, where they were measured."""
+    ratio = f"({row['cpu'] / raw:4.1f} x raw)" if size else ""
+    if case in ("plan", "early") and size and fixed is not None:
+        ratio += f" ({(row['cpu'] - fixed) / raw:4.1f} without the fixed part)"
+    cost = f"{row['cpu']:>7.1f} s processor {ratio}  {row['wall']:>7.1f} s  {row['peak_mb']:>6.0f} MB"
+    print(f"{size:>10,}  {case:<10} {cost}   {row['found']}", flush=True)
 
 
 def main(arguments: list[str]) -> None:
@@ -149,11 +148,12 @@ def main(arguments: list[str]) -> None:
             grow(client, size - written, written)
             written, point = size, drop(client)
             given = (source.uri, backup, spare.members[0].address, _text(begun))
-            results[size] = {case: measure(case, *given, _text(point)) for case in CASES if case != "early"}
-            if before is not None:
-                results[size]["early"] = measure("early", *given, _text(before))
+            found = results[size] = {}
+            for case in CASES if before is not None else [case for case in CASES if case != "early"]:
+                found[case] = measure(case, *given, _text(before if case == "early" and before else point))
+                fixed = results[0]["plan"]["cpu"] if 0 in results and size else None
+                show(size, case, found[case], found["raw"]["cpu"], fixed)
             before = point
-            show(size, results[size], results[sizes[0]]["plan"]["cpu"] if sizes[0] == 0 else None)
     few, many = results[min(sizes)], results[max(sizes)]
     for case in ("raw", "plan", "incidents"):
         span = max(sizes) - min(sizes)

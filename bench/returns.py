@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -115,6 +116,12 @@ def environment() -> Mapping[str, str]:
     return os.environ | {"PATH": f"{tools}:{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
+def processor() -> float:
+    """The seconds of processor that the programs took which have ended; the server is none of them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def measure(accident: str, way: str, count: int) -> dict[str, Any]:
     """Damage and return as many documents once."""
     with (
@@ -128,12 +135,12 @@ def measure(accident: str, way: str, count: int) -> dict[str, Any]:
         insert = time.monotonic() - began
         began, folder = time.monotonic(), f"{place}/plan"
         run("tallyglass", "restore", "plan", source.uri, *options, f"--out={folder}", codes=(0, 1))
-        planned = time.monotonic() - began
+        planned, used = time.monotonic() - began, processor()
         printed = run("tallyglass", "restore", "run", folder, "--yes", codes=(0, 3))
-        back = time.monotonic() - began - planned
+        back, cpu = time.monotonic() - began - planned, processor() - used
     steps = re.findall(r"^  \[\d+/\d+\] .*, .*$", printed, re.MULTILINE)
     print(*steps, *re.findall(r"^shop\.orders .*$", printed, re.MULTILINE), sep="\n", flush=True)
-    cost = {"insert": insert, "plan": planned, "back": back, "written": writer.written}
+    cost = {"insert": insert, "plan": planned, "back": back, "cpu": cpu, "written": writer.written}
     return {"accident": accident, "way": way, "count": count} | cost
 
 
@@ -153,6 +160,7 @@ def main(arguments: list[str]) -> None:
                 results.append(row)
                 ratio, share = row["back"] / row["insert"], row["back"] / (LIMITS[way] * count / 100_000)
                 cost = f"{row['back']:7.1f} s, {share:5.0%} of the limit, {ratio:5.1f} x insert_many"
+                cost += f", {row['cpu']:.1f} s processor"
                 print(f"{count:>9,} {accident} from {way:<6} {cost}; plan {row['plan']:.1f} s", flush=True)
     print(json.dumps(results))
 

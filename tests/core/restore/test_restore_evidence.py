@@ -16,6 +16,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.proof.base import BaseFacts, OplogEvidence, read_base
+from tallyglass.restore.proof.id_states import EXISTED, EXISTS, IdStore
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
@@ -181,6 +182,20 @@ def test_a_collection_whose_uuid_the_backup_does_not_give_is_known_by_its_name()
     assert after.of(b"", "s.system.views") is None, "the backup does not count the definitions of views"
     after.timeline.feed(entry(50, "c", "s.$cmd", {"create": "c"}, ui=OTHER))
     assert after.of(b"", "s.c") is None, "it is younger than the backup"
+
+
+def test_the_ids_of_the_window_and_of_what_came_after_are_bounded_together() -> None:
+    ids = IdStore(in_memory=3)
+    window, after = ids.new(), LaterWrites(Timeline(), LIMIT, ids)
+    for key in (b"1", b"2"):
+        window.touch(key, "i")
+    for key in (b"2", b"3"):
+        assert ids.rows is None
+        after.write("d", "s.c", UUID, key)
+    assert ids.rows is not None, "four are more than three"
+    ids.end()
+    assert dict(after.by_uuid[UUID].ids.items()) == {b"2": EXISTED, b"3": EXISTED}
+    assert [key for key, bits in window.items() if bits & EXISTS] == [b"1", b"2"]
 
 
 def test_a_drop_after_the_point_does_not_explain_what_the_backup_lacks() -> None:
