@@ -12,6 +12,8 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where pytest finds the builders
+
 from .attack import Result, described, run, total
 from .scenario import Scenario, dense, realistic, to_json
 from .shrink import shrink
