@@ -122,8 +122,8 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
         lines.append(_fact("server", f"{name} {found.version}{': ' if members else ''}{members}", room))
     if state.counter:
         left = fmt.time_left(state.counter.forecast, now)
-        of = f"of {fmt.plural(state.counters or 0, 'counter')}"
-        text = f"{state.counter.ns} {state.counter.id}, {fmt.share(state.counter.used)} used, time left {left}; {of}"
+        of = f"first of {fmt.plural(state.counters or 0, 'counter')}"
+        text = f"{of}: {state.counter.ns} {state.counter.id}, {fmt.share(state.counter.used)} used, left: {left}"
         lines.append(_fact("counter", text, room, _STYLES[state.level].replace("table", "text")))
     if state.window:
         text = f"reaches {_hours(state.window.hours)} back"

@@ -120,7 +120,7 @@ class Banner(LineView):
         """Show ``text``, or nothing if it is empty. ``lost`` marks a lost server."""
         self.set_class(not lost, "-note")
         self._text = text
-        lines = _BANNER_LINES if cell_len(text) + 4 > self.app.size.width else 1
+        lines = min(_BANNER_LINES, len(wrap(f" ! {text}", self.app.size.width)))
         if self.display != bool(text):
             self.display = bool(text)
         if text and self.styles.height is not None and self.styles.height.value != lines:

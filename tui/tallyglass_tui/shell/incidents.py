@@ -141,7 +141,7 @@ def counts_in_words(scan: IncidentScan) -> list[tuple[str, str]]:
         (f"{found[urgency]:,} {one if found[urgency] == 1 else many}", _MARKS[urgency][1])
         for urgency, (one, many) in _WORDS.items()
         if found[urgency]
-    ] or [("no incidents", "muted")]
+    ] or [("no incidents" if scan.done else "none yet", "muted")]
 
 
 def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:

@@ -78,7 +78,8 @@ def status_pieces(
                 if _fits(found, room):
                     return found
     if late:
-        return found
+        least = (*fixed[:1], *late, brief)
+        return least if _fits(least, room) else found
     named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}" * bool(rate.badge), style)
     if _fits((*named, speed), room):
         return (*named, speed)

@@ -76,7 +76,7 @@ def to_ascii(text: str) -> str:
     return text if text.isascii() else "".join(_ASCII.get(char) or _unknown(char) for char in text)
 
 
-_ASCII = dict(zip("·…─━│┃╭╮╰╯┌┐└┘├┤┬┴┼▲▼⏎↑↓←→─┊", ".~--||+++++++++++++^v<^v<>-|", strict=False))
+_ASCII = dict(zip("·…─━│┃╭╮╰╯┌┐└┘├┤┬┴┼▲▼⏎↑↓←→─┊▔▁▂▃▄▅▆▇", ".~--||+++++++++++++^v<^v<>-|--||||||", strict=True))
 
 
 def _unknown(char: str) -> str:
