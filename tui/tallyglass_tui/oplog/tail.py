@@ -265,7 +265,7 @@ class Tail(RowList):
 
     def keep_in_view(self) -> None:
         """Scroll as little as it takes to show the cursor, with all lines of its row."""
-        if not self.wraps:
+        if not (self.wraps and self.count):
             super().keep_in_view()
             return
         self.top = max(min(self.top, self.cursor, self._top_for(self.count - 1)), self._top_for(self.cursor), 0)
