@@ -11,14 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bson import Int64, json_util
+from bson import Int64, ObjectId, json_util
 
 from .statements import Document, Effect, Statement, Write
 
 _TEXTS = ("ok", "new", "BAD", "done")
 _NUMBERS: tuple[Any, ...] = (0, 1, 2, 5, Int64(5), 2.5, 100)
 _TAGS = ("a", "b", "c")
-_FIELDS = ("s", "flag", "n", "q", "tags", "m.k", "m.x", "note")
+_FIELDS = ("s", "flag", "n", "q", "tags", "m.k", "m.x", "note", "items.$[].v")
+_ODD_IDS: tuple[Any, ...] = (
+    "k1", "k10", "k9", "", 2.5, -3, Int64(2**40), b"bytes", ObjectId("5f0000000000000000000001"),
+    ObjectId("5f0000000000000000000002"),
+)  # fmt: skip
+"""``_id``s of other types than the most."""
 
 _COUNTER = 700
 """The ``_id`` of the document from which the application takes numbers."""
@@ -71,6 +76,8 @@ class DenseWorlds:
     def make(self) -> Scenario:
         rng = self.rng
         self.ids = list(range(1, rng.randint(4, 16)))
+        if rng.random() < 0.15:
+            self.ids[:4] = rng.sample(_ODD_IDS, min(4, len(self.ids)))
         documents = tuple({"_id": id_} | self.fields() for id_ in self.ids)
         if rng.random() < 0.2:
             documents = (*documents, {"_id": _COUNTER, "seq": rng.choice((1, 40))})
@@ -78,6 +85,12 @@ class DenseWorlds:
         others = [self.other(f"o{n}") for n in range(rng.randint(0, 8))]
         if rng.random() < 0.3:
             others.append(self.twin(rng.choice(accidents)))
+        if rng.random() < 0.06:
+            accidents.append(self.again(accidents[0]))
+        if rng.random() < 0.06:
+            others += self.application(accidents[0])
+        if rng.random() < 0.06:
+            others += self.inserted_again()
         return Scenario(documents, tuple([*accidents, *others]), self.undos(accidents))
 
     def undos(self, accidents: Sequence[Statement]) -> tuple[Undo, ...]:
@@ -87,6 +100,8 @@ class DenseWorlds:
             cut = rng.randint(0, 3) if rng.random() < 0.2 else None
             found.append(Undo(one.name, rng.choice(KNOWLEDGE), at, rng.choice((0, 0, 2_000)), cut))
             at += 70_000
+        if rng.random() < 0.04:
+            found.append(replace(found[0], knowledge=rng.choice(KNOWLEDGE), start=at, cut=None))
         return tuple(found)
 
     # Documents
@@ -98,12 +113,20 @@ class DenseWorlds:
             "q": rng.choice(self.numbers), "tags": [rng.choice(_TAGS) for _ in range(rng.randint(0, 3))],
             "m": {"k": rng.choice(self.numbers), "x": rng.choice(self.texts)},
         }  # fmt: skip
+        if rng.random() < 0.15:
+            found["items"] = [{"v": rng.choice(self.numbers), "w": 1} for _ in range(rng.randint(0, 2))]
+        if rng.random() < 0.05:
+            found |= {"a.b": rng.choice(self.texts), "$c": {"d.": 1}}
+        if rng.random() < 0.05:
+            found[rng.choice(("s", "n", "m"))] = None
         return {name: value for name, value in found.items() if rng.random() < 0.85}
 
     def effect(self, path: str) -> Effect:
         rng = self.rng
-        if rng.random() < 0.12 and path != "m.k":
+        if rng.random() < 0.12 and "$" not in path:
             return ("$unset", path, "")
+        if path == "items.$[].v":
+            return (rng.choice(("$set", "$inc")), path, rng.choice((1, 5)))
         if path in ("n", "q", "m.k"):
             operator = rng.choice(("$set", "$set", "$set", "$inc", "$inc", "$inc", "$mul", "$mul", "$min", "$max"))
             if operator == "$inc":
@@ -138,11 +161,11 @@ class DenseWorlds:
         return (rng.choice(choices),) if rng.random() < 0.7 else (choices[0], rng.choice((choices[2], choices[4])))
 
     def query(self) -> Document:
-        rng = self.rng
+        rng, numbers = self.rng, [one for one in self.ids if isinstance(one, int)] or [3]
         choices: list[Document] = [
             {}, {}, {"s": rng.choice(self.texts)}, {"flag": rng.random() < 0.5}, {"n": {"$gte": rng.choice((1, 2))}},
             {"s": {"$in": rng.sample(list(self.texts), 2)}}, {"m.k": {"$exists": True}},
-            {"_id": {"$lte": rng.choice(self.ids)}}, {"tags": rng.choice(_TAGS)}, {"note": None},
+            {"_id": {"$lte": rng.choice(numbers)}}, {"tags": rng.choice(_TAGS)}, {"note": None},
             {"s": {"$ne": rng.choice(self.texts)}}, {"q": {"$lt": rng.choice((2, 5)), "$gt": 0}},
             {"$or": [{"s": rng.choice(self.texts)}, {"n": rng.choice(self.numbers)}]},
         ]  # fmt: skip
@@ -162,7 +185,9 @@ class DenseWorlds:
         rng = self.rng
         start, kind = rng.randint(2_000, 12_000), rng.random()
         if kind < 0.45:
-            return replace(self.scan(name, Write("update", (self.effects(),), self.query()), start), accident=True)
+            dated = (("$currentDate", "at", True),) if rng.random() < 0.06 else ()
+            effects = (*self.effects(), *dated)
+            return replace(self.scan(name, Write("update", (effects,), self.query()), start), accident=True)
         if kind < 0.55:
             return replace(self.scan(name, Write("update", (self.pipeline(),), self.query()), start), accident=True)
         if kind < 0.8:
@@ -219,12 +244,39 @@ class DenseWorlds:
             if rng.random() < 0.4:
                 taken = Write("update", ((("$inc", "seq", 1),),), ids=(_COUNTER,), upsert=True)
                 writes = (taken,) * rng.randint(1, 4)
+        elif kind < 0.935:
+            writes = (Write("update", (self.effects(2),), ids=(id_,)), Write("delete", ids=(rng.choice(self.ids),)),
+                      Write("insert", ids=(700 + len(name),), document=self.fields()))  # fmt: skip
+            return Statement(name, start, writes[: rng.randint(1, 3)], session=rng.randint(1, 4), transaction=True)
         elif kind < 0.96:
             ids = tuple(rng.sample(self.ids, min(3, len(self.ids))))
             writes = self.mixed(ids) if rng.random() < 0.3 else tuple(self.batch(ids, delete=False))
         else:
             writes = (Write("update", (self.pipeline(),), ids=(id_,)),)
         return Statement(name, start, writes, session=session, step=rng.choice((1, 5, 300)))
+
+    def again(self, accident: Statement) -> Statement:
+        """The same accident once more, by the same person, seconds or a minute later."""
+        return replace(accident, name="again", start=accident.start + self.rng.choice((400, 3_000, 9_000, 65_000)))
+
+    def application(self, accident: Statement) -> list[Statement]:
+        """An application that runs what the accident runs, on one document each time, before and after it."""
+        rng, (write, *_) = self.rng, accident.writes
+        session = rng.choice((None, 5))
+        return [
+            Statement(
+                f"p{n}", rng.randint(1_000, 25_000), (replace(write, ids=(rng.choice(self.ids),), query=None),),
+                session=session,
+            )
+            for n in range(rng.randint(1, 4))
+        ]  # fmt: skip
+
+    def inserted_again(self) -> list[Statement]:
+        """A document that others delete and insert anew, as it was or another."""
+        rng = self.rng
+        id_, start, session = rng.choice(self.ids), rng.randint(1_000, 25_000), rng.choice((None, 4))
+        writes = (Write("delete", ids=(id_,)), Write("insert", ids=(id_,), document=self.fields()))
+        return [Statement("again by others", start, writes, session=session, step=rng.choice((1, 300, 4_000)))]
 
     def twin(self, accident: Statement) -> Statement:
         """The same statement, meant: on other documents or at another time."""

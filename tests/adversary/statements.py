@@ -65,9 +65,12 @@ def value_at(document: Document, path: str) -> Any:
     """The value at a path; MISSING where there is none."""
     found: Any = document
     for name in path.split("."):
-        if not isinstance(found, dict) or name not in found:
+        if isinstance(found, list) and name.isdigit() and int(name) < len(found):
+            found = found[int(name)]
+        elif not isinstance(found, dict) or name not in found:
             return MISSING
-        found = found[name]
+        else:
+            found = found[name]
     return found
 
 
@@ -76,11 +79,18 @@ def put(document: Document, path: str, value: Any) -> None:
     *parents, last = path.split(".")
     home: Any = document
     for name in parents:
-        if name not in home and value is MISSING:
+        if isinstance(home, list):
+            if not name.isdigit() or int(name) >= len(home):
+                raise StatementError(path)
+            home = home[int(name)]
+        elif name not in home and value is MISSING:
             return
-        home = home.setdefault(name, {})
-        if not isinstance(home, dict):
+        else:
+            home = home.setdefault(name, {})
+        if not isinstance(home, (dict, list)):
             raise StatementError(path)
+    if isinstance(home, list):
+        raise StatementError(path)
     if value is MISSING:
         home.pop(last, None)
     else:
@@ -90,9 +100,22 @@ def put(document: Document, path: str, value: Any) -> None:
 def apply(document: Document, effects: Sequence[Effect]) -> Document:
     """The document after an update. Raises StatementError."""
     result = copied(document)
-    for operator, path, argument in _in_order(effects):
-        _APPLY[operator](document, result, path, argument)
+    for effect in _in_order(effects):
+        for operator, path, argument in each_element(document, effect):
+            _APPLY[operator](document, result, path, argument)
     return result
+
+
+def each_element(document: Document, effect: Effect) -> Sequence[Effect]:
+    """An assignment to ``items.$[].v`` as one to each element. Raises StatementError where there is no array."""
+    operator, path, argument = effect
+    home, _, below = path.partition(".$[]")
+    if not below:
+        return [effect]
+    held = value_at(document, home)
+    if not isinstance(held, list):
+        raise StatementError(path)
+    return [(operator, f"{home}.{at}{below}", argument) for at in range(len(held))]
 
 
 def _in_order(effects: Sequence[Effect]) -> Sequence[Effect]:
@@ -162,14 +185,18 @@ def _pop(_: Document, result: Document, path: str, end: int) -> None:
 
 def _min(_: Document, result: Document, path: str, value: Any) -> None:
     held = value_at(result, path)
-    if held is MISSING or not is_number(held) or value < held:
+    if held is MISSING or (held is not None and (not is_number(held) or value < held)):
         put(result, path, value)
 
 
 def _max(_: Document, result: Document, path: str, value: Any) -> None:
     held = value_at(result, path)
-    if held is MISSING or (is_number(held) and value > held):
+    if held is MISSING or held is None or (is_number(held) and value > held):
         put(result, path, value)
+
+
+def _now(_: Document, result: Document, path: str, at: Any) -> None:
+    put(result, path, at)
 
 
 def _rename(_: Document, result: Document, path: str, to: str) -> None:
@@ -206,6 +233,7 @@ def _expression(document: Document, result: Document, path: str, how: Any) -> No
 _APPLY = {
     "$set": _set, "$unset": _unset, "$inc": _inc, "$mul": _mul, "$min": _min, "$max": _max, "$push": _push,
     "$addToSet": _add_to_set, "$pop": _pop, "$pull": _pull, "$rename": _rename, "$expr": _expression,
+    "$currentDate": _now,
 }  # fmt: skip
 
 
@@ -223,7 +251,11 @@ def visible(document: Document, effects: Sequence[Effect]) -> list[Effect]:
         one, other = value_at(document, path), value_at(after, path)
         return (one is MISSING) != (other is MISSING) or (one is not MISSING and not same(one, other))
 
-    return [effect for effect in _in_order(effects) if any(map(changes, paths_of(effect)))]
+    return [
+        effect
+        for effect in _in_order(effects)
+        if any(changes(path) for one in each_element(document, effect) for path in paths_of(one))
+    ]
 
 
 def update_entry(before: Document, after: Document, effects: Sequence[Effect]) -> Document:
@@ -232,19 +264,35 @@ def update_entry(before: Document, after: Document, effects: Sequence[Effect]) -
         return difference_entry(before, after)
     diff: Document = {}
     for effect in visible(before, effects):
-        for path in paths_of(effect):
-            _note(diff, before, after, effect[0], path)
+        for one in _logged(before, after, effect):
+            for path in paths_of(one):
+                _note(diff, before, after, one[0], path)
     return {"$v": 2, "diff": _ordered(diff)}
+
+
+def _logged(before: Document, after: Document, effect: Effect) -> Sequence[Effect]:
+    """An assignment to several elements of an array is logged as the whole array, that of one as this one."""
+    parts = [one for one in each_element(before, effect) if value_at(before, one[1]) != value_at(after, one[1])]
+    if ".$[]" not in effect[1]:
+        return [effect]
+    return parts if len(parts) == 1 else [(effect[0], effect[1].partition(".$[]")[0], effect[2])]
 
 
 def difference_entry(before: Document, after: Document) -> Document:
     """The ``o`` that a pipeline leaves: the difference, or the whole document where that is shorter."""
     diff = {"$v": 2, "diff": _difference(before, after)}
-    return diff if len(bson.encode(diff)) < len(bson.encode(after)) else after
+    return diff if len(bson.encode(diff)) <= len(bson.encode(after)) else after
 
 
 def _note(diff: Document, before: Document, after: Document, operator: str, path: str) -> None:
     name, _, below = path.partition(".")
+    at, _, rest = below.partition(".")
+    if rest and isinstance(before.get(name), list):
+        element, part = int(at), {}
+        _note(part, before[name][element], after[name][element], operator, rest)
+        if part:
+            diff.setdefault(f"s{name}", {"a": True})[f"s{at}"] = _ordered(part)
+        return
     if below and isinstance(before.get(name), dict):
         _note(diff.setdefault(f"s{name}", {}), before[name], after[name], operator, below)
         return

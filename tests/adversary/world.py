@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
-from bson import Binary, Int64, Timestamp
+from bson import Binary, Int64, ObjectId, Timestamp
 from bson.datetime_ms import DatetimeMS
 
 from .statements import (
@@ -139,7 +139,7 @@ class World:
     def _targets(self, write: Write, statement: Statement) -> list[Any]:
         if not write.many:
             return list(write.ids)
-        found = sorted(self.live, reverse=statement.order < 0)
+        found = sorted(self.live, key=in_order, reverse=statement.order < 0)
         if not statement.order:
             random.Random(statement.name).shuffle(found)
         return found
@@ -148,6 +148,8 @@ class World:
         self, who: str, write: Write, id_: Any, effects: tuple[Effect, ...]
     ) -> tuple[Step, Document, Document | None] | None:
         """What a command does to one document: the step, the entry, and the document afterwards; None for nothing."""
+        now = DatetimeMS(BEGIN * 1_000 + self.now)
+        effects = tuple((one[0], one[1], now) if one[0] == "$currentDate" else one for one in effects)
         before = self.live.get(id_)
         stamp = Timestamp(0, 1)
         if write.kind == "insert":
@@ -250,6 +252,12 @@ class World:
             if not undone(step):
                 _repeat(found, step)
         return found
+
+
+def in_order(id_: Any) -> tuple[int, Any]:
+    """A key by which ``_id``s sort as the server sorts them: numbers, texts, bytes, ObjectIds."""
+    kinds = (int, float), str, bytes, ObjectId
+    return next(place for place, one in enumerate(kinds) if isinstance(id_, one)), id_
 
 
 def _repeat(documents: dict[Any, Document], step: Step) -> None:

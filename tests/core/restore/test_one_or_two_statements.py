@@ -60,5 +60,5 @@ async def test_what_was_deleted_from_a_dropped_collection_of_the_same_name_is_no
     assert row.documents == 60
     oplog: Any = Oplog(entries)
     found = await find_accident(oplog, row, row.limit, row.last, None, [NS])
-    said = "The same was written within a minute before or after, on other documents."
+    said = "The same client may have sent 60 more writes of the same kind within a minute before or after."
     assert found.doubts == (() if is_other else (said,))

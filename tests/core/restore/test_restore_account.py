@@ -90,7 +90,7 @@ def others(**sections: Any) -> Step:
         ([UNSET, others(i={"note": "none"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
         ([UNSET, others(i={"note": "nonesuch"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
         ([UNSET, others(i={"note": 7}), ("repair", "u", diff(i={"name": "n"}))], State.RIGHT),
-        ([("accident", "u", diff(d={"balance": False})), others(i={"total": -1}),
+        ([("accident", "u", diff(d={"balance": False})), others(i={"total": 0}),
           ("repair", "u", diff(i={"balance": 5}))], State.COMPUTED),
     ],
 )  # fmt: skip

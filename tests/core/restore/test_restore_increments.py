@@ -33,13 +33,55 @@ def found(rows: list[tuple[Any, Any]]) -> dict[Any, int]:
         ([(0, 5), (3, 8), (3, 8), (0, 5)], {}),
         ([(0, 5), (3, 8), (200, 205), (3, 9)], {}),
         ([(0, 5), (3, 8), (200, 205), (3, "8")], {}),
-        ([(0.0, 5.0), (3.0, 8.0), (2.0, 7.0), (1.0, 6.0)], {}),
+        ([(0.0, 5.0), (3.0, 8.0), (2.0, 7.0), (1.0, 6.0)], {(b"n",): 5}),
+        ([(0.0, 0.5), (3, 3.5), (2.0, 2.5), (1.0, 1.5)], {}),
         ([(1, 2), (2, 4), (3, 6), (4, 8)], {}),
     ],
-    ids=["always 5", "two types", "three writes", "two numbers", "another once", "a text once", "doubles", "doubled"],
+    ids=[
+        "always 5",
+        "two types",
+        "three writes",
+        "two numbers",
+        "another once",
+        "a text once",
+        "doubles",
+        "halves",
+        "doubled",
+    ],
 )
 def test_what_others_only_add(rows: list[tuple[Any, Any]], known: dict[Any, int]) -> None:
     assert found(rows) == known
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_explained"),
+    [
+        ([(0, 5), (3, 8), (200, 205), (3, 8)], True),
+        ([(0.0, 0.5), (3, 3.5), (2.25, 2.75), (1, 1.5)], True),
+        ([(1, 2), (2, 4), (3, 6), (4, 8)], True),
+        ([(1, 1.1), (2, 2.2), (3, 3.3), (4, 4.4)], False),
+        ([(1, 2), (2, 4), (3, 6), (4, 9)], False),
+        ([(1, 2), (2, 4), (3, 6), (4, "8")], False),
+        ([(1, 2), (2, 4), (3, 6), ("4", 8)], False),
+        ([(1, 2), (2, 4), (2, 4), (1, 2)], False),
+    ],
+    ids=["sum", "half", "product", "not exact", "one not", "a text after", "a text before", "two numbers"],
+)
+def test_what_one_formula_explains(rows: list[tuple[Any, Any]], is_explained: bool) -> None:
+    search = IncrementSearch()
+    for before, after in rows:
+        search.feed(bson.encode({"_id": 1, "n": before}), diff(n=after))
+    assert search.explained == ({(b"n",)} if is_explained else set())
+
+
+def test_an_increment_makes_a_field_that_is_not_there() -> None:
+    search = IncrementSearch()
+    for before in (1, 2, 3):
+        search.feed(bson.encode({"_id": 1, "n": before}), diff(n=before + 5))
+    search.feed(bson.encode({"_id": 1}), diff(n=5))
+    assert (search.found, search.explained) == ({(b"n",): 5}, {(b"n",)})
+    search.feed(bson.encode({"_id": 1}), diff(n=6))
+    assert (search.found, search.explained) == ({}, set())
 
 
 COPY = bson.encode({"_id": 1, "n": 100, "other": 7})

@@ -12,6 +12,7 @@ document before the entry (:func:`completed`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from tallyglass.moment import Ts
@@ -40,7 +41,7 @@ class UpdateEffect:
     @property
     def paths(self) -> frozenset[Path]:
         """The paths that the statement sets."""
-        return self.computed | self.constants.keys()
+        return self.computed.union(self.constants)
 
     def agrees(self, changes: Changes) -> bool:
         """Whether an update changes nothing but these paths, and to no other value than the common one."""
@@ -62,14 +63,13 @@ class UpdateEffect:
         if self.agrees(changes):
             return self.explains(changes)
         other = [(changes.get(path), value) for path, value in self.constants.items() if changes.get(path) != value]
-        return changes.keys() == self.paths and all(_is_number(one) and _is_number(value) for one, value in other)
+        return changes.keys() == self.paths and all(is_number(one) and is_number(value) for one, value in other)
 
-    def overlaps(self, changes: Changes) -> bool:
-        """Whether an update does some of it: it leaves a common value, or changes what is computed and leaves no other
-        value at a path of a common one; or both are deletes."""
-        shared = changes.keys() & self.constants.keys()
-        alike = [path for path in shared if changes[path] == self.constants[path]]
-        return bool(alike) or (not shared and not (changes.keys().isdisjoint(self.computed) and changes))
+    def touches(self, paths: Collection[Path]) -> bool:
+        """Whether a write to some paths may do a part of it; both are none for deletes."""
+        if not paths or not self.paths:
+            return not paths and not self.paths
+        return any(related(one, other) for one in paths for other in self.paths)
 
     def stored(self) -> tuple[FieldChange, ...]:
         """The effect as a plan holds it."""
@@ -98,7 +98,8 @@ def related(one: Path, other: Path) -> bool:
     return one[:shorter] == other[:shorter]
 
 
-def _is_number(value: Value | None) -> bool:
+def is_number(value: Value | None) -> bool:
+    """Whether a value is a number of any type."""
     return value is not None and value[0] in (walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL)
 
 

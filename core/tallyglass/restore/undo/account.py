@@ -339,12 +339,12 @@ class _Held:
 
 def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
     """Whether others may have computed a value from what the accident left in another field: a number by one of the
-    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; and any number or text
-    from the lack of one, since a program has a default for it."""
+    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; zero from the lack of
+    a number, and any text from the lack of one, since a program may have any default for it."""
     numbers, texts = _NUMBERS, frozenset({walk.STRING})
     kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:
-        return good is not None and good[0] in kinds
+        return good is not None and good[0] in kinds and (kinds is texts or not any(value[1]))
     if kinds is texts:
         return bad[1][4:-1] in value[1][4:-1]
     one, result = number(bad), number(value)

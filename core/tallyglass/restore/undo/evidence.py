@@ -114,13 +114,17 @@ def _effect_of(update: Mapping[str, Mapping[str, Any]]) -> _Effect:
             raise ValueError(operator)
         for name, value in fields.items():
             path = tuple(name.encode().split(b"."))
+            arrays = _arrays(path)
+            computed |= arrays
+            if arrays and not path[len(min(arrays, key=len))].isdigit():
+                continue
             if operator == "$set":
                 constants[path] = _value(value)
             elif operator == "$unset":
                 constants[path] = None
             else:
                 computed |= {path, *([tuple(value.encode().split(b"."))] if operator == "$rename" else [])}
-                always |= {path} if operator == "$inc" and _is_a_step(value) else set()
+                always |= {path} if operator == "$inc" and _is_a_step(value) and not arrays else set()
     return constants, frozenset(computed), frozenset(always)
 
 
@@ -143,6 +147,11 @@ def _effect_of_stages(stages: Iterable[Mapping[str, Any]]) -> _Effect:
                 else:
                     constants[path] = None if name == "$unset" else _value(how)
     return constants, frozenset(computed), frozenset()
+
+
+def _arrays(path: Path) -> set[Path]:
+    """The arrays through which a path may lead: an entry shows a change inside one as one of the whole array."""
+    return {path[:at] for at, name in enumerate(path) if at and (name.isdigit() or name.startswith(b"$"))}
 
 
 def _is_a_step(value: Any) -> bool:

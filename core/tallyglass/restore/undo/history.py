@@ -187,7 +187,10 @@ async def read_history(
         if accident.ns == ns:
             await _attribute(spare, history, attribution)
         _compare_with_count(history)
-        history.increments = await _find_increments(spare, history)
+        effect = attribution.effect
+        if effect is not None and accident.ns == ns and not (accident.statement or accident.proven):
+            await _require_one_formula(spare, history, effect)
+        history.increments = (await _find_increments(spare, history, (OTHERS, UNCERTAIN))).found
         history.file.now_whole(read_to)
     except BaseException:
         history.close()
@@ -459,21 +462,32 @@ def _compare_with_count(history: History) -> None:
         )
 
 
-async def _find_increments(spare: DocumentSource, history: History) -> Increments:
-    """Look through the updates by others of documents that the accident updated."""
+async def _require_one_formula(spare: DocumentSource, history: History, effect: UpdateEffect) -> None:
+    """Raise ReadError where no one sum or product explains what the accident computed, which nobody has named."""
+    explained = (await _find_increments(spare, history, (OWN,))).explained if effect.computed else effect.computed
+    if not effect.computed <= explained:
+        raise ReadError(
+            "Different values were written, and no one sum or product explains them all: there may be several "
+            "statements.",
+            "Nothing was written. Plan again with --statement, or with --count.",
+        )
+
+
+async def _find_increments(spare: DocumentSource, history: History, owners: tuple[int, ...]) -> IncrementSearch:
+    """Look through the updates by some owners of documents that the accident updated."""
     found = IncrementSearch()
     updated = f"SELECT id FROM operation WHERE op = 'u' AND {_ACCIDENT}"
-    query = f"SELECT DISTINCT id FROM operation WHERE op = 'u' AND own = {OTHERS} AND id IN ({updated})"
+    query = f"SELECT DISTINCT id FROM operation WHERE op = 'u' AND own = {owners[0]} AND id IN ({updated})"
     rows = history.rows.execute(query)
     while keys := [key for (key,) in rows.fetchmany(AT_ONCE)]:
         copies = await documents_by_id(spare, history.ns, keys)
         for key in keys:
             document = copies.get(key)
             for step in history.of(key):
-                if step.owner in (OTHERS, UNCERTAIN) and step.op == "u" and document is not None:
+                if step.owner in owners and step.op == "u" and document is not None:
                     found.feed(document, step.o)
                 document = _after(document, step)
-    return found.found
+    return found
 
 
 async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:

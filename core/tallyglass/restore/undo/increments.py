@@ -1,6 +1,7 @@
-"""Which numbers others only ever add to. An entry says what a number became, not how: 205 after 200 was set, or 5 was
-added. Where every write of others to a field adds the same to different numbers, it is an increment, and it would have
-been one without the accident."""
+"""Which numbers some writes only ever add to. An entry says what a number became, not how: 205 after 200 was set, or 5
+was added. Where every write of others to a field adds the same to different numbers, it is an increment, and it would
+have been one without the accident. Where one sum or one product explains all that the accident left in a field, one
+statement computed it."""
 
 from __future__ import annotations
 
@@ -22,41 +23,62 @@ _INTEGERS = frozenset({walk.INT32, walk.INT64})
 
 @dataclass(slots=True)
 class _Field:
-    steps: set[int | None] = field(default_factory=set)
-    numbers: set[int] = field(default_factory=set)
+    """What is added in each write, and by what it multiplies, None for neither; and the first numbers before."""
+
+    steps: set[float | None] = field(default_factory=set)
+    factors: set[float | None] = field(default_factory=set)
+    numbers: set[float] = field(default_factory=set)
     writes: int = 0
+
+    def feed(self, before: Value | None, after: Value | None) -> None:
+        self.writes += 1
+        one, other = before and number(before), after and number(after)
+        if (before is not None and one is None) or other is None:
+            self.steps.add(None)
+            self.factors.add(None)
+            return
+        begin = one or 0
+        self.steps.add(other - begin if begin + (other - begin) == other else None)
+        if begin or other:
+            self.factors.add(other / begin if begin and begin * (other / begin) == other else None)
+        if before is not None and len(self.numbers) < _LEAST_NUMBERS:
+            self.numbers.add(begin)
+
+    def only(self, found: set[float | None]) -> float | None:
+        """The one number of a set, where there were enough writes to tell."""
+        enough = self.writes >= _LEAST_WRITES and len(self.numbers) >= _LEAST_NUMBERS
+        return next(iter(found)) if len(found) == 1 and enough else None
 
 
 @dataclass(slots=True)
 class IncrementSearch:
-    """Feed the documents before the updates of others, with these, and take :attr:`found` afterwards."""
+    """Feed the documents before some updates, with these, and read the results afterwards."""
 
     fields: dict[Path, _Field] = field(default_factory=dict)
 
     def feed(self, before: bytes, o: bytes) -> None:
-        """An update of others."""
+        """Note an update, ``o``, of the document ``before``."""
         try:
             after = apply_update(before, o)
             for path in differing(before, after):
-                one, other = get(before, path), get(after, path)
-                item = self.fields.setdefault(path, _Field())
-                item.writes += 1
-                item.steps.add(_difference(one, other))
-                if one is not None and len(item.numbers) < _LEAST_NUMBERS and one[0] in _INTEGERS:
-                    item.numbers.add(_number(one))
+                self.fields.setdefault(path, _Field()).feed(get(before, path), get(after, path))
         except (Unfit, Malformed):
             return
 
     @property
     def found(self) -> dict[Path, int]:
-        """The paths at which nothing but the same increment was seen, often enough."""
-        return {
-            path: step
-            for path, item in self.fields.items()
-            if len(item.steps) == 1 and item.writes >= _LEAST_WRITES and len(item.numbers) >= _LEAST_NUMBERS
-            for step in item.steps
-            if step is not None
-        }
+        """The paths at which nothing but the same whole number was ever added, often enough."""
+        steps = {path: item.only(item.steps) for path, item in self.fields.items()}
+        return {path: int(step) for path, step in steps.items() if step is not None and step % 1 == 0}
+
+    @property
+    def explained(self) -> set[Path]:
+        """The paths at which one sum or one product explains every write, often enough."""
+        one = (path for path, item in self.fields.items() if (item.only(item.steps), item.only(item.factors)) != _NONE)
+        return set(one)
+
+
+_NONE = None, None
 
 
 def number(value: Value) -> float | None:

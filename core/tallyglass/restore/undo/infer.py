@@ -16,9 +16,10 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.undo import Accident, WriteGroup
 from tallyglass.restore.undo.accident import Attribution, update_of
 from tallyglass.restore.undo.changed import Changed
-from tallyglass.restore.undo.effects import AttributedWrites, Side, Tally, WriteGroups, row_of
+from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups, row_of
 from tallyglass.restore.undo.evidence import KnownStatement
 from tallyglass.restore.undo.incident_scope import ANY_SESSION, is_sent_by, session_of, written
+from tallyglass.restore.undo.tally import Tally
 from tallyglass.text import clean_name
 
 _GAP_SECONDS = 60
@@ -198,12 +199,12 @@ async def _writes_of(
     if evidence is not None:
         return _explained(around, incident.limit, evidence)
     one_command = accident.session not in ("", ANY_SESSION) and len(around.numbers) == 1
-    found = around.writes.one_statement(timed=not accident.session and incident.kind != "ttl")
+    found = around.writes.one_statement(timed=not accident.session)
     doubts = [around.mixed(), around.several_commands(), *_miscounted(incident, around.writes.entries, op)]
     if one_command:
         accident = replace(accident, command=next(iter(around.numbers)))
     else:
-        doubts += found.doubts
+        doubts += found.doubts if incident.kind != "ttl" else ()
         if found.effect is not None:
             accident = replace(accident, effect=found.effect.stored())
     if one_command:

@@ -154,7 +154,7 @@ async def _undone_before(source: Gateway, history: History, began: Ts | None) ->
             changes = changes_of(update_of(entry)) if entry.op == "u" else {}
             by_effect = entry.op == "u" and effect is not None and attribution.may_own_update(whole)
             if entry.ns == history.ns and (
-                attribution.owns(entry, whole) or (by_effect and effect is not None and effect.overlaps(changes))
+                attribution.owns(entry, whole) or (by_effect and effect is not None and effect.touches(changes))
             ):
                 change = _EarlierChange(whole.ts, earlier.begun, frozenset(changes))
                 found.setdefault(entry.id_key, []).append(change)
