@@ -243,18 +243,19 @@ def paths_of(effect: Effect) -> tuple[str, ...]:
     return (path, argument) if operator == "$rename" else (path,)
 
 
+def changed_at(before: Document, after: Document, path: str) -> bool:
+    """Whether what is at a path is not the same bytes as before."""
+    one, other = value_at(before, path), value_at(after, path)
+    return (one is MISSING) != (other is MISSING) or (one is not MISSING and not same(one, other))
+
+
 def visible(document: Document, effects: Sequence[Effect]) -> list[Effect]:
     """The assignments that leave a trace in an entry on this document."""
     after = apply(document, effects)
-
-    def changes(path: str) -> bool:
-        one, other = value_at(document, path), value_at(after, path)
-        return (one is MISSING) != (other is MISSING) or (one is not MISSING and not same(one, other))
-
     return [
         effect
         for effect in _in_order(effects)
-        if any(changes(path) for one in each_element(document, effect) for path in paths_of(one))
+        if any(changed_at(document, after, path) for one in each_element(document, effect) for path in paths_of(one))
     ]
 
 
@@ -272,7 +273,7 @@ def update_entry(before: Document, after: Document, effects: Sequence[Effect]) -
 
 def _logged(before: Document, after: Document, effect: Effect) -> Sequence[Effect]:
     """An assignment to several elements of an array is logged as the whole array, that of one as this one."""
-    parts = [one for one in each_element(before, effect) if value_at(before, one[1]) != value_at(after, one[1])]
+    parts = [one for one in each_element(before, effect) if changed_at(before, after, one[1])]
     if ".$[]" not in effect[1]:
         return [effect]
     return parts if len(parts) == 1 else [(effect[0], effect[1].partition(".$[]")[0], effect[2])]

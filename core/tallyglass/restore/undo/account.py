@@ -77,7 +77,9 @@ class DocumentTrace:
     """Whether the accident changed it at all."""
     brought_back: bool = False
     """Whether an operation set back what the accident changed."""
-    deleted: tuple[bytes | None, dict[Path, Value | None], set[Path], bool] = (None, {}, set(), False)
+    deleted: tuple[bytes | None, dict[Path, Value | None], set[Path], bool, bytes | None] = (
+        None, {}, set(), False, None,
+    )  # fmt: skip
     """The document that others last deleted, with what it held of the accident; a return may bring it back."""
     theirs: bool = False
     """Whether others deleted it, or wrote something of their own over what the accident left."""
@@ -197,7 +199,7 @@ class DocumentTrace:
         return o == self.deleted[0] or (self.removed is None and not _is_alike(o, self.taken))
 
     def _undelete(self, o: bytes) -> None:
-        held, good, computed, self.inserted = self.deleted
+        held, good, computed, self.inserted, self.removed = self.deleted
         self.deleted_since = False
         self.document, self.changed, self.computed = o, dict(good), set(computed)
         if held is None or o == held:
@@ -212,7 +214,7 @@ class DocumentTrace:
     def _delete(self, before: bytes | None) -> None:
         """Others removed the document, or what the accident had left of it."""
         self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
-        self.deleted = before, dict(self.changed), set(self.computed), self.inserted
+        self.deleted = before, dict(self.changed), set(self.computed), self.inserted, self.removed
         self.document = self.removed = None
         self.inserted, self.deleted_since = False, True
         self.changed.clear()
