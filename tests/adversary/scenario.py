@@ -272,7 +272,7 @@ class DenseWorlds:
         ]  # fmt: skip
 
     def inserted_again(self) -> list[Statement]:
-        """A document that others delete and insert anew, as it was or another."""
+        """A document that others delete and insert again, as it was or another."""
         rng = self.rng
         id_, start, session = rng.choice(self.ids), rng.randint(1_000, 25_000), rng.choice((None, 4))
         writes = (Write("delete", ids=(id_,)), Write("insert", ids=(id_,), document=self.fields()))

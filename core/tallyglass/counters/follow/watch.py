@@ -53,7 +53,7 @@ _LONGEST_PAUSE = 10.0
 _MANY_COLLECTIONS = 8
 """New collections at once above which the collector of garbage waits until their trackers are built."""
 _MANY_COUNTERS = 20_000
-"""Trackers above which the collector is told that they stay, so that it does not walk them again and again."""
+"""Trackers above which they are frozen, so that the garbage collector does not walk them again and again."""
 _SETTLED_AT_ONCE = 2_000
 """Idle trackers that a refresh brings up to date: all of 100,000 in 50 of them."""
 
