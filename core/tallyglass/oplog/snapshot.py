@@ -151,7 +151,7 @@ class OplogUpdate:
     older_unread: bool = False
 
 
-ROUTINE = frozenset({"ttl", "capped", "migration", "job", "trickle"})
+ROUTINE = frozenset({"ttl", "capped", "migration", "job", "trickle", "return"})
 """Kinds of incidents that are the server's own work, or what an application usually does."""
 
 

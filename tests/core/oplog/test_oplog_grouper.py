@@ -323,6 +323,29 @@ def test_the_staging_collection_of_a_return_is_nobodys_loss() -> None:
     assert found.ns == "shop.orders_pitr_notes"
 
 
+@pytest.mark.parametrize(
+    ("updates", "marked", "kind"),
+    [(30, 30, "return"), (31, 30, "updateMany"), (30, None, "updateMany")],
+    ids=["as many as it had to write", "more", "it never ended"],
+)
+def test_what_a_return_wrote_is_no_act(updates: int, marked: int | None, kind: str) -> None:
+    staging = "shop.orders_pitr_20261122T084100"
+    log = Log()
+    log.add(0, "c", "shop.$cmd", {"create": "orders_pitr_20261122T084100"})
+    log.add(1, "i", staging, {"_id": 1, "r": {}, "f": []})
+    log.add(2, "u", staging, {"$v": 2, "diff": {"i": {"b": START, "n": marked or 30}}}, {"_id": 1})
+    for n in range(updates):
+        log.add(2 + n / 1_000, "u", "shop.orders", {"$v": 2, "diff": {"u": {"a": n}}}, {"_id": n})
+    if marked:
+        log.add(3, "u", staging, {"$v": 2, "diff": {"d": {"n": False}}}, {"_id": 1})
+        log.add(3.5, "c", "shop.$cmd", {"drop": "orders_pitr_20261122T084100"}, {"numRecords": 5})
+    for n in range(40):
+        log.add(9, "u", "shop.orders", {"$v": 2, "diff": {"u": {"a": 0}}}, {"_id": n})
+    found = {row.first.t: row for row in log.incidents()}
+    assert (found[1_002].kind, found[1_002].routine, found[1_002].documents) == (kind, kind == "return", updates)
+    assert (found[1_009].kind, found[1_009].documents) == ("updateMany", 40)
+
+
 def test_a_trickle_without_sessions_has_a_note() -> None:
     log = Log()
     for n in range(60):

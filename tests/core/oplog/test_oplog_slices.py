@@ -39,7 +39,7 @@ def random_oplog(rng: random.Random) -> list[bytes]:
 def _something(rng: random.Random, writer: OplogWriter, at: float, sessions: list[Session]) -> None:
     ns, op, size = rng.choice(NAMESPACES), rng.choice("du"), rng.choice([2, 9, 30])
     gap = rng.choice([0.2, 10, 49, 60, 900, 1_100, 4_000])
-    match rng.randrange(6):
+    match rng.randrange(7):
         case 0:
             for n in range(size):
                 writer.write(at + n * gap, op, ns, n)
@@ -61,6 +61,13 @@ def _something(rng: random.Random, writer: OplogWriter, at: float, sessions: lis
             inner = [{"op": op, "ns": ns, "o": {"_id": n}, "o2": {"_id": n}} for n in range(size)]
             writer.command(at, "admin", {"applyOps": inner})
             writer.write(at + gap, op, ns, 1)
+        case 6:
+            staging, more = f"{ns}_pitr_20261122T084100", {"o2": {"_id": 1}}
+            writer.entry(at, "u", staging, {"$v": 2, "diff": {"i": {"b": 1, "n": rng.choice([1, size])}}}, **more)
+            for n in range(size):
+                writer.write(at + n, "u", ns, n)
+            if rng.random() < 0.7:
+                writer.entry(at + gap * size, "u", staging, {"$v": 2, "diff": {"d": {"n": False}}}, **more)
 
 
 def fed(slices: list[list[bytes]]) -> Grouper:

@@ -303,3 +303,16 @@ def test_an_incident_that_goes_on_is_planned_with_a_warning() -> None:
     (said,) = unclear(accident, (), (), replace(incident, open=True))
     assert (said.id, said.level) == ("incident-open", Level.WARN)
     assert list(unclear(replace(accident, proven=True), (), (), replace(incident, open=True))) == [], "all of it"
+
+
+def test_a_plan_says_that_the_run_may_stop_where_values_differ() -> None:
+    at = Ts(100, 1)
+    effect = UpdateEffect({(b"s",): None}, frozenset({(b"price",)}))
+    accident = Accident("updates", "s.c", at, at, updates=True, effect=effect.stored())
+    (warned,) = unclear(accident, (), ())
+    assert (warned.id, warned.level) == ("values-differ", Level.WARN)
+    assert "price" in warned.title
+    for known in (replace(accident, statement="updateMany({}, {$mul: {price: 2}})"), replace(accident, proven=True)):
+        assert list(unclear(known, (), ())) == []
+    constant = replace(accident, effect=replace(effect, computed=frozenset()).stored())
+    assert list(unclear(constant, (), ())) == []

@@ -92,6 +92,8 @@ async def test_documents_that_had_some_of_the_values(scene: Scene, way: str) -> 
     assert (row.ns, row.what, row.documents) == (case.ns, 'flag = true, s = "BAD"', 600)
     assert (row.first, row.last) == (case.first_entry(op="u"), scene.newest_of({"ns": case.ns, "op": "u"}))
     await case.is_undone(plan)
+    repairs = await scene.incident("return", case.ns)
+    assert (repairs.documents, repairs.routine) == (600, True), "no act of a person"
     readme = (Path(plan.steps.work_dir) / "README.md").read_text()
     review = (Path(plan.steps.work_dir) / "review.js").read_text()
     for text in (readme, review):

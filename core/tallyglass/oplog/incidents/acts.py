@@ -10,6 +10,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Element
+from tallyglass.oplog.incidents.returns import is_staging
 from tallyglass.oplog.incidents.rows import row_of
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean, clean_name
@@ -30,16 +31,15 @@ _OUT = re.compile(r"tmp\.(agg_out|mr)\.")
 _CONVERT = re.compile(r"tmp[A-Za-z0-9]{5}\.convertToCapped\.")
 _ACROSS = re.compile(r"tmp[A-Za-z0-9]{5}\.renameCollection\Z")
 _TEMPORARY = re.compile(
-    r"tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(convertToCapped\.|renameCollection\Z|rename\Z)|system\.(drop|resharding)\."
-    r"|.*_pitr_\d{8}T\d{6}(_\d+)?\Z",
+    r"tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(convertToCapped\.|renameCollection\Z|rename\Z)|system\.(drop|resharding)\.",
     re.DOTALL,
 )
-"""What the server makes for itself, and the staging collections of a return."""
+"""What the server makes for itself."""
 
 
 def is_temporary(ns: str) -> bool:
     """Whether a namespace holds intermediate results, of the server or of a return: writes to it do no harm."""
-    return _TEMPORARY.match(_collection(ns)) is not None
+    return is_staging(ns) or _TEMPORARY.match(_collection(ns)) is not None
 
 
 def result_of(entry: Entry) -> str:
@@ -59,7 +59,7 @@ def _collection(ns: str) -> str:
 
 def _drop(entry: Entry) -> Incident | None:
     ns = entry.target
-    if _TEMPORARY.match(_collection(ns)) or ns.startswith(INTERNAL):
+    if is_temporary(ns) or ns.startswith(INTERNAL):
         return None
     return row_of(entry, "drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, entry.records)
 

@@ -21,6 +21,7 @@ from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bou
 from tallyglass.oplog.incidents.compaction import RUN_LIMIT, Compactor, burst_in
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Window
+from tallyglass.oplog.incidents.returns import Returns, is_staging
 from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
 from tallyglass.oplog.incidents.verdict import GAP_MILLIS, Explained, judge
 from tallyglass.oplog.snapshot import Harm, Incident
@@ -66,6 +67,7 @@ class Grouper:
         self._oldest: Ts | None = None
         self._cut = 0
         self.known = CollectionDefinitions()
+        self._returns = Returns()
         self._users: dict[str, str] = {}
         self.fed = 0
         self.damaged = 0
@@ -191,7 +193,7 @@ class Grouper:
     def _explained(self, family: Family) -> Explained:
         ns, known = family.ns, self.known
         if family.op != "d" or family.user is not None:
-            return Explained()
+            return Explained(returns=self._returns)
         return Explained(ns in known.ttl, ns in known.capped, known.since.get(ns, ZERO).number, known.ttl_millis)
 
     def _write_rows(self, window: Window) -> list[Incident]:
@@ -236,8 +238,10 @@ class Grouper:
         """One entry that is a command, or touches users, roles or the compatibility version."""
         if entry.op == "n":
             self._add(acts.noop_act(entry))
-        elif entry.op != "c":
+        elif entry.op != "c" and not is_staging(entry.ns):
             self._add(acts.system_act(entry))
+        elif entry.op != "c":
+            self._returns.note(entry)
         elif entry.in_transaction:
             self._transaction(entry)
         elif entry.command in ("commitTransaction", "abortTransaction"):
@@ -306,6 +310,8 @@ class Grouper:
             return
         if name == "create":
             self._commands.created(entry)
+        elif name == "drop" and is_staging(entry.target):
+            self._returns.note(entry)
         elif name == "dropDatabase":
             title = f"dropDatabase {clean_name(entry.db, 120)}"
             self._add(rows.row_of(entry, "dropDatabase", Harm.LOSS, title, entry.db))
@@ -324,6 +330,8 @@ def _judge(op: str, ns: str, session: bool) -> EntryClass:
     if op == "n":
         return EntryClass.IGNORED if session else EntryClass.ENTRY
     if op in ("i", "u", "d") and ns in acts.SYSTEM:
+        return EntryClass.ENTRY
+    if op == "u" and is_staging(ns):
         return EntryClass.ENTRY
     if op not in ("u", "d") or ns.startswith(acts.INTERNAL) or acts.is_temporary(ns):
         return EntryClass.IGNORED

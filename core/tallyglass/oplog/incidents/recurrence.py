@@ -63,6 +63,7 @@ class Reason(StrEnum):
     TTL = "ttl"
     CAPPED = "capped"
     MIGRATION = "migration"
+    RETURN = "return"
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,8 @@ def migration_row(family: Family) -> Incident:
 
 def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
     ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
+    if finding.reason is Reason.RETURN:
+        return "return", f"a restore by Tallyglass: {noun} on {ns}"
     many = "deleteMany" if family.op == "d" else "updateMany"
     match finding.form:
         case Form.SINGLE:

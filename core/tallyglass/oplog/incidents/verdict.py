@@ -22,6 +22,7 @@ from tallyglass.oplog.incidents.recurrence import (
     Recurrence,
     Window,
 )
+from tallyglass.oplog.incidents.returns import Returns
 from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
 from tallyglass.oplog.snapshot import StatementPart
 
@@ -93,7 +94,8 @@ class FamilyVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp.
+    """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp; and what
+    ``returns`` wrote.
 
     ``ttl_millis`` is how often the server looks for what has expired, 0 if that is not known.
     """
@@ -102,6 +104,7 @@ class Explained:
     capped: bool = False
     since: int = 0
     ttl_millis: int = 0
+    returns: Returns = field(default_factory=Returns)
 
 
 def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained: Explained) -> FamilyVerdict:
@@ -154,18 +157,20 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
     passes = _passes(coarse, explained) if explained.ttl and explained.ttl_millis else []
+    repairs = [one for one in coarse if family.op == "u" and explained.returns.wrote(family.ns, one)]
     if passes:
         reasons[Reason.TTL] += sum(one.documents for one in passes)
-        fine, coarse = _outside(fine, passes), _outside(coarse, passes)
+    if explains := passes or repairs:
+        fine, coarse = _outside(fine, explains), _outside(coarse, explains)
         for one in seen:
-            one.remove(passes)
+            one.remove(explains)
     rows = _rows(fine, seen[0], window, LEAST, reasons)
     rows = _in_pieces(rows, _rows(coarse, seen[1], window, MANY, Counter()))
     if family.fine.count > KEPT:
         for row in rows:
             _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
-    others = family.documents - sum(one.documents for one in (*passes, *(row.burst for row in rows)))
+    others = family.documents - sum(one.documents for one in (*passes, *repairs, *(row.burst for row in rows)))
     for row in rows:
         if others:
             _take_beginning(row, rows, fine)
@@ -181,7 +186,7 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
         elif not others and is_repeated(row.burst.touched):
             row.form, row.parts = Form.LOOP, ()
             row.about = documents_in(row.burst.touched, row.burst.documents) is None
-    return rows
+    return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
 
 
 def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:

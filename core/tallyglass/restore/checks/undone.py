@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.wording import path_text
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.model.check import STAYS
 from tallyglass.restore.model.undo import Accident, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
+from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean_name
 
@@ -62,6 +64,16 @@ def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:
             yield warn("large-documents", title, "Replace such documents manually, from the images or the spare.")
 
 
+def computed(accident: Accident) -> Checks:
+    """Did the accident compute what it wrote? Nobody said how, so the run has to find it."""
+    effect = UpdateEffect.of(accident.effect)
+    if effect is not None and effect.computed:
+        paths = ", ".join(map(path_text, sorted(effect.computed)[:_SHOWN]))
+        title = f"{clean_name(accident.ns)}: different values were written to {paths}. The run stops before it writes, "
+        title += "unless one sum or one product explains all of them."
+        yield warn("values-differ", title, "If you know what was run, add --statement or --count.")
+
+
 def unclear(
     accident: Accident, doubts: Sequence[str], groups: Sequence[WriteGroup], incident: Incident | None = None
 ) -> Checks:
@@ -76,6 +88,8 @@ def unclear(
         if accident.count is not None and accident.entries > accident.count:
             title = f"{accident.entries:,} entries may be of the statement, which reported {accident.count:,}."
             yield warn("incident-compared", title, _COMPARED)
+        elif not (accident.statement or accident.proven):
+            yield from computed(accident)
         return
     more = f"; and {len(groups) - _SHOWN} more groups" if len(groups) > _SHOWN else ""
     shown = f" Found: {'; '.join(row.brief for row in groups[:_SHOWN])}{more}." if groups else ""

@@ -173,8 +173,10 @@ async function writeNullId(ns) {
 async function writeRepairs(ns, side) {
   const collation = plainCollation((await liveInfo(ns)).options.collation);
   const [into, staged] = [split(ns)[1], split(side)];
-  // The oplog then tells what others wrote before from the repairs.
-  await write(staged[0], {update: staged[1], updates: [{q: {}, u: {$set: {b: new Date()}}}]});
+  // The oplog then tells what others wrote before and after from the repairs.
+  const updates = await collection(side).countDocuments({x: {$exists: false}, f: {$exists: true}});
+  const note = async (change) => await write(staged[0], {update: staged[1], updates: [{q: {}, u: change}]});
+  await note({$set: {b: new Date(), n: updates}});
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
   const insert = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}},
     {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
@@ -191,6 +193,7 @@ async function writeRepairs(ns, side) {
   const stages = repairStages((value) => (hashed ? {$toHashedIndexKey: value} : value));
   await aggregate(side, [OPEN, {$match: {f: {$exists: true}}},
     {$merge: {into: into, whenMatched: stages, whenNotMatched: "discard"}}], hashed ? collation : {locale: "simple"});
+  await note({$unset: {n: ""}});
 }
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes) {

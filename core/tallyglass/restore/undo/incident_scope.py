@@ -23,6 +23,7 @@ _NOT_UNDONE = {
     "capped": "A capped collection removes its oldest documents to make room. Plan with --only to get them under "
     "another name.",
     "migration": "These documents moved to another shard: nothing is lost.",
+    "return": "Tallyglass wrote these to undo an incident. To compare, plan for that incident again, with --only.",
     "sharding": "A sharded cluster cannot be restored from one oplog.",
     "truncateRange": "The oplog does not name the documents that it removed: plan with --only and compare.",
     "users": "Users and roles are left out of every restore: change them back manually.",
