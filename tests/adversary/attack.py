@@ -6,7 +6,6 @@ code 3 and names every document that is not. What was listed although a repair w
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -77,7 +76,6 @@ class Session:
     """The accident and ``_id`` of each document that an undo left as it would be."""
     open: set[Any] = field(default_factory=set)
     """The documents that an undo listed: a person repairs them, in part or whole."""
-    numbers: Any = field(default_factory=itertools.count)
 
     async def undo(self, one: Undo) -> Result | None:
         world = self.world
@@ -93,7 +91,7 @@ class Session:
         refused = next(iter(unclear(found.accident, found.doubts, found.groups)), None)
         if refused is not None and refused.level is Level.BLOCK:
             return self._refused(one, " ".join(found.doubts), own)
-        staging = f"{NS}_pitr_{next(self.numbers)}"
+        staging = f"{NS}_pitr_{row.limit.t}"
         plan = changed(
             _PLAN, limit=row.limit, accident=found.accident,
             returns=(Return(NS, Strategy.MERGE, staging),),

@@ -71,18 +71,19 @@ def with_accident(repair: bytes, accident: Accident) -> bytes:
 async def earlier_returns(
     source: Gateway, staging: Iterable[tuple[str, Ts]], until: Ts | None
 ) -> AsyncIterator[EarlierReturn]:
-    """The returns that began to write up to ``until``, by their staging collections, each with when it was first made.
-    Raises the errors of the gateway, Malformed, and InputError where another version wrote it in another form."""
+    """The returns that began to write up to ``until``, by their staging collections, each with when it was first made:
+    points of one second share its name. Raises the errors of the gateway, Malformed, and InputError where another
+    version wrote it in another form."""
     for name, made in staging:
-        accident = None
+        accident, begun = None, set[Accident]()
         async for ts, repair in staged_repairs(source, name, made):
             if until is not None and ts > until:
                 break
             if repair and (undone := get(repair, (b"a",))):
                 accident = accident_from_json(undone[1][4:-1].decode())
-            elif not repair and accident is not None:
+            elif not repair and accident is not None and accident not in begun:
+                begun.add(accident)
                 yield EarlierReturn(accident, ts)
-                break
 
 
 def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
