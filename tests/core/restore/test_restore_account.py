@@ -36,7 +36,7 @@ GONE: Step = ("accident", "d", {"_id": 1})
 def after(*steps: Step, copy: dict[str, Any] | None = COPY) -> DocumentTrace:
     trace = DocumentTrace(None if copy is None else bson.encode(copy))
     for who, op, o in steps:
-        {"accident": trace.accident, "others": trace.others, "repair": trace.repair}[who](op, bson.encode(o))
+        getattr(trace, who)(op, bson.encode(o))
     return trace
 
 
@@ -79,9 +79,14 @@ def others(**sections: Any) -> Step:
         ([("accident", "u", diff(u={"tags": []})), others(stags={"a": True, "u0": 9})], State.COMPUTED),
         ([others(smissing={"u": {"x": 1}})], State.UNCLEAR),
         ([GONE, ("others", "i", {"_id": 1, "s": "x"}), ("others", "d", {"_id": 1}), ("repair", "i", COPY)], State.LATE),
-        ([UNSET, ("others", "d", {"_id": 1}), ("others", "i", {"_id": 1, "s": "x"}), BACK], State.LATE),
-        ([UNSET, others(i={"name": "theirs"}), others(d={"name": False}), BACK], State.LATE),
-        ([UNSET, BACK, others(d={"name": False}), BACK], State.RIGHT),
+        ([UNSET, ("others", "d", {"_id": 1}), ("others", "i", {"_id": 1, "s": "x"}), BACK], State.HOLDS),
+        ([UNSET, others(i={"name": "theirs"}), others(d={"name": False}), BACK], State.HOLDS),
+        ([UNSET, BACK, others(d={"name": False}), BACK], State.HOLDS),
+        ([UNSET, BACK, ("undone", *UNSET[1:]), BACK], State.RIGHT),
+        ([BAD, ("undone", "d", {"_id": 1}), ("repair", "i", COPY | {"status": "BAD"})], State.HOLDS),
+        ([BAD, ("undone", "d", {"_id": 1}), ("repair", "i", COPY)], State.RIGHT),
+        ([GONE, ("others", "i", {"_id": 1, "s": "x"}), ("undone", "d", {"_id": 1}),
+          ("repair", "i", {"_id": 1, "s": "x"})], State.UNCLEAR),
         ([BOTH_TEXTS, others(u={"name": "!o2"}), ("repair", "u", diff(u={"status": "ok"}))], State.COMPUTED),
         ([BOTH_TEXTS, others(u={"name": "!n2", "status": "x"})], State.RIGHT),
         ([BOTH_TEXTS, others(u={"name": "!o2", "status": "x"})], State.COMPUTED),

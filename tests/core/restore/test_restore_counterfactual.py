@@ -6,11 +6,14 @@ from typing import Any
 
 import bson
 import pytest
+from bson import Timestamp
 from bson.raw_bson import RawBSONDocument
 
 from builders.history import diff
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry.changes import Unfit, apply_update
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.undo.earlier_returns import undone_by
 
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}
@@ -133,26 +136,25 @@ def test_a_repair_of_a_large_document_is_one_that_a_server_takes(
         assert {one["k"]: one["r"] for one in found["f"]} == {k: v for k, v in wanted.items() if was[k] != v}
 
 
-def test_what_an_earlier_return_brought_back_is_still_the_accidents() -> None:
-    bad = COPY | {"status": "BAD"}
-    document = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
-    document.repaired("i", bson.encode(bad))
-    assert (document.verdict, document.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
-    other = after(("accident", "u", diff(u={"status": "BAD"})), ("others", "d", {"_id": 1}))
-    other.repaired("i", bson.encode(COPY | {"status": "else"}))
-    assert other.verdict is Verdict.UNCLEAR
-    beside = after(
-        ("accident", "u", diff(u={"status": "BAD"})), ("others", "u", diff(u={"n": 7})), ("others", "d", {"_id": 1})
-    )
-    beside.repaired("i", bson.encode(bad | {"n": 5}))
-    assert (beside.verdict, bson.decode(beside.wanted or b"")) == (Verdict.DAMAGED, COPY | {"n": 5})
-    over = after(
-        ("accident", "u", diff(u={"status": "BAD"})),
-        ("others", "u", diff(u={"status": "X"})),
-        ("others", "d", {"_id": 1}),
-    )
-    over.repaired("i", bson.encode(bad))
-    assert (over.verdict, over.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
+def test_what_another_return_undid_is_in_neither_world() -> None:
+    """It brings back what was deleted, or written over; what the accident left in that is still the accident's."""
+    bad = ("accident", "u", diff(u={"status": "BAD"}))
+    for undone, op, back in (
+        (("accident", "d", {"_id": 1}), "i", COPY | {"status": "BAD"}),
+        (("accident", "u", diff(u={"status": "X"})), "u", diff(u={"status": "BAD"})),
+        (("accident", "u", diff(u={"balance": 7})), "u", diff(u={"balance": 5})),
+    ):
+        document = after(bad, undone)
+        document.repaired(op, bson.encode(back))
+        assert (document.verdict, document.wanted) == (Verdict.DAMAGED, bson.encode(COPY))
+        assert document.actual == bson.encode(COPY | {"status": "BAD"})
+
+
+def test_a_repair_says_when_what_it_undoes_was_written() -> None:
+    raw = repair((0x10, (1).to_bytes(4, "little")), None, bson.encode(COPY), [Ts(7, 1), Ts(2**31, 9)])
+    assert raw is not None
+    assert bson.decode(raw)["w"] == [Timestamp(7, 1), Timestamp(2**31, 9)]
+    assert undone_by(raw) == [Ts(7, 1), Ts(2**31, 9)]
 
 
 def repeated(document: dict[str, Any], name: str, value: Any) -> bytes:

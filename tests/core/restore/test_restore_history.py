@@ -15,9 +15,10 @@ from builders.history import COLLECTION, Row, Server, entry
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.undo.counterfactual import repair
-from tallyglass.restore.undo.history import OTHERS, OWN, REPAIR, read_history
+from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNDONE, read_history
 
 _POINT = Ts(100, 1)
 
@@ -72,10 +73,11 @@ async def test_a_kept_history_reads_what_is_new_and_says_the_same(
     assert list(kept.parent.iterdir()) == [kept]
 
 
-def loaded(second: int, id_: int) -> Row:
-    """A repair that is loaded into the staging collection."""
+def loaded(second: int, id_: int, *undone: tuple[int, int]) -> Row:
+    """A repair of what was written at some times, that is loaded into the staging collection."""
     before, after = ({"_id": id_, "own": {"a": a, "b": 0}, "n": 0} for a in (7, 0))
-    made = repair((0x10, id_.to_bytes(4, "little")), bson.encode(before), bson.encode(after))
+    key = (0x10, id_.to_bytes(4, "little"))
+    made = repair(key, bson.encode(before), bson.encode(after), [Ts(*one) for one in undone])
     assert made is not None
     return entry(second, "i", bson.decode(made), ns=_STAGING)
 
@@ -86,13 +88,13 @@ _BACK = {"$v": 2, "diff": {"sown": {"u": {"a": 0}}}}
 _RETURNED = [
     *_OPLOG[:8],
     entry(111, "c", {"create": "c_pitr_T"}, ns="s.$cmd"),
-    loaded(112, 3),
-    loaded(113, 2),
+    loaded(112, 3, (105, 1)),
+    loaded(113, 2, (103, 1)),
     entry(114, "u", _BACK, 2),
     entry(115, "u", _BEGUN, 3, ns=_STAGING),
     entry(116, "u", _BACK, 2),
     entry(117, "u", _BACK, 2),
-    loaded(118, 3),
+    loaded(118, 3, (105, 1)),
     entry(119, "u", _BEGUN, 3, ns=_STAGING),
     entry(120, "u", _BACK, 3),
     entry(121, "u", _BACK, 3),
@@ -109,6 +111,35 @@ async def test_what_a_return_wrote_is_known_wherever_the_first_reading_ended(tmp
     owners = {key[1]: [step.owner for step in steps if step.op == "u"] for key, steps in hit}
     assert owners[2] == [OWN, OTHERS, OTHERS, REPAIR, OTHERS]
     assert owners[3] == [OWN, REPAIR, REPAIR]
+
+
+@pytest.mark.parametrize("first", range(4, len(_RETURNED) + 1))
+async def test_what_another_return_undid_is_known_wherever_the_first_reading_ended(tmp_path: Path, first: int) -> None:
+    """What it undid before the point of this one is a part of the copy: only its repair is there to see."""
+    known, older = [UNDONE, OTHERS, OTHERS, REPAIR, OTHERS], [OTHERS, OTHERS, OLDER, OTHERS]
+    for limit, undone in ((_POINT, known), (Ts(104, 1), older)):
+        kept = tmp_path / f"{limit.t}.sqlite"
+        accident = Accident("deletes", "s.c", Ts(106, 1), Ts(106, 1))
+        for entries in (_RETURNED[:first], _RETURNED):
+            gateway = cast("Gateway", Server(entries, *_DOCUMENTS))
+            with closing(await read_history(gateway, gateway, accident, "s.c", limit, kept)) as history:
+                steps = history.of(id_key(bson.encode({"_id": 2})))
+        assert [step.owner for step in steps if step.op == "u"] == undone
+
+
+async def test_a_removal_is_undone_in_the_documents_that_came_back() -> None:
+    made = [repair((0x10, id_.to_bytes(4, "little")), None, bson.encode({"_id": id_}), [Ts(108, 1)]) for id_ in (4, 5)]
+    entries = [
+        *_OPLOG[:9],
+        entry(111, "c", {"create": "c_pitr_T"}, ns="s.$cmd"),
+        *(entry(112 + at, "i", bson.decode(one or b""), ns=_STAGING) for at, one in enumerate(made)),
+        entry(115, "u", _BEGUN, 4, ns=_STAGING),
+        entry(116, "i", {"_id": 4}),
+    ]
+    gateway = cast("Gateway", Server(entries, *_DOCUMENTS))
+    with closing(await read_history(gateway, gateway, _UPDATES, "s.c", _POINT)) as history:
+        owners = [[step.owner for step in history.of(id_key(bson.encode({"_id": n})))] for n in (4, 5)]
+    assert owners == [[UNDONE, REPAIR], [OTHERS]]
 
 
 async def test_a_history_that_does_not_fit_is_read_again(tmp_path: Path) -> None:

@@ -65,8 +65,6 @@ class DocumentTrace:
     computed: set[Path] = field(default_factory=set)
     left: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
     """What the accident ever left at a path, and what was there before."""
-    replaced: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
-    """What others wrote over: the value that the accident had left, and the one that would have been there."""
     removed: bytes | None = None
     """The document that the accident removed, as it would be."""
     inserted: bool = False
@@ -77,19 +75,11 @@ class DocumentTrace:
     """Whether the accident changed it at all."""
     brought_back: bool = False
     """Whether an operation set back what the accident changed."""
-    deleted: tuple[bytes | None, dict[Path, Value | None], set[Path], bool, bytes | None] = (
-        None, {}, set(), False, None,
-    )  # fmt: skip
-    """The document that others last deleted, with what it held of the accident; a return may bring it back."""
     theirs: bool = False
     """Whether others deleted it, or wrote something of their own over what the accident left."""
 
-    taken: bytes | None = None
-    """The document that the accident last removed, as it would be, whatever became of it."""
-    deleted_since: bool = False
-    """Whether others removed it since: what has its ``_id`` is another document."""
     late: bool = False
-    """Whether a return brought back, or set back, what others had removed or written over since it was computed."""
+    """Whether a return brought back what others had removed since it was computed."""
 
     @property
     def state(self) -> DocumentState:
@@ -119,18 +109,25 @@ class DocumentTrace:
             self.hit = True
             self.doubt(before, o)
 
+    def undone(self, op: str, o: bytes) -> None:
+        """An operation that another return undid: what it left is as little wanted."""
+        hit = self.hit
+        self.accident(op, o)
+        self.hit = hit
+
     def others(self, op: str, o: bytes) -> None:
         """An operation that was not undone."""
-        self._feed(op, o, repair=False)
-
-    def repair(self, op: str, o: bytes) -> None:
-        """An operation by which a return brought back what the accident had changed or removed."""
-        self._feed(op, o, repair=True)
-
-    def _feed(self, op: str, o: bytes, *, repair: bool) -> None:
         before = self.document
         try:
-            self._others(op, o, repair=repair)
+            self._others(op, o)
+        except (Unfit, Malformed):
+            self.doubt(before, o)
+
+    def repair(self, op: str, o: bytes) -> None:
+        """An operation by which a return set back what :meth:`accident` and :meth:`undone` were given."""
+        before = self.document
+        try:
+            self._repair(op, o)
         except (Unfit, Malformed):
             self.doubt(before, o)
 
@@ -145,8 +142,8 @@ class DocumentTrace:
         if op == "d":
             if before is not None:
                 self.hit = True
-                self.unclear |= bool(self.computed)
-                self.removed = self.taken = None if self.inserted else self._without_accident(before)
+                self.unclear |= bool(self.computed) or self.removed is not None  # others may have upserted it
+                self.removed = None if self.inserted else self._without_accident(before)
             self.document, self.inserted = None, False
             self.changed.clear()
             return
@@ -176,83 +173,60 @@ class DocumentTrace:
             document = put(document, path, value)
         return document
 
-    def _others(self, op: str, o: bytes, *, repair: bool) -> None:
+    def _others(self, op: str, o: bytes) -> None:
         before = self.document
         if op == "d":
             self._delete(before)
-        elif repair and op == "i" and self._was_deleted(o):
-            self._undelete(o)
         elif op == "u" and before is None:
             self.unclear = True
         else:
             self.document = after = o if op == "i" or before is None else apply_update(before, o)
-            self._bring_back(before, after, repair=repair)
+            if self.removed is not None and _is_alike(after, self.removed) and not _has_numbers_alone(after):
+                self.removed, self.brought_back = None, True
             if before is not None:
-                self.late |= repair and any(self._is_late(path, before, after) for path in self.left)
-                self._follow(before, after, set(changes_of(o)) if op == "u" and not repair else set(), repair=repair)
-            self._find_again(after, repair=repair)
+                self._follow(before, after, set(changes_of(o)) if op == "u" else set())
+            self._find_again(after)
 
-    def _was_deleted(self, o: bytes) -> bool:
-        """Whether a return brings back what others had deleted, perhaps without what another accident changed in it."""
-        if self.document is not None or self.deleted[0] is None:
-            return False
-        return o == self.deleted[0] or (self.removed is None and not _is_alike(o, self.taken))
-
-    def _undelete(self, o: bytes) -> None:
-        held, good, computed, self.inserted, self.removed = self.deleted
-        self.deleted_since = False
-        self.document, self.changed, self.computed = o, dict(good), set(computed)
-        if held is None or o == held:
-            return
-        for path, value in good.items():
-            if get(o, path) == value:
-                del self.changed[path]
-            elif get(o, path) != get(held, path):
-                self.computed.add(path)
-        self._find_again(o, repair=True)
+    def _repair(self, op: str, o: bytes) -> None:
+        before = self.document
+        if before is None:
+            self.late |= self.removed is None
+            good, after = self.removed or o, o
+        else:
+            good, after = self._without_accident(before), apply_update(before, o)
+        still = {path: get(good, path) for path in differing(after, good)}
+        for path in self.changed.keys() - still.keys():
+            self.brought_back = True
+            if path in self.left and self.left[path][0] == get(after, path):
+                self.left[path] = None, self.changed[path]  # by others' increments it would be what was left
+        self.brought_back |= before is None and not still
+        self.unclear |= not self.computed <= still.keys() or (before is None and op == "u")
+        self.document, self.removed, self.changed = after, None, still
 
     def _delete(self, before: bytes | None) -> None:
         """Others removed the document, or what the accident had left of it."""
         self.theirs |= before is not None and (bool(self.changed) or self.inserted or self.removed is not None)
-        self.deleted = before, dict(self.changed), set(self.computed), self.inserted, self.removed
         self.document = self.removed = None
-        self.inserted, self.deleted_since = False, True
+        self.inserted = False
         self.changed.clear()
         self.computed.clear()
 
-    def _is_late(self, path: Path, before: bytes, after: bytes) -> bool:
-        """Whether a return set back at a path what others had removed or written over, and was there again."""
-        bad, good = self.left[path]
-        theirs = path not in self.changed and (self.deleted_since or path in self.replaced)
-        return theirs and bad != good and get(before, path) == bad and get(after, path) == good
-
-    def _bring_back(self, before: bytes | None, after: bytes, *, repair: bool) -> None:
-        """The document that the accident removed may be there again."""
-        if self.removed is None:
-            self.late |= repair and before is None and _is_alike(after, self.taken)
-        elif _is_alike(after, self.removed) and (repair or not _has_numbers_alone(after)):
-            self.removed, self.brought_back = None, True
-
-    def _follow(self, before: bytes, after: bytes, written: set[Path], *, repair: bool) -> None:
+    def _follow(self, before: bytes, after: bytes, written: set[Path]) -> None:
         """What the accident left was changed, copied, or ``written`` again with what holds it."""
         held = _Held(self.changed, before)
         for path in list(self.changed):
             if _differs(before, after, path):
-                self._overwrite(path, before, after, None if repair else held)
+                self._overwrite(path, before, after, held)
             elif any(path[:length] in written for length in range(len(path))):
                 self.computed.add(path)  # meant, or written back after it was read
-        self._find_copies(before, after, _Held(self.changed, before) if repair else held)
+        self._find_copies(before, after, held)
 
-    def _find_again(self, after: bytes, *, repair: bool) -> None:
-        """What the accident had left is there once more."""
-        for path, (bad, good) in self.replaced.items() if repair else ():
-            if path not in self.changed and get(after, path) == bad and bad != good:
-                self.changed[path] = good
+    def _find_again(self, after: bytes) -> None:
+        """What the accident had left is there once more: written back after it was read, or meant."""
         for path, (bad, good) in self.left.items():
             if bad is not None and path not in self.changed and get(after, path) == bad and bad != good:
                 self.changed[path] = good
-                if not repair:
-                    self.computed.add(path)  # written back after it was read, or meant
+                self.computed.add(path)
 
     def _find_copies(self, before: bytes, after: bytes, held: _Held) -> None:
         """Others wrote elsewhere what may come from what the accident left."""
@@ -266,29 +240,17 @@ class DocumentTrace:
                 self.changed[path] = get(before, path)
                 self.computed.add(path)
 
-    def _overwrite(self, path: Path, before: bytes, after: bytes, held: _Held | None) -> None:
-        """What the accident left at a path was changed: by others, to whom ``held`` was there, or by a return."""
-        value, repair = get(after, path), held is None
-        if repair and value == self.changed[path]:
-            del self.changed[path]
-            if path in self.left and self.left[path][0] == value:
-                self.left[path] = None, value  # by others' increments it would be what the accident had left
-            self.brought_back = True
-            self.unclear |= path in self.computed
-            self.computed.discard(path)
-        elif path not in self.computed and (
+    def _overwrite(self, path: Path, before: bytes, after: bytes, held: _Held) -> None:
+        """Others changed what the accident left at a path, when ``held`` was there."""
+        value = get(after, path)
+        if path not in self.computed and (
             total := increased(self.increments, path, get(before, path), value, self.changed[path])
         ):
             self.changed[path] = total
-        elif repair and path in self.replaced and value == self.replaced[path][0]:
-            self.changed[path] = self.replaced[path][1]
-            self.computed.discard(path)
-        elif self._may_be_computed(path, value, before, after) or (held and value and held.may_give(value, path)):
-            if path not in self.computed:
-                self.replaced[path] = get(before, path), self.changed[path]
+        elif self._may_be_computed(path, value, before, after) or (value and held.may_give(value, path)):
             self.computed.add(path)
         else:
-            self.replaced[path] = get(before, path), self.changed.pop(path)
+            del self.changed[path]
             self.computed.discard(path)
             self.theirs = True
 

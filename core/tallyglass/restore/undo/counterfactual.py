@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import (
     ChangeKind,
@@ -55,14 +57,9 @@ class Counterfactual:
     increments: Increments = field(default_factory=dict)
     overwritten: bool = False
     unclear: bool = False
-    hits: int = 0
     doubts: set[Path] = field(default_factory=set)
     left: set[Value] = field(default_factory=set)
     """The values that the accident's updates left."""
-    replaced: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
-    """Where others wrote over what the accident had left: the values there in ``actual`` and ``wanted`` before."""
-    deleted: tuple[bytes | None, bytes | None, bool, frozenset[Path]] = (None, None, False, frozenset())
-    """``actual``, ``wanted``, ``overwritten`` and ``doubts`` before others last deleted it."""
 
     @property
     def verdict(self) -> Verdict:
@@ -74,8 +71,8 @@ class Counterfactual:
         return Verdict.LEFT if self.wanted is None else Verdict.DAMAGED
 
     def accident(self, op: str, o: bytes) -> None:
-        """An operation of the accident: i, u or d. Raises Malformed for broken BSON."""
-        self.hits += 1
+        """An operation that the accident did, or that an earlier return undid: i, u or d. Raises Malformed for broken
+        BSON."""
         if op != "u":
             self.actual = o if op == "i" else None
             return
@@ -90,7 +87,6 @@ class Counterfactual:
     def others(self, op: str, o: bytes) -> None:
         """An operation of somebody else. Raises Malformed for broken BSON."""
         if op == "d":
-            self.deleted = self.actual, self.wanted, self.overwritten, frozenset(self.doubts)
             self.overwritten |= self.actual != self.wanted
             self.actual = self.wanted = None
             self.doubts.clear()
@@ -106,53 +102,11 @@ class Counterfactual:
                 self.unclear = True
 
     def repaired(self, op: str, o: bytes) -> None:
-        """What a return wrote. Where it brings the document to what is wanted, it is nobody's; where it brings back the
-        document that others had deleted, or the value that others had written over, what the accident left in that is
-        still the accident's."""
+        """What a return wrote to undo operations that :meth:`accident` was given: ``wanted`` never had them."""
         try:
-            if op == "i":
-                self._brought_back(o)
-            else:
-                self._set_back(op, o)
+            self.actual = o if op == "i" or self.actual is None else apply_update(self.actual, o)
         except Unfit:
             self.unclear = True
-
-    def _brought_back(self, o: bytes) -> None:
-        held, good, overwritten, doubts = self.deleted
-        if self.actual is None and self.wanted == o:
-            self.actual = o
-        elif held is None or (o != held and (self.actual or self.wanted) is not None):
-            self.others("i", o)
-        else:
-            # As it was before it was deleted, or without what another accident had changed in it too.
-            self.actual, self.wanted, self.overwritten, self.doubts = o, good, overwritten, set(doubts)
-            if good is None or o == held:
-                return
-            self.wanted = o
-            for path in differing(held, good):
-                if get(o, path) == get(held, path):
-                    self.wanted = put(self.wanted, path, get(good, path))
-                elif get(o, path) != get(good, path):
-                    self.doubts.add(path)
-            for path, (bad, value) in self.replaced.items():
-                if bad != value and get(o, path) == bad != get(held, path):
-                    self.wanted = put(self.wanted, path, value)
-
-    def _set_back(self, op: str, o: bytes) -> None:
-        after = None if self.actual is None else apply_update(self.actual, o)
-        if after is None or self.actual is None or self.wanted is None:
-            self.others(op, o)
-            return
-        changed = list(differing(self.actual, after))
-        paths = [one for one in changed if one in self.doubts or get(after, one) != get(self.wanted, one)]
-        back = all(one in self.replaced and self.replaced[one][0] == get(after, one) for one in paths)
-        if not back or (self.doubts and not paths):
-            self.others(op, o)
-            return
-        self.doubts.difference_update(paths)
-        for path in paths:
-            self.wanted = put(self.wanted, path, self.replaced.pop(path)[1])
-        self.actual = after
 
     def _update(self, o: bytes) -> None:
         before, wanted = self.actual, self.wanted
@@ -176,8 +130,6 @@ class Counterfactual:
         result = after if whole else _apply_beside(wanted, before, after, whose)
         for path, owner in whose.items():
             self.overwritten |= owner is _Whose.THEIRS
-            if path and owner in (_Whose.THEIRS, _Whose.UNCLEAR) and path not in self.doubts:
-                self.replaced[path] = get(before, path), get(wanted, path)
             self.doubts.discard(path)
             if owner is _Whose.UNCLEAR:
                 self.doubts.add(path)
@@ -288,8 +240,11 @@ _LONG_VALUE = 1024 * 1024
 """No index and no expiry looks at longer values."""
 
 
-def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> bytes | None:
-    """The document that is loaded into the staging collection: ``_id``, and ``r`` as it is to be.
+def repair(
+    identity: tuple[int, bytes], actual: bytes | None, wanted: bytes, undone: Collection[Ts] = ()
+) -> bytes | None:
+    """The document that is loaded into the staging collection: ``_id``, ``r`` as it is to be, and ``w``, when the
+    operations took effect that are undone in it.
 
     For a live document also ``f``, its top-level fields that differ: ``k`` the name, ``l`` the value that the accident
     left, ``r`` the one to set; either is missing where the field is. ``l`` at the top is the whole live document where
@@ -298,6 +253,9 @@ def repair(identity: tuple[int, bytes], actual: bytes | None, wanted: bytes) -> 
     where a document that is changed has one field name twice: the server changes no such document without a loss.
     """
     fields: Fields = {b"_id": identity, b"r": (walk.DOCUMENT, wanted)}
+    if undone:
+        stamps = {str(at).encode(): (walk.TIMESTAMP, ts.number.to_bytes(8, "little")) for at, ts in enumerate(undone)}
+        fields[b"w"] = (walk.ARRAY, build(stamps))
     if actual is not None:
         try:
             here, there = parse(actual), parse(wanted)

@@ -86,6 +86,13 @@ async def earlier_returns(
                 yield EarlierReturn(accident, ts)
 
 
+def undone_by(repair: bytes) -> list[Ts]:
+    """When the operations took effect that a repair undoes; empty where it does not say."""
+    held = get(repair, (b"w",))
+    stamps = parse(held[1]).values() if held else ()
+    return [Ts.of_number(int.from_bytes(value, "little")) for _, value in stamps]
+
+
 def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
     """Whether an operation leaves what a repair says, and nothing else. No repair writes one field name twice."""
     try:

@@ -34,16 +34,18 @@ from tallyglass.restore.undo.accident import (
     related,
     update_of,
 )
-from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of
+from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of, undone_by
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.increments import Increments, IncrementSearch
 from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean_name
 
-OTHERS, OWN, UNCERTAIN, REPAIR = 0, 1, 2, 3
-"""To whom an operation belongs: to others, to the accident, unclear, or it is what a return wrote."""
+OTHERS, OWN, UNCERTAIN, REPAIR, UNDONE, OLDER = 0, 1, 2, 3, 4, 5
+"""To whom an operation belongs: to others, to the accident, unclear, it is what a return wrote, or what that undid; or
+what a return wrote to undo what is older than the history."""
 
+_NO_REPAIR = f"own NOT IN ({REPAIR}, {OLDER})"
 _ACCIDENT = f"own IN ({OWN}, {UNCERTAIN})"
 
 AT_ONCE = 1_000
@@ -65,6 +67,7 @@ class HistoryStep(NamedTuple):
     owner: int
     op: str
     o: bytes
+    ts: Ts
 
 
 @dataclass(slots=True)
@@ -92,23 +95,27 @@ class History:
 
     def of(self, key: bytes) -> list[HistoryStep]:
         """The operations on one document, and the removals, in order."""
-        found = self.rows.execute("SELECT n, own, op, o FROM operation WHERE id = ?", (key,))
-        return sorted((*(HistoryStep(*row) for row in found), *self.removals))
+        found = self.rows.execute("SELECT n, own, op, o, t, i FROM operation WHERE id = ?", (key,))
+        return self._with_removals(key, [_step(row) for row in found])
 
-    def times(self, key: bytes) -> dict[int, Ts]:
-        """When the operations on one document took effect, by number."""
-        return {n: Ts(t, i) for n, t, i in self.rows.execute("SELECT n, t, i FROM operation WHERE id = ?", (key,))}
+    def _with_removals(self, key: bytes, steps: list[HistoryStep]) -> list[HistoryStep]:
+        """The operations on one document in order, with the removals, of which a return may have undone some in it."""
+        if not self.removals:
+            return sorted(steps)
+        undone = {Ts(t, i) for t, i in self.rows.execute("SELECT t, i FROM undone WHERE id = ?", (key,))}
+        known = (one.owner != OTHERS or one.ts not in undone for one in self.removals)
+        back = [one if kept else one._replace(owner=UNDONE) for one, kept in zip(self.removals, known, strict=True)]
+        return sorted((*steps, *back))
 
     def hit(self) -> Iterator[tuple[bytes, list[HistoryStep]]]:
         """The ids of the documents that the accident's operations are about, or may be, each with what :meth:`of`
         gives."""
         query = (
-            "SELECT id, n, own, op, o FROM operation "
+            "SELECT id, n, own, op, o, t, i FROM operation "
             f"WHERE id IN (SELECT id FROM operation WHERE {_ACCIDENT}) ORDER BY id, n"
         )
         for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
-            steps = [HistoryStep(*row[1:]) for row in rows]
-            yield key, sorted((*steps, *self.removals)) if self.removals else steps
+            yield key, self._with_removals(key, [_step(row[1:]) for row in rows])
 
     def staging(self) -> Iterator[tuple[str, Ts]]:
         """The staging collections of returns since the point, each with when it was first made."""
@@ -121,7 +128,7 @@ class History:
             yield key
 
     def updates(
-        self, after: int = 0, most: int = -1, among: str = f"own != {REPAIR}"
+        self, after: int = 0, most: int = -1, among: str = _NO_REPAIR
     ) -> Iterator[tuple[int, bytes, Ts, int, Changes]]:
         """The updates that the sender of the accident may have made, from the one after number ``after`` on: number,
         id, ``ts``, milliseconds of the server's clock, and what each changes. Raises Malformed."""
@@ -183,13 +190,14 @@ async def read_history(
             if oldest is None or oldest.ts > limit:
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         read_to = await _fill(source, history, attribution, limit)
-        await _mark_repairs(source, history)
+        await _mark_repairs(source, history, limit)
         if accident.ns == ns:
             await _attribute(spare, history, attribution)
         _compare_with_count(history)
         effect = attribution.effect
         if effect is not None and accident.ns == ns and not (accident.statement or accident.proven):
             await _require_one_formula(spare, history, effect)
+        _mark_undone(history)
         history.increments = (await _find_increments(spare, history, (OTHERS, UNCERTAIN))).found
         history.file.now_whole(read_to)
     except BaseException:
@@ -229,7 +237,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         own = OWN if attribution.owns(entry, whole) else OTHERS
         if entry.op == "c":
             if _removes(entry, history.ns):
-                rows.execute("INSERT INTO removal VALUES (?, ?)", (number, own))
+                rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (number, own, *whole.ts))
             elif name := staging_of(entry, history.ns):
                 rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
             elif await _is_renamed_back(source, history.ns, entry, limit):
@@ -245,8 +253,8 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     rows.executemany(_STORE, chunk)
     rows.execute("COMMIT")
     rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
-    removals = rows.execute("SELECT n, own FROM removal ORDER BY n")
-    history.removals = [HistoryStep(n, own, "d", b"") for n, own in removals]
+    removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
+    history.removals = [HistoryStep(n, own, "d", b"", Ts(t, i)) for n, own, t, i in removals]
     return held if last is None else (last.ts, _digest(last))
 
 
@@ -268,9 +276,9 @@ async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) ->
     return True
 
 
-async def _mark_repairs(source: Gateway, history: History) -> None:
+async def _mark_repairs(source: Gateway, history: History, limit: Ts) -> None:
     """Find what returns wrote: after a run began to write the repairs, the first operation without a session that
-    leaves what the repair says."""
+    leaves what the repair says. What that undid is noted for :func:`_mark_undone`."""
     rows = history.rows
     written = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
     left = "SELECT rowid, t, i, repair FROM staged WHERE rowid > ? AND name = ? AND repair > x'' ORDER BY rowid LIMIT ?"
@@ -279,17 +287,28 @@ async def _mark_repairs(source: Gateway, history: History) -> None:
         marks = rows.execute("SELECT t, i FROM staged WHERE name = ? AND repair = x''", (name,))
         begun, last = [Ts(t, i) for t, i in marks], 0
         while some := rows.execute(left, (last, name, AT_ONCE)).fetchall():
-            last, found = some[-1][0], list[tuple[int]]()
+            last, found, undone_there = some[-1][0], list[tuple[int]](), list[tuple[bytes, int, int]]()
             for row, t, i, raw in some:
                 since = next((ts for ts in begun if ts > Ts(t, i)), None)
                 if since is None:
                     continue
                 for n, op, o in rows.execute(written, (id_key(raw), *since)):
                     if is_written_from(parse(raw), op, o):
-                        rows.execute(f"UPDATE operation SET own = {REPAIR} WHERE n = ?", (n,))
+                        undone = undone_by(raw)
+                        known = bool(undone) and all(ts >= limit for ts in undone)
+                        rows.execute("UPDATE operation SET own = ? WHERE n = ?", (REPAIR if known else OLDER, n))
+                        undone_there += [(id_key(raw), *ts) for ts in undone if known]
                         found.append((row,))
                         break
             rows.executemany("UPDATE staged SET repair = NULL WHERE rowid = ?", found)
+            rows.executemany("INSERT INTO undone VALUES (?, ?, ?)", undone_there)
+
+
+def _mark_undone(history: History) -> None:
+    """Mark what returns undid and this accident did not do: it is neither in what it left nor in what would be."""
+    found = "SELECT o.n FROM undone AS u JOIN operation AS o ON o.id = u.id AND o.t = u.t AND o.i = u.i"
+    among = f"own IN ({OTHERS}, {UNCERTAIN})"
+    history.rows.execute(f"UPDATE operation SET own = {UNDONE} WHERE n IN ({found}) AND {among}")
 
 
 async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -> None:
@@ -300,6 +319,10 @@ async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -
     async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
         rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
     rows.execute("COMMIT")
+
+
+def _step(row: tuple[int, int, str, bytes, int, int]) -> HistoryStep:
+    return HistoryStep(*row[:4], Ts(*row[4:]))
 
 
 def fingerprint(document: bytes) -> bytes:
@@ -343,7 +366,7 @@ async def _complete(spare: DocumentSource, history: History, effect: UpdateEffec
     The document before each is its copy on the spare, carried forward.
     """
     keys: dict[bytes, None] = {}
-    for _, key, _, _, changes in history.updates(done, among=f"own != {REPAIR} AND {_amid(history.accident)}"):
+    for _, key, _, _, changes in history.updates(done, among=f"{_NO_REPAIR} AND {_amid(history.accident)}"):
         if _is_partial(changes, effect):
             keys[key] = None
         if len(keys) == AT_ONCE:

@@ -14,12 +14,13 @@ from tallyglass.text import clean
 _TABLES = (
     "CREATE TABLE operation (n INTEGER PRIMARY KEY, id BLOB, own INTEGER, op TEXT, o BLOB,"
     " t INTEGER, i INTEGER, millis INTEGER, sender INTEGER)",
-    "CREATE TABLE removal (n INTEGER, own INTEGER)",
+    "CREATE TABLE removal (n INTEGER, own INTEGER, t INTEGER, i INTEGER)",
     "CREATE TABLE refined (n INTEGER PRIMARY KEY, changes BLOB)",
     "CREATE TABLE explained (n INTEGER PRIMARY KEY, own INTEGER)",
     "CREATE TABLE attributed (n INTEGER, ambiguous INTEGER)",
     "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
     "CREATE TABLE staged (name TEXT, t INTEGER, i INTEGER, repair BLOB)",
+    "CREATE TABLE undone (id BLOB, t INTEGER, i INTEGER)",
     "CREATE TABLE about (what TEXT, t INTEGER, i INTEGER, digest BLOB)",
 )
 _PART = ".part"

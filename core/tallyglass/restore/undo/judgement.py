@@ -23,6 +23,7 @@ from tallyglass.restore.undo.history import (
     OWN,
     REPAIR,
     UNCERTAIN,
+    UNDONE,
     History,
     HistoryStep,
     documents_by_id,
@@ -99,7 +100,7 @@ async def judge_documents(
                     pending[key] = _digest(live.get(key))
                 elif found is not None:
                     came = found.state is DocumentState.RIGHT and found.restored and key in earlier
-                    bad = came and _comes_back(earlier[key], steps, history.times(key))
+                    bad = came and _comes_back(earlier[key], steps)
                     yield replace(found, state=DocumentState.EARLIER) if bad else found
         async for found in _holding_the_same(source, history):
             yield found
@@ -161,17 +162,16 @@ async def _undone_before(source: Gateway, history: History, began: Ts | None) ->
     return found
 
 
-def _comes_back(earlier: Iterable[_EarlierChange], steps: list[HistoryStep], times: dict[int, Ts]) -> bool:
+def _comes_back(earlier: Iterable[_EarlierChange], steps: list[HistoryStep]) -> bool:
     """Whether the accident wrote over, or removed, what an earlier one had left that is undone: then the undo of that
     did not set it back."""
     for step in steps:
         if step.owner != OWN:
             continue
         paths = changes_of(step.o) if step.op == "u" else ()
-        at = times[step.number]
         for one in earlier:
             alike = not paths or not one.paths or any(related(path, other) for path in paths for other in one.paths)
-            if one.ts < at < one.undone and alike:
+            if one.ts < step.ts < one.undone and alike:
                 return True
     return False
 
@@ -207,6 +207,8 @@ def _judge(
             trace.doubt(trace.document, step.o)
         if step.owner == OWN:
             trace.accident(step.op, step.o)
+        elif step.owner == UNDONE:
+            trace.undone(step.op, step.o)
         elif step.owner == REPAIR:
             trace.repair(step.op, step.o)
         else:

@@ -8,13 +8,14 @@ both. Nothing is written here: the repairs go into a file that mongorestore load
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.changes import build
@@ -30,6 +31,7 @@ from tallyglass.restore.undo.history import (
     OWN,
     REPAIR,
     UNCERTAIN,
+    UNDONE,
     History,
     HistoryStep,
     documents_by_id,
@@ -78,7 +80,7 @@ async def repairs(
                 counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
                 counts.by_hand += not counts.null_id
                 continue
-            document = repair((found.key[0], found.key[1:]), found.actual, found.wanted)
+            document = repair((found.key[0], found.key[1:]), found.actual, found.wanted, found.undone)
             if document is None:
                 counts.by_hand += 1
             else:
@@ -99,6 +101,8 @@ class DocumentVerdict:
     verdict: Verdict
     actual: bytes | None
     wanted: bytes | None
+    undone: Collection[Ts] = ()
+    """When the accident's operations on it took effect."""
 
 
 async def compare_documents(spare: DocumentSource, history: History) -> AsyncIterator[DocumentVerdict]:
@@ -141,9 +145,9 @@ def _compare(history: History, key: bytes, copy: bytes | None, steps: list[Histo
     try:
         for step in steps:
             document.unclear |= step.owner == UNCERTAIN
-            if step.owner == OWN:
+            if step.owner in (OWN, UNDONE):
                 document.accident(step.op, step.o)
-                updates += step.op == "u"
+                updates += step.op == "u" and step.owner == OWN
             elif step.owner == REPAIR:
                 document.repaired(step.op, step.o)
             else:
@@ -153,4 +157,5 @@ def _compare(history: History, key: bytes, copy: bytes | None, steps: list[Histo
     document.unclear |= history.ambiguous and updates > 0
     if copy is None and history.accident.kind == "everything":
         return DocumentVerdict(key, Verdict.LEFT, document.actual, None)  # it was not there at the point
-    return DocumentVerdict(key, document.verdict, document.actual, document.wanted)
+    undone = dict.fromkeys(step.ts for step in steps if step.owner == OWN)
+    return DocumentVerdict(key, document.verdict, document.actual, document.wanted, undone)

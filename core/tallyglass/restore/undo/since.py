@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from enum import IntEnum
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.moment import ZERO, Ts, parse_ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Changes, Unfit, apply_update, build, changes_of, get
+from tallyglass.oplog.entry.changes import Changes, Unfit, apply_update, build, changes_of, differing, get
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 from tallyglass.oplog.read.past import safe_end
@@ -236,10 +236,20 @@ def _both_worlds(one: Written) -> Counterfactual:
     """The document as it was carried over and as others had left it, each with what they wrote since."""
     worlds = Counterfactual(one.carried, one.document)
     for operation in one.later:
-        # An update that brings what others had left may be the repair of an earlier run.
-        feed = worlds.repaired if operation.op == "u" else worlds.others
+        feed = worlds.repaired if _is_repair(worlds, operation) else worlds.others
         feed(*operation)
     return worlds
+
+
+def _is_repair(worlds: Counterfactual, operation: LoggedWrite) -> bool:
+    """Whether an update brings what others had left, as an earlier run of the return does."""
+    before, wanted = worlds.actual, worlds.wanted
+    if operation.op != "u" or before is None or wanted is None:
+        return False
+    with suppress(Unfit):
+        after = apply_update(before, operation.o)
+        return all(get(after, path) == get(wanted, path) for path in differing(before, after))
+    return False
 
 
 def _is_mixed(worlds: Counterfactual) -> bool:
