@@ -18,6 +18,7 @@ from tallyglass.restore.undo.earlier_returns import undone_by
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}
 BAD: Step = ("accident", "u", diff(u={"status": "BAD"}, d={"name": False}))
+STREET: Step = ("accident", "u", diff(saddr={"d": {"street": False}}))
 SUM: Step = ("others", "u", diff(u={"balance": 6}))
 NUMBER: Step = ("accident", "u", diff(u={"balance": 9}))
 ARRAY: Step = ("accident", "u", diff(u={"tags": []}))
@@ -39,6 +40,10 @@ def after(*steps: Step) -> Counterfactual:
         ([BAD, ("others", "u", diff(u={"status": "new"}))], Verdict.DAMAGED, COPY | {"status": "new"}),
         ([BAD, ("others", "u", diff(u={"status": "ok"}, i={"name": "n"}))], Verdict.LEFT, None),
         ([BAD, ("others", "d", {"_id": 1})], Verdict.LEFT, None),
+        ([STREET, ("others", "u", diff(d={"addr": False}))], Verdict.LEFT, None),
+        ([STREET, ("others", "u", diff(d={"addr": False}, i={"at": {"zip": 7}}))], Verdict.UNCLEAR, None),
+        ([BAD, ("others", "u", COPY | {"status": "BAD", "$n": {"a.b": 1}})], Verdict.UNCLEAR, None),
+        ([BAD, ("others", "u", COPY | {"status": "x", "$n": {"a.b": 1}})], Verdict.LEFT, None),
         ([BAD, ("others", "d", {"_id": 1}), ("others", "i", {"_id": 1, "x": 1})], Verdict.LEFT, {"_id": 1, "x": 1}),
         ([BAD, ("others", "u", {"_id": 1, "status": "BAD", "name": "m"})], Verdict.UNCLEAR, None),
         ([BAD, ("others", "u", {"_id": 1, "status": "new", "name": "m"})], Verdict.LEFT, None),

@@ -162,7 +162,7 @@ def apply_update(document: bytes, o: bytes) -> bytes:
     version, diff = change.get(b"$v"), change.get(b"diff")
     if version is not None and diff is not None and diff[0] == walk.DOCUMENT:
         return _apply_diff(document, diff[1])
-    if version is None and not any(name.startswith(b"$") for name in change):
+    if is_replacement(o):
         return o
     if not set(change) <= {b"$v", *_MODIFIERS}:
         raise Unfit("an update of a form that is not known")

@@ -145,7 +145,9 @@ class Counterfactual:
     ) -> _Whose:
         """Whose the value at a path is after an update of others, which ``written`` the paths that it names."""
         held, value = (get(before, path), get(after, path)) if path else (None, None)
-        if not path or held == value:
+        above = (path[:length] for length in range(1, len(path)))
+        vanished = any(get(before, one) is not None and get(after, one) is None for one in above)
+        if not path or (held == value and not vanished):
             named = any(related(path, one) for one in written)
             return _Whose.UNCLEAR if named or path in self.doubts else _Whose.ACCIDENTS
         if path in appended and path not in self.doubts:

@@ -467,8 +467,8 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
     if accident.kind == "updates" and not accident.statement and own != accident.entries:
         raise ReadError(
             f"The plan found {accident.entries:,} updates of one statement; compared with the documents before "
-            f"them, {own:,} are: there may be several statements.",
-            "Nothing was written. Plan with --before and the first entry of one of them.",
+            f"them, {own:,} are: there may be several statements, or one that sets a field in some documents only.",
+            "Nothing was written. Plan again with --statement, or with --count.",
         )
 
 
