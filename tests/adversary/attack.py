@@ -32,7 +32,7 @@ from tallyglass.restore.undo.outcome import account, is_complete
 from tallyglass.restore.undo.recovery import Repairs, repairs
 
 from .scenario import Scenario, Undo
-from .server import MemoryServer, load_repairs, merge_repairs
+from .server import BESIDE, MemoryServer, load_repairs, merge_repairs
 from .statements import Document, Effect, Statement, StatementError, Write, apply, same
 from .world import NS, Step, World, in_order
 
@@ -107,7 +107,7 @@ class Session:
                 loaded = load_repairs(world, staging, made)
                 world.run(world.now + (0 if again else one.wait))
                 merge_repairs(world, staging, loaded[: one.cut] if one.cut is not None and not again else loaded)
-            rows = [item async for item in account(source, copy, plan, began)]
+            rows = [item async for item in account(cast(Gateway, MemoryServer(world, busy=True)), copy, plan, began)]
         except (ReadError, InputError) as error:
             return self._refused(one, str(error), own)
         damaged = {_id(item.id) for item in rows[0].damaged}
@@ -156,7 +156,7 @@ class Session:
         them from its own."""
         statement = next(item for item in self.scenario.statements if item.name == one.accident)
         write = statement.one_command
-        sessions = {item.name: item.session for item in self.scenario.statements}
+        sessions = {item.name: item.session for item in (*self.scenario.statements, BESIDE)}
         if statement.session is not None and not statement.transaction and len(own) <= len(statement.writes):
             # Single writes of one client, one after the other, are one loop or several: nothing says which.
             kinds = {step.kind for step in own}
@@ -176,7 +176,7 @@ class Session:
         return found
 
     def _many(self, who: str) -> bool:
-        statement = next(item for item in self.scenario.statements if item.name == who)
+        statement = next(item for item in (*self.scenario.statements, BESIDE) if item.name == who)
         return statement.one_command is not None and statement.one_command.many
 
     def _weigh(self, result: Result, own: Sequence[Step], damaged: set[Any]) -> None:

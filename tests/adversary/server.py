@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import bson
@@ -14,17 +15,22 @@ from bson.raw_bson import RawBSONDocument
 
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
-from .statements import Document, difference_entry, is_number, same
+from .statements import Document, Statement, Write, difference_entry, is_number, same
 from .world import COLLECTION, NS, World
 
 _CODEC: CodecOptions[dict[str, Any]] = CodecOptions(datetime_conversion=DatetimeConversion.DATETIME_AUTO)
 
 
-class MemoryServer:
-    """Answers the few reads that an undo sends, from a world or from fixed documents."""
+BESIDE = Statement("beside", 0, (Write("update", ((("$inc", "w", 1),),)),), session=99, step=0)
+"""What a client does beside the undo: it counts up a field of its own."""
 
-    def __init__(self, world: World, documents: Mapping[Any, Document] | None = None) -> None:
-        self._world, self._documents = world, documents
+
+class MemoryServer:
+    """Answers the few reads that an undo sends, from a world or from fixed documents. Where it is ``busy``, a client
+    writes to some of the documents just before they are read."""
+
+    def __init__(self, world: World, documents: Mapping[Any, Document] | None = None, *, busy: bool = False) -> None:
+        self._world, self._documents, self._busy = world, documents, busy
         self._raw: list[bytes] = []
 
     async def find_raw(
@@ -51,6 +57,10 @@ class MemoryServer:
         documents = self._documents if self._documents is not None else self._world.live if ns == NS else {}
         if isinstance(query, RawBSONDocument):
             wanted = set(query["_id"]["$in"])
+            if self._busy and ns == NS:
+                ids = tuple(id_ for at, id_ in enumerate(documents) if id_ in wanted and at % 2)
+                self._world.add([replace(BESIDE, writes=(replace(BESIDE.writes[0], ids=ids),))])
+                self._world.run(self._world.now)
             return [bson.encode(row) for id_, row in documents.items() if id_ in wanted]
         return [bson.encode(row) for row in documents.values()]
 

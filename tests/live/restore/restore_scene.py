@@ -254,9 +254,9 @@ def kill_at(scene: Scene, plan: Plan, step: int, *, with_step: bool) -> None:
         while with_step and not running.exists() and process.poll() is None:
             time.sleep(0.005)
         process.kill()
-        if with_step and running.exists():
+        if with_step and running.exists() and (named := running.read_text().split()):
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(int(running.read_text().split()[0]), signal.SIGKILL)
+                os.killpg(int(named[0]), signal.SIGKILL)
 
 
 def resume(scene: Scene, plan: Plan) -> subprocess.CompletedProcess[str]:

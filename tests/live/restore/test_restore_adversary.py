@@ -21,7 +21,7 @@ from restore_scene import OtherClient, Scene, blocks, kill_at, resume
 
 from adversary.attack import Result, Session, described, evidence
 from adversary.scenario import KNOWLEDGE, Scenario, Undo, dense
-from adversary.statements import Document, Statement, Write, apply, each_effect, operators
+from adversary.statements import Document, Statement, StatementError, Write, apply, each_effect, operators
 from adversary.world import Step, World
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
@@ -34,6 +34,7 @@ pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.soak, pytest.mark
 _CASES = int(os.environ.get("ADVERSARY_CASES", "300"))
 _FIRST = int(os.environ.get("ADVERSARY_SEED", "0"))
 _PART = min(_CASES, 30)
+_DATE = Timestamp(1_700_000_000, 1)
 _WRITTEN = "w"
 """The field that the client beside the undo counts up."""
 
@@ -42,10 +43,22 @@ def in_turn(scenario: Scenario) -> Scenario:
     """The statements one after the other: a real server does not repeat how they interleave. Of most accidents all is
     known that a person may know: of the others few are written, and how each is refused needs no server."""
     found = sorted(scenario.statements, key=lambda one: one.start)
-    statements = tuple(replace(one, start=2_000 + at * 1_000, step=0, pause=0, order=1) for at, one in enumerate(found))
+    statements = tuple(
+        replace(one, start=2_000 + at * 1_000, step=0, pause=0, order=1, writes=tuple(map(_dated, one.writes)))
+        for at, one in enumerate(found)
+    )
     known = [replace(one, knowledge=KNOWLEDGE[-1]) for one in scenario.undos]
     undos = tuple(known if len(found) % 4 else scenario.undos)
     return replace(scenario, statements=statements, undos=undos)
+
+
+def _dated(write: Write) -> Write:
+    """With a date of its own: the server's clock is not the model's."""
+    effects = tuple(
+        tuple(("$set", path, _DATE) if name == "$currentDate" else (name, path, how) for name, path, how in some)
+        for some in write.effects
+    )
+    return replace(write, effects=effects)
 
 
 class Server:
@@ -67,7 +80,7 @@ class Server:
         client = self._plain if number is None else self._linked
         session = None if number is None else self._sessions.setdefault(number, client.start_session())
         items = client["shop"][self._name]
-        with suppress(PyMongoError):
+        with suppress(PyMongoError, StatementError):
             if not statement.transaction:
                 for write in statement.writes:
                     _send(items, write, session)
@@ -91,7 +104,8 @@ def _send(items: Any, write: Write, session: ClientSession | None) -> None:
     elif write.query is not None and write.kind == "delete":
         items.delete_many(write.query, session=session)
     elif write.query is not None:
-        items.update_many(write.query, operators(write.effects[0]), session=session)
+        # In the order of the _ids, as in the model: it ends at the first document to which it cannot be applied.
+        items.update_many(write.query, operators(write.effects[0]), hint=[("_id", 1)], session=session)
     elif write.kind == "delete":
         items.bulk_write([DeleteOne({"_id": id_}) for id_ in write.ids], session=session)
     else:
@@ -188,11 +202,11 @@ class Case:
         if self.live() != self.world.live:
             raise AssertionError(f"{self.name}: the model differs from the server\n{self.live()}\n{self.world.live}")
         folder = self.scene.folder
-        for undo in self.scenario.undos:
+        for at, undo in enumerate(self.scenario.undos):
             row = await self.row(*around[undo.accident])
             own = [step for step in self.world.steps if step.who == undo.accident]
             if row is not None and own:
-                self.scene.folder = folder / undo.accident
+                self.scene.folder = folder / f"{at}-{undo.accident}"
                 self.scene.folder.mkdir()
                 yield await self.undo(undo, row, own)
 

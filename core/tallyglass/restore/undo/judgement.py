@@ -99,9 +99,7 @@ async def judge_documents(
                 if found is not None and found.document != live.get(key) and found.state not in _DOUBTS:
                     pending[key] = _digest(live.get(key))
                 elif found is not None:
-                    came = found.state is DocumentState.RIGHT and found.restored and key in earlier
-                    bad = came and _comes_back(earlier[key], steps)
-                    yield replace(found, state=DocumentState.EARLIER) if bad else found
+                    yield _with_earlier(found, earlier.get(key, ()), steps)
         async for found in _holding_the_same(source, history):
             yield found
         async for found in _inserted_beside(source, history):
@@ -113,9 +111,10 @@ async def judge_documents(
                 some = keys[first : first + AT_ONCE]
                 copies = await documents_by_id(spare, ns, some)
                 for key in some:
-                    found = _judge(history, key, copies.get(key), history.of(key), last, pending[key])
+                    steps = history.of(key)
+                    found = _judge(history, key, copies.get(key), steps, last, pending[key])
                     if found is not None:
-                        yield found
+                        yield _with_earlier(found, earlier.get(key, ()), steps)
 
 
 async def _batches(spare: DocumentSource, history: History) -> AsyncIterator[_Batch]:
@@ -160,6 +159,12 @@ async def _undone_before(source: Gateway, history: History, began: Ts | None) ->
                 change = _EarlierChange(whole.ts, earlier.begun, frozenset(changes))
                 found.setdefault(entry.id_key, []).append(change)
     return found
+
+
+def _with_earlier(found: Judgement, earlier: Iterable[_EarlierChange], steps: list[HistoryStep]) -> Judgement:
+    """The document came back, but perhaps as an accident left it that is undone."""
+    came = found.state is DocumentState.RIGHT and found.restored
+    return replace(found, state=DocumentState.EARLIER) if came and _comes_back(earlier, steps) else found
 
 
 def _comes_back(earlier: Iterable[_EarlierChange], steps: list[HistoryStep]) -> bool:
