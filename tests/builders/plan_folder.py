@@ -8,41 +8,59 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from bson import Int64
 
 from builders.plans import changed, make_plan
 from tallyglass import __version__
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.proof import Slice
+from tallyglass.restore.model.proof import Reissue, Slice
 from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.step import Command, Phase, Proof
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.self_extracting import script
-from tallyglass.restore.plan.steps.spec import RunbookSpec
+from tallyglass.restore.plan.steps.commands import commands
+from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.counter_fix import Fix
+from tallyglass.restore.proof.findings import Assessed, Covered, Inputs, Located, Replayed
+from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.proof.reissue import Found
+from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.timeline.coverage import Start
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 LIMIT = Ts(1_795_197_974, 14)
+BACKUP = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
 
 
-def spec(db: str = "shop", name: str = "orders") -> RunbookSpec:
+def restored(
+    db: str = "shop", name: str = "orders", *, backup: Backup = BACKUP, own_spare: int = 0, **values: Any
+) -> Plan:
+    """The plan of a restore of three entries, with its steps; ``values`` are fields of the plan."""
     ns = f"{db}.{name}"
-    backup = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1), "oplog")
-    return RunbookSpec(
-        mark="0123456789abcdef",
-        source=tool_uri("mongodb://h:1/", "rs"),
-        spare=tool_uri("mongodb://s:2/"),
-        contents=Contents(backup, databases=(db,)),
-        start=Ts(5, 1),
-        limit=LIMIT,
-        slice=Slice(3, Ts(5, 1), LIMIT, 100),
-        applied=2,
-        returns=(Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr")),
-        fixes=(mongosh.must_match(mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})),),
-    )
+    returns = (Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr"))
+    made = make_plan(
+        LIMIT, FromBackup(backup, "s:2"), from_seconds(1_795_197_999),
+        **{"start": Ts(5, 1), "slice": Slice(3, Ts(5, 1), LIMIT, 100), "returns": returns} | values,
+    )  # fmt: skip
+    replay = Replay({})
+    replay.applied = 2
+    contents, deployment = Contents(backup, databases=(db,)), Deployment(Kind.REPLICA_SET, "6.0.5")
+    inputs = Inputs(LIMIT, deployment, contents, own_spare=own_spare)
+    start = Start(Ts(5, 1), 0, Ts(1, 1), LIMIT)
+    covered = Covered(Located(inputs, None, None, start), start, replay)
+    seen = Replayed(covered, BaseFacts(), made.proof.expected, made.proof.slice)
+    raised = mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})
+    counter = Fix(ns, Reissue(ns, name, "seq", 1, 5, raised), restored=True, live=True)
+    assessed = Assessed(seen, LossCount(), LIMIT, counters=Found((counter,)), returns=made.undo.returns)
+    source, spare = tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/")
+    steps = commands(made, assessed, source.text, spare.text, made.proof.slice)
+    return changed(made, commands=steps.commands, files=steps.files)
 
 
 def plan(*steps: Command) -> Plan:

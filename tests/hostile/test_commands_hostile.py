@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from hostile.populate import DB, Hostile
 from hostile.samples import ESCAPES, TEXTS, collection_names, control_bytes, hidden
 from pseudo_terminal import Terminal
-from tallyglass.restore.plan.steps.spec import escape_pattern
+from tallyglass.restore.plan.steps.making import escape_pattern
 from tallyglass.text import shell_join, shell_quote
 from tallyglass_tui.cli.main import main
 

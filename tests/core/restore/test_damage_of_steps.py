@@ -6,7 +6,7 @@ import pytest
 
 from tallyglass.moment import Ts
 from tallyglass.restore.model.undo import Accident
-from tallyglass.restore.plan.steps.spec import Damage
+from tallyglass.restore.plan.steps.return_work import Damage
 
 
 @pytest.mark.parametrize(

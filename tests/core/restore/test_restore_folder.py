@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
+from builders.plan_folder import LIMIT, begin, rehearse, restored, step, with_work
 from builders.plans import changed
 from tallyglass import __version__
 from tallyglass.errors import InputError
@@ -28,7 +28,6 @@ from tallyglass.restore.model.step import PlanFile
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.plan.folder import checksums, folder_files, run_line, write_folder
 from tallyglass.restore.plan.self_extracting import script
-from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.run.stop import RunStopped
 from tallyglass.restore.run.written import read_written
 from tallyglass.restore.tools.files import PLAN
@@ -46,11 +45,9 @@ def large(merged: int = 0) -> Plan:
         Return(ns, Strategy.MERGE if n < merged else Strategy.WHOLE, f"{ns}_pitr_20261122T084100", recreated=n < merged)
         for n, ns in enumerate(names)
     )
-    documents = {item.ns: item.documents for item in expected}
-    steps = commands(replace(spec(), expected=expected, returns=returns, documents=documents))
-    made = plan(*steps.commands)
+    made = restored(expected=expected, returns=returns)
     return changed(
-        made, files=steps.files, expected=expected, returns=returns, work_dir="/home/dba/tallyglass-20261122",
+        made, work_dir="/home/dba/tallyglass-20261122",
         source=FromBackup(replace(made.from_backup.backup, namespaces=tuple(names)), "s:2"),
         checks=tuple(Check("return", Level.WARN, f"{ns}: What is live stays as it is.") for ns in names),
         loss=tuple(Loss(ns, n, 2 * n, 3 * n) for n, ns in enumerate(names)),
@@ -80,8 +77,8 @@ def test_collections_that_come_back_alike_share_their_steps() -> None:
     mixed = [step.shell for step in large(2).steps.commands if step.argv[0] == "mongodump"]
     left_out = "--excludeCollection=collection_000 --excludeCollection=collection_001"
     assert f"mongodump --config=spare.yml --db=shop {left_out} --out=back/1" in mixed
-    part = replace(spec(), expected=made.proof.expected, returns=made.undo.returns[:2])
-    dumps = next(file.text for file in commands(part).files if file.name == "dump-1.sh")
+    part = restored(expected=made.proof.expected, returns=made.undo.returns[:2])
+    dumps = next(file.text for file in part.steps.files if file.name == "dump-1.sh")
     assert dumps.count("--collection=collection_00") == 2, "one by one where others of the database do not come back"
 
 
@@ -89,7 +86,7 @@ def test_a_name_with_a_line_break_has_a_step_of_its_own() -> None:
     """The * of mongorestore's patterns does not match it."""
     returns = tuple(Return(ns, Strategy.WHOLE, f"{ns}_pitr") for ns in ("shop.a", "shop.b\nc", "shop.d"))
     expected = tuple(ExpectedNamespace(row.ns, "collection", 1, (INDEX,)) for row in returns)
-    steps = commands(replace(spec(), expected=expected, returns=returns, documents={row.ns: 1 for row in returns}))
+    steps = restored(expected=expected, returns=returns).steps
     loads = [step.argv for step in steps.commands if any(word.startswith("--dir=back/") for word in step.argv)]
     assert ["--nsFrom=shop.*" in argv for argv in loads] == [True, False]
     assert "--nsFrom=shop.b\nc" in loads[1]

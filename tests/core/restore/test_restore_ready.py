@@ -7,23 +7,20 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import bson
 import pytest
 
+from builders.plan_folder import restored
 from builders.plans import changed, make_plan
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.step import Phase, RunMode
-from tallyglass.restore.plan.steps.commands import commands
-from tallyglass.restore.plan.steps.spec import RunbookSpec, Steps
 from tallyglass.restore.proof.findings import Findings, Inputs, Located
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.ready import check_ready
@@ -55,19 +52,9 @@ def test_the_spare_is_checked_again_before_it_is_written(found: Spare, check: st
     assert (check_found.id, check_found.level is Level.OK) == (check, check == "spare")
 
 
-def steps_for(backup: Backup, **more: Any) -> Steps:
-    return commands(
-        RunbookSpec(
-            mark="0123456789abcdef", source=tool_uri("mongodb://h:1/", "rs"), spare=tool_uri("mongodb://u@s:2/"),
-            contents=Contents(backup), start=Ts(5, 1), limit=Ts(9, 1), slice=Slice(3, Ts(5, 1), Ts(9, 1), 100),
-            applied=2, **more,
-        )
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("form", [DIRECTORY, ARCHIVE, DATA_FILES])
 def test_no_write_to_the_spare_without_a_guard(form: str) -> None:
-    steps = steps_for(Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",)))
+    steps = restored(backup=Backup(Path("/b"), form, False, Ts(5, 1), None, "oplog", namespaces=("s.c",))).steps
     writes = [at for at, step in enumerate(steps.commands) if step.argv[:2] == ("mongorestore", "--config=spare.yml")]
     assert len(writes) == (2 if form == ARCHIVE else 1)
     assert all(steps.commands[at - 1].mode is RunMode.GUARD for at in writes)
@@ -84,11 +71,12 @@ def test_what_an_earlier_attempt_left_on_the_spare_may_be_dropped() -> None:
 
 
 def test_the_mark_of_a_spare_is_a_document(tmp_path: Path) -> None:
-    (guard,) = [file.text for file in steps_for(BACKUP).files if file.name == "guard.sh"]
+    made = restored()
+    (guard,) = [file.text for file in made.steps.files if file.name == "guard.sh"]
     lines = [line for line in guard.splitlines() if "printf" in line or "mkdir" in line]
     subprocess.run(["bash", "-c", "\n".join(lines)], check=True, cwd=tmp_path)
     data = (tmp_path / "mark" / "admin" / "tallyglass_spare.bson").read_bytes()
-    assert bson.decode(data) == {"_id": "0123456789abcdef"}
+    assert bson.decode(data) == {"_id": made.mark}
 
 
 def test_a_copy_of_the_data_files_is_not_empty_and_must_not_be_the_source() -> None:
@@ -112,7 +100,7 @@ def test_the_users_of_an_archive_do_not_lock_the_operator_out(spare: str, level:
 
 @pytest.mark.parametrize("ours", [True, False])
 def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
-    steps = steps_for(BACKUP, own_spare=27117)
+    steps = restored(own_spare=27117).steps
     (program,) = [file.text for file in steps.files if file.name == "spare.sh"]
     (tmp_path / "spare.sh").write_text(program)
     tools = tmp_path / "tools"

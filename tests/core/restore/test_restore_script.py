@@ -17,20 +17,18 @@ from bson.datetime_ms import DatetimeMS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builders.plan_folder import LIMIT, begin, plan, rehearse, spec, step, with_work
+from builders.plan_folder import BACKUP, LIMIT, begin, rehearse, restored, step, with_work
 from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.backup import DATA_FILES, Contents
+from tallyglass.restore.backup.backup import DATA_FILES
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json, to_json
-from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Phase, PlanFile, Proof, RunMode
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.step_text import fold_line
-from tallyglass.restore.plan.steps.commands import commands
-from tallyglass.restore.plan.steps.spec import Steps, escape_pattern
+from tallyglass.restore.plan.steps.making import escape_pattern
 from tallyglass.restore.proof.oplog_query import oplog_query
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import read_config
@@ -41,7 +39,7 @@ NAME = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 @settings(max_examples=25, deadline=None)
 @given(db=NAME, name=NAME)
 def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
-    made = commands(spec(db, name)).commands
+    made = restored(db, name).steps.commands
     assert all(step.shell.isascii() and step.shell.isprintable() for step in made), "one line of printable ASCII"
     # Each tool becomes a function that prints what it was given.
     tools = "".join(f"{tool}() {{ printf '%s\\0' {tool} \"$@\"; }}\n" for tool in {step.argv[0] for step in made})
@@ -52,7 +50,7 @@ def test_every_argument_arrives_byte_for_byte(db: str, name: str) -> None:
 
 def test_patterns_and_limits() -> None:
     assert escape_pattern("a*b\\c") == "a\\*b\\\\c"
-    steps = commands(replace(spec(), set_name="rs"))
+    steps = restored().steps
     restore = next(step for step in steps.commands if "--oplogReplay" in step.argv)
     assert f"--oplogLimit={LIMIT}" in restore.argv
     assert {"--drop", "--stopOnError", "--bypassDocumentValidation"} <= set(restore.argv)
@@ -198,7 +196,7 @@ def wait_for(path: Path) -> None:
 
 
 def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
-    made = with_files(plan(step("true")), commands(replace(spec(), own_spare=27117)))
+    made = restored(own_spare=27117)
     folder = write_folder(made, tmp_path / "plan")
     (folder / "spare.sh").write_text("exit 0")
     (folder / "oplog").mkdir()
@@ -210,8 +208,7 @@ def test_an_oplog_copy_that_changed_is_not_replayed(tmp_path: Path) -> None:
 
 
 def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
-    given = replace(spec(), contents=Contents(replace(spec().contents.backup, form=DATA_FILES)))
-    folder = write_folder(with_files(plan(step("true")), commands(given)), tmp_path / "plan")
+    folder = write_folder(restored(backup=replace(BACKUP, form=DATA_FILES)), tmp_path / "plan")
     for name in ("tallyglass", "sha256sum"):
         (folder / name).write_text(f'#!/bin/sh\necho {name} "$@" >>calls\n')
         (folder / name).chmod(0o755)
@@ -224,12 +221,8 @@ def test_data_files_are_replayed_on_once(tmp_path: Path) -> None:
     assert "--empty" in (folder / "calls").read_text()
 
 
-def with_files(made: Plan, steps: Steps) -> Plan:
-    return changed(made, files=steps.files)
-
-
 def test_a_plan_survives_json(tmp_path: Path) -> None:
-    made = with_work(tmp_path, *commands(spec()).commands)
+    made = with_work(tmp_path, *restored().steps.commands)
     assert from_json(to_json(made)) == made
     assert from_json(to_json(made, packed=True)) == made
     assert to_json(made).isascii()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
-from builders.plan_folder import begin, plan, rehearse, spec, step, with_work
+from builders.plan_folder import begin, plan, rehearse, restored, step, with_work
 from builders.plans import changed
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.run.proof import Printed
 from tallyglass.restore.spare.verify import _read_log
 
@@ -30,7 +28,7 @@ def proves(command: Command, log: Path) -> bool:
 
 
 def test_a_name_is_not_mistaken_for_the_last_line_of_the_tool(tmp_path: Path) -> None:
-    (replay,) = [made for made in commands(spec()).commands if "--oplogReplay" in made.argv]
+    (replay,) = [made for made in restored().steps.commands if "--oplogReplay" in made.argv]
     applied, failed = f"{STAMP}\tapplied 2 oplog entries", f"{STAMP}\t5 document(s) restored successfully. "
     for output, right in (
         (f"{applied}\n{failed}0 document(s) failed to restore.", True),
@@ -70,8 +68,8 @@ def test_a_step_that_outlives_its_script_holds_the_next_run(tmp_path: Path) -> N
 def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:
     whole = Return("shop.orders", Strategy.WHOLE, "shop.orders_pitr")
     expected = (ExpectedNamespace("shop.orders", "collection", 951),)
-    held = replace(spec(), expected=expected, returns=(whole,), documents={"shop.orders": 951})
-    (back,) = [made for made in commands(held).commands if "--dir=back/1" in made.argv]
+    held = restored(expected=expected, returns=(whole,))
+    (back,) = [made for made in held.steps.commands if "--dir=back/1" in made.argv]
     log = tmp_path / "back-1.log"
     for output, right in (
         ("951 document(s) restored successfully. 0 document(s) failed to restore.", True),

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 from restore_scene import Scene
 
-from tallyglass.restore.plan.steps.spec import escape_pattern
+from tallyglass.restore.plan.steps.making import escape_pattern
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

@@ -15,7 +15,7 @@ from tallyglass.restore.model.step import PlanSteps
 from tallyglass.restore.model.undo import PlanUndo
 from tallyglass.restore.plan.facts import default_work_dir, entry_line, plan_facts
 from tallyglass.restore.plan.steps.commands import commands
-from tallyglass.restore.plan.steps.specify import live_fixes, specify
+from tallyglass.restore.plan.steps.return_work import live_fixes
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.prove import Progress, gather
 from tallyglass.restore.proof.request import RestoreRequest
@@ -36,11 +36,11 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
     plan = _describe(found, request)
     if plan.level is Level.BLOCK:
         return plan
-    assessed, uris = found.assessed, found.inputs.uris
-    if assessed is None or uris is None or assessed.replayed.slice is None:
+    inputs, assessed, part = found.inputs, found.assessed, plan.proof.slice
+    if assessed is None or inputs.source_uri is None or inputs.spare_uri is None or part is None:
         unproven = block("unproven", "The proof is not complete: there is nothing to replay up to this point.")
         return replace(plan, checks=(*plan.checks, unproven))
-    steps = commands(specify(assessed, uris, assessed.replayed.slice, plan))
+    steps = commands(plan, assessed, inputs.source_uri.text, inputs.spare_uri.text, part)
     needs = replace(plan.steps, commands=steps.commands, files=steps.files, found_in=found_in())
     return replace(plan, steps=needs)
 

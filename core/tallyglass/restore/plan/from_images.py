@@ -22,7 +22,7 @@ from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.step import PlanSteps
 from tallyglass.restore.model.undo import PlanUndo, Return, Strategy
 from tallyglass.restore.plan.facts import default_work_dir, plan_facts
-from tallyglass.restore.plan.steps.spec import Damage, ReturnSpec
+from tallyglass.restore.plan.steps.return_work import Damage, ReturnWork
 from tallyglass.restore.plan.steps.undo_steps import undo_steps
 from tallyglass.restore.pre_images.damaged import find_damaged
 from tallyglass.restore.pre_images.image_proof import BackupIfNeeded, ImageProof, read_proofs
@@ -34,7 +34,6 @@ from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import ToolUri, tool_uri
 from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.restore.undo.earlier_returns import STAGING
-from tallyglass.restore.undo.sources.image_files import FOLDER
 from tallyglass.text import clean_name
 
 
@@ -107,12 +106,8 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     )
     if plan.level is Level.BLOCK:
         return plan
-    spec = ReturnSpec(
-        source=source, set_name=plan.facts.set_name, returns=returns, undone=found.undone, left_out=found.left_out,
-        copy=f"--images={FOLDER}",
-        damage={proof.ns: Damage(proof.by_accident, proof.by_others).of(accident, proof.ns) for proof in proofs},
-    )  # fmt: skip
-    steps = undo_steps(spec, sum(proof.bytes for proof in proofs))
+    damage = {proof.ns: Damage(proof.by_accident, proof.by_others).of(accident, proof.ns) for proof in proofs}
+    steps = undo_steps(ReturnWork(plan, damage), source.text, sum(proof.bytes for proof in proofs))
     return replace(plan, steps=replace(plan.steps, commands=steps.commands, files=steps.files))
 
 

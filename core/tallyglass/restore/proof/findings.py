@@ -36,16 +36,6 @@ from tallyglass.restore.undo.evidence import KnownStatement
 
 
 @dataclass(frozen=True, slots=True)
-class ToolUris:
-    """The URIs that the emitted commands use. ``own_spare`` is the port where they start a spare of their own, else
-    0."""
-
-    source: ToolUri
-    spare: ToolUri
-    own_spare: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Saved:
     """The saved oplog that was named or belongs to the backup, at ``paths``, and whether the live one continues it."""
 
@@ -86,13 +76,6 @@ class Inputs:
     choice: Choice | None = None
     evidence: KnownStatement | None = None
     saved: Saved | None = None
-
-    @property
-    def uris(self) -> ToolUris | None:
-        """Both URIs; None while one is missing."""
-        if self.source_uri is None or self.spare_uri is None:
-            return None
-        return ToolUris(self.source_uri, self.spare_uri, self.own_spare)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ that it keeps in memory during that run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
-from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile, Proof, RunMode
-from tallyglass.restore.plan.steps.spec import (
-    RunbookSpec,
-    Steps,
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
+from tallyglass.restore.plan.steps.making import (
     join,
     mongosh_call,
     run,
@@ -21,6 +20,7 @@ from tallyglass.restore.plan.steps.spec import (
     run_shell,
     verification,
 )
+from tallyglass.restore.proof.findings import Assessed
 from tallyglass.restore.proof.speed import BYTES_A_SECOND, OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER
@@ -32,36 +32,37 @@ _GUARD = "guard.sh"
 _EMPTY, _OPEN_VIEWS = "empty-spare.js", "open-views.js"
 
 
-def restore_steps(spec: RunbookSpec) -> Steps:
+def restore_steps(plan: Plan, assessed: Assessed) -> PlanSteps:
     """Onto the spare: stage or unpack the backup, replay, repair what renames leave."""
-    form = spec.contents.backup.form
-    parts = [_start_spare(spec)]
-    if spec.contents.backup.compressed:
-        parts.append(_decompress(spec))
-    if form == ARCHIVE:
-        parts.append(_unpack_archive(spec))
-    elif form != PBM and form != DATA_FILES:
-        parts.append(_stage(spec))
-    return join([*parts, _guard(spec), Steps((_replay(spec),)), _repair(spec)])
+    backup, guard = plan.from_backup.backup, _guard(plan, assessed)
+    parts = [_start_spare(assessed.inputs.own_spare)] if assessed.inputs.own_spare else []
+    if backup.compressed:
+        parts.append(_decompress(backup))
+    if backup.form == ARCHIVE:
+        parts += [guard, _unpack_archive(backup)]
+    elif backup.form not in (PBM, DATA_FILES):
+        parts.append(_stage(backup, assessed.inputs.contents.databases))
+    return join([*parts, guard, _replay(plan, assessed), _repair(plan, assessed)])
 
 
-def _start_spare(spec: RunbookSpec) -> Steps:
-    if not spec.own_spare:
-        return Steps()
+def reads_gzip(backup: Backup) -> bool:
+    """Whether the run that replays reads compressed files: an archive was unpacked before."""
+    return backup.gzip and backup.form != ARCHIVE
+
+
+def _start_spare(port: int) -> PlanSteps:
     step = run(
         Phase.RESTORE, "Start an empty spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "start"),
         why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
         "Only who can read the key in this folder can log in.",
-        undo=f"bash {own_spare.PROGRAM} stop",
+        undo=f"bash {own_spare.PROGRAM} stop", mode=RunMode.AGAIN, seconds=3.0,
     )  # fmt: skip
-    program = PlanFile(own_spare.PROGRAM, own_spare.program(spec.own_spare))
-    return Steps((replace(step, mode=RunMode.AGAIN, seconds=3.0),), (program,))
+    return PlanSteps(step.commands, (PlanFile(own_spare.PROGRAM, own_spare.program(port)),))
 
 
-def _stage(spec: RunbookSpec) -> Steps:
-    backup = spec.contents.backup
+def _stage(backup: Backup, databases: tuple[str, ...]) -> PlanSteps:
     parts = [f"rm -rf {BASE}", f"mkdir -p {BASE}"]
-    for db in spec.contents.databases:
+    for db in databases:
         source, target = shell_quote(str(backup.path / db)), shell_quote(f"{BASE}/{db}")
         parts.append(f"cp -al {source} {BASE}/ 2>/dev/null || {{\n  rm -rf {target}\n  cp -a {source} {BASE}/\n}}")
     for prelude in ("prelude.json", "prelude.json.gz"):
@@ -73,8 +74,7 @@ def _stage(spec: RunbookSpec) -> Steps:
     )  # fmt: skip
 
 
-def _decompress(spec: RunbookSpec) -> Steps:
-    backup = spec.contents.backup
+def _decompress(backup: Backup) -> PlanSteps:
     target = PLAIN_ARCHIVE if backup.form == ARCHIVE else BASE
     unpack = fold_command(("tallyglass", "restore", "unpack", str(backup.path), f"--out={target}"))
     return run_shell(
@@ -83,8 +83,7 @@ def _decompress(spec: RunbookSpec) -> Steps:
     )  # fmt: skip
 
 
-def _unpack_archive(spec: RunbookSpec) -> Steps:
-    backup = spec.contents.backup
+def _unpack_archive(backup: Backup) -> PlanSteps:
     options = [f"--config={SPARE}", "--drop", "--stopOnError", "--bypassDocumentValidation"]
     options.append(f"--archive={PLAIN_ARCHIVE if backup.compressed else backup.path}")
     options += ["--gzip"] if backup.gzip else []
@@ -92,6 +91,7 @@ def _unpack_archive(spec: RunbookSpec) -> Steps:
     unpack = run(
         Phase.RESTORE, "Unpack the archive on the spare", Effect.WRITES_SPARE, ("mongorestore", *options),
         why="mongorestore takes no other oplog together with an archive, so it becomes a directory first.",
+        seconds=backup.bytes / BYTES_A_SECOND,
     )  # fmt: skip
     databases = sorted({ns.partition(".")[0] for ns in backup.namespaces} - LEFT_OUT)
     dumps = [fold_command(("mongodump", f"--config={SPARE}", f"--db={db}", f"--out={BASE}")) for db in databases]
@@ -100,31 +100,37 @@ def _unpack_archive(spec: RunbookSpec) -> Steps:
         PlanFile("dump-spare.sh", lines(f"rm -rf {BASE}", f"mkdir -p {BASE}", *dumps)),
         why="It is restored again from there, together with the oplog, onto an empty spare.",
     )  # fmt: skip
-    return join([_guard(spec), Steps((replace(unpack, seconds=backup.bytes / BYTES_A_SECOND),)), dump])
+    return join([unpack, dump])
 
 
-def _guard(spec: RunbookSpec) -> Steps:
+def _guard(plan: Plan, assessed: Assessed) -> PlanSteps:
     """Checks right before mongorestore: a plan may be run days later, and an earlier attempt may have been interrupted.
 
     What such an attempt left is removed: a spare that the steps started is replaced; a named spare is emptied if it
     carries the mark of this restore. The checksum of the dumped oplog must match.
     """
     files: list[PlanFile] = []
-    if spec.contents.backup.form == DATA_FILES:
+    if plan.from_backup.backup.form == DATA_FILES:
         ready = _only_once()
-    elif spec.own_spare:
+    elif assessed.inputs.own_spare:
         ready = [shell_join(("bash", own_spare.PROGRAM, "renew"))]
     else:
-        ready, files = _still_empty(spec)
-    if spec.open_views:
+        ready, files = _still_empty(plan)
+    views = _unopened_views(assessed)
+    if views:
         ready.append(shell_join(mongosh_call(_OPEN_VIEWS)))
-        files.append(PlanFile(_OPEN_VIEWS, mongosh.program(_opened_views(spec))))
+        files.append(PlanFile(_OPEN_VIEWS, mongosh.program(_opened_views(plan.facts.set_name, views))))
     files.append(PlanFile(_GUARD, lines(f"sha256sum --check --quiet {MANIFEST}", *ready)))
     step = run(
         Phase.RESTORE, "Guard: the spare is empty, the saved oplog unchanged", Effect.WRITES_SPARE, ("bash", _GUARD),
         why="What an earlier attempt of this restore left on the spare is removed; anything else stops it here.",
+        mode=RunMode.GUARD, seconds=2.0,
     )  # fmt: skip
-    return Steps((replace(step, mode=RunMode.GUARD, seconds=2.0),), tuple(files))
+    return PlanSteps(step.commands, tuple(files))
+
+
+def _unopened_views(assessed: Assessed) -> list[str]:
+    return sorted(assessed.covered.replay.unopened_views)
 
 
 def _only_once() -> list[str]:
@@ -140,7 +146,7 @@ def _only_once() -> list[str]:
     ]
 
 
-def _still_empty(spec: RunbookSpec) -> tuple[list[str], list[PlanFile]]:
+def _still_empty(plan: Plan) -> tuple[list[str], list[PlanFile]]:
     """A named spare is empty, or carries the mark of this restore and is then emptied."""
     folder = f"{MARK}/{MARKS.db}"
     ready = [
@@ -153,24 +159,25 @@ def _still_empty(spec: RunbookSpec) -> tuple[list[str], list[PlanFile]]:
         "  [ $status = 0 ]",
         "  # The document {_id: MARK} proves later whose data it is.",
         f"  mkdir -p {folder}",
-        f"  printf '\\037\\0\\0\\0\\002_id\\0\\021\\0\\0\\0%s\\0\\0' {spec.mark} >{folder}/{MARKS.collection}.bson",
+        f"  printf '\\037\\0\\0\\0\\002_id\\0\\021\\0\\0\\0%s\\0\\0' {plan.mark} >{folder}/{MARKS.collection}.bson",
         f"  mongorestore --quiet --config={SPARE} --drop --dir={MARK}",
         "fi",
     ]
-    program = mongosh.program([mongosh.on_spare(spec.set_name), mongosh.empty_spare(spec.mark)])
+    program = mongosh.program([mongosh.on_spare(plan.facts.set_name), mongosh.empty_spare(plan.mark)])
     return ready, [PlanFile(_EMPTY, program)]
 
 
-def _opened_views(spec: RunbookSpec) -> Iterator[str]:
+def _opened_views(set_name: str, views: Sequence[str]) -> Iterator[str]:
     """The oplog holds views but does not create ``system.views``: a temporary view of our own creates it."""
-    yield mongosh.on_spare(spec.set_name)
-    for db in spec.open_views:
+    yield mongosh.on_spare(set_name)
+    for db in views:
         yield mongosh.drop_if_there(db, {"drop": VIEW_OPENER})
         yield mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []})
 
 
-def _replay(spec: RunbookSpec) -> Command:
-    classic = spec.contents.backup.form == DATA_FILES
+def _replay(plan: Plan, assessed: Assessed) -> PlanSteps:
+    backup, limit, applied = plan.from_backup.backup, plan.facts.limit, assessed.covered.replay.applied
+    classic, gzip, spare = backup.form == DATA_FILES, reads_gzip(backup), assessed.inputs.spare
     argv = (
         "mongorestore",
         f"--config={SPARE}",
@@ -178,44 +185,45 @@ def _replay(spec: RunbookSpec) -> Command:
         "--stopOnError",
         "--bypassDocumentValidation",
         "--oplogReplay",
-        *([] if classic else [f"--oplogFile={OPLOG}.gz" if spec.gzip else f"--oplogFile={OPLOG}"]),
-        f"--oplogLimit={spec.limit}",
-        *(["--gzip"] if spec.gzip else []),
+        *([] if classic else [f"--oplogFile={OPLOG}.gz" if gzip else f"--oplogFile={OPLOG}"]),
+        f"--oplogLimit={limit}",
+        *(["--gzip"] if gzip else []),
         f"--dir={'oplog' if classic else BASE}",
     )
-    step = run(
+    speed = OPS_A_SECOND_IN_SET if spare and spare.set_name else OPS_A_SECOND
+    return run(
         Phase.RESTORE,
         "Replay the oplog" if classic else "Restore and replay in one run",
         Effect.WRITES_SPARE,
         argv,
-        why=f"Everything before {spec.limit} and nothing from it on."
+        why=f"Everything before {limit} and nothing from it on."
         + ("" if classic else " One run: indexes come last, from one list."),
         undo="The spare alone is changed: empty it, or start another.",
+        proof=Proof(applied=applied, restored=0),
+        seconds=applied / speed + (0.0 if classic else backup.bytes / BYTES_A_SECOND),
     )
-    speed = OPS_A_SECOND_IN_SET if spec.spare_in_set else OPS_A_SECOND
-    seconds = spec.applied / speed + (0.0 if classic else spec.contents.backup.bytes / BYTES_A_SECOND)
-    return replace(step, proof=Proof(applied=spec.applied, restored=0), seconds=seconds)
 
 
-def _repair(spec: RunbookSpec) -> Steps:
+def _repair(plan: Plan, assessed: Assessed) -> PlanSteps:
+    catalog = assessed.covered.replay.catalog
     statements = []
-    for item in spec.expected:
+    for item in plan.proof.expected:
         db, _, name = item.ns.partition(".")
-        surplus = spec.surplus.get(item.ns, [])
+        surplus = catalog.surplus_indexes(item.ns) if item.ns in catalog.collections else []
         statements += [mongosh.drop_if_there(db, {"dropIndexes": name, "index": index}) for index in surplus]
         if item.repair:
             statements.append(mongosh.create_indexes(db, name, item.repair))
-    for ns in spec.phantoms:
+    for ns in catalog.phantoms():
         db, _, name = ns.partition(".")
         statements.append(mongosh.drop_if_there(db, {"drop": name}))
-    for ns in spec.leftovers:
+    for ns in dict.fromkeys(catalog.leftovers):
         statements.append(mongosh.drop_like(ns.partition(".")[0], r"^tmp.{5}\.rename$"))
-    for db in spec.open_views:
+    for db in _unopened_views(assessed):
         statements.append(mongosh.drop_if_there(db, {"drop": VIEW_OPENER}))
     if not statements:
-        return Steps()
+        return PlanSteps()
     return run_mongosh(
         Phase.RESTORE, "Repair what renames leave", Effect.WRITES_SPARE, "repair-spare.js",
-        [mongosh.on_spare(spec.set_name), *dict.fromkeys(statements)],
+        [mongosh.on_spare(plan.facts.set_name), *dict.fromkeys(statements)],
         why="mongorestore does not move its list of indexes with a renamed collection.",
     )  # fmt: skip

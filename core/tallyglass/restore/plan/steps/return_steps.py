@@ -13,13 +13,10 @@ from typing import Any
 from bson import json_util
 
 from tallyglass.restore.model.indexes import is_id_index
-from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile, Proof, RunMode
+from tallyglass.restore.model.source import FromImages
+from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.plan.steps.spec import (
-    Damage,
-    ReturnSpec,
-    Steps,
-    both_sides,
+from tallyglass.restore.plan.steps.making import (
     escape_pattern,
     join,
     mongosh_call,
@@ -27,6 +24,7 @@ from tallyglass.restore.plan.steps.spec import (
     run_mongosh,
     run_shell,
 )
+from tallyglass.restore.plan.steps.return_work import Damage, ReturnWork
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import (
@@ -44,6 +42,7 @@ from tallyglass.restore.tools.files import (
     fold_command,
     lines,
 )
+from tallyglass.restore.undo.sources.image_files import FOLDER
 from tallyglass.text import clean, clean_name
 
 _MERGE, _LOAD, _AGAIN = "merge.js", "load-repairs.sh", "catch-up.sh"
@@ -58,84 +57,88 @@ _COUNTED = 5
 """The most namespaces for which a step says how many documents it writes."""
 
 
-def return_steps(spec: ReturnSpec) -> Steps:
+def return_steps(work: ReturnWork) -> PlanSteps:
     """Returns each damaged namespace from the spare to the live set; counters before and after."""
     written = (Strategy.MERGE, Strategy.REPLACE)
-    merged = [(number, row) for number, row in enumerate(spec.returns, start=1) if row.strategy in written]
-    groups = list(_groups(spec))
-    parts = [_before(spec), *(_copy_back(spec, group) for group in groups)]
+    merged = [(number, row) for number, row in enumerate(work.plan.undo.returns, start=1) if row.strategy in written]
+    groups = list(_groups(work))
+    parts = [_before(work), *(_copy_back(work, group) for group in groups)]
     if merged:
-        parts.append(_load_repairs(spec, merged))
+        parts.append(_load_repairs(work, merged))
     renamed = _renamed(groups)
     if merged:
-        parts.append(_merge(spec, [row for _, row in merged], () if renamed else spec.live_fixes))
+        parts.append(_merge(work, [row for _, row in merged], () if renamed else work.live_fixes))
     if renamed or not merged:
-        parts.append(_rename(spec, renamed))
+        parts.append(_rename(work, renamed))
     if merged:
-        parts.append(_catch_up(spec, merged))
-    if spec.definitions:
-        parts.append(_definitions(spec))
-    return join([*parts, Steps((_account(spec),))])
+        parts.append(_catch_up(work, merged))
+    if work.definitions:
+        parts.append(_definitions(work))
+    return join([*parts, _account(work)])
 
 
-def _before(spec: ReturnSpec) -> Steps:
+def _before(work: ReturnWork) -> PlanSteps:
     """What must hold before anything is returned: privileges on the live set, counters on the spare."""
     check = run(
         Phase.RETURN, "Check the privileges on the live set", Effect.READS_LIVE,
         ("tallyglass", "restore", "check-return", PLAN, f"--source={SOURCE}"),
         why="A missing privilege would stop the return half way.",
     )  # fmt: skip
-    if not spec.fixes:
-        return Steps((check,))
+    if not work.fixes:
+        return check
     counters = run_mongosh(
         Phase.RETURN, "Raise counters on the spare", Effect.WRITES_SPARE, "raise-spare.js",
-        [mongosh.on_spare(spec.set_name), *spec.fixes],
+        [mongosh.on_spare(work.plan.facts.set_name), *work.fixes],
         why="What comes back must not hand out an id that was handed out after the point.",
     )  # fmt: skip
-    return join([Steps((check,)), counters])
+    return join([check, counters])
 
 
-def _account(spec: ReturnSpec) -> Command:
+def _account(work: ReturnWork) -> PlanSteps:
     """The last step: what came back, and what did not."""
-    step = run(
-        Phase.RETURN, "Account for every document", Effect.READS_LIVE, both_sides("outcome", spec.copy, "--out=."),
+    # A command that could not answer exits with 3 too, and leaves no account.
+    return run(
+        Phase.RETURN, "Account for every document", Effect.READS_LIVE, _both_sides(work, "outcome", "--out=."),
         why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids. "
         "If anything is damaged or unclear, it exits with 3.",
+        mode=RunMode.AGAIN, exits=(0, 3), proof=Proof(file=OUTCOME),
     )  # fmt: skip
-    # A command that could not answer exits with 3 too, and leaves no account.
-    return replace(step, mode=RunMode.AGAIN, exits=(0, 3), proof=Proof(file=OUTCOME))
+
+
+def _both_sides(work: ReturnWork, command: str, *options: str) -> tuple[str, ...]:
+    """A command of ``tallyglass restore`` that reads the live set and the documents as they were at the point."""
+    copy = f"--images={FOLDER}" if isinstance(work.plan.source, FromImages) else f"--spare={SPARE}"
+    return ("tallyglass", "restore", command, PLAN, f"--source={SOURCE}", copy, *options)
 
 
 # --- repairs of collections that are live
 
 
-def _load_repairs(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanSteps:
     """Compute the repairs, load them into staging collections, and review them there."""
     names = _named([row.ns for _, row in rows])
     staging = [row.repairs for _, row in rows]
     compute = run(
-        Phase.RETURN, f"Work out what was lost in {names}, or written there since", Effect.READS_LIVE, _compute(spec),
+        Phase.RETURN, f"Work out what was lost in {names}, or written there since", Effect.READS_LIVE, _compute(work),
         why="Each damaged document, as it would be without the accident; it includes what others wrote since.",
     )  # fmt: skip
     load = run(
         Phase.RETURN, "Load the repairs into staging collections", Effect.WRITES_LIVE, _load(rows),
         why="They are new collections: none of the application's is touched yet.",
-        undo=f"Drop {_named(staging)} on the live set.",
+        undo=f"Drop {_named(staging)} on the live set.", proof=Proof(restored=0),
     )  # fmt: skip
     review = run_mongosh(
         Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
-        [mongosh.on_live(), *_announced(spec), *(_review(spec, row) for _, row in rows)],
+        [mongosh.on_live(), *_announced(work), *(_review(work, row) for _, row in rows)],
         why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It writes marks in "
-        "the staging collections alone.",
+        "the staging collections alone.", mode=RunMode.PREVIEW,
     )  # fmt: skip
-    (step,) = review.commands
-    shown = Steps((replace(step, mode=RunMode.PREVIEW),), review.files)
     files = (PlanFile(_LOAD, lines(fold_command(_load_all(rows)))),) if len(rows) > _NAMED else ()
-    return join([Steps((compute, replace(load, proof=Proof(restored=0))), files), shown])
+    return join([compute, load, PlanSteps((), files), review])
 
 
-def _compute(spec: ReturnSpec) -> tuple[str, ...]:
-    return both_sides("recover", spec.copy, f"--out={REPAIRS}")
+def _compute(work: ReturnWork) -> tuple[str, ...]:
+    return _both_sides(work, "recover", f"--out={REPAIRS}")
 
 
 def _load(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
@@ -155,41 +158,40 @@ def _load_all(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _review(spec: ReturnSpec, row: Return) -> str:
+def _review(work: ReturnWork, row: Return) -> str:
     live = row.beside if row.strategy is Strategy.REPLACE else row.ns
-    return mongosh.review_repairs(live, row.repairs, _definitions_of(spec, row)[0])
+    return mongosh.review_repairs(live, row.repairs, _definitions_of(work, row)[0])
 
 
-def _announced(spec: ReturnSpec) -> Iterator[str]:
-    for word, rows in (("undone", spec.undone), ("stays", spec.left_out)):
+def _announced(work: ReturnWork) -> Iterator[str]:
+    for word, rows in (("undone", work.plan.undo.undone), ("stays", work.plan.undo.left_out)):
         for row in rows[:_REVIEWED]:
             yield from mongosh.say(f"{word}: {clean(row.line, 1_000)}")
         if len(rows) > _REVIEWED:
             yield from mongosh.say(f"{word}: {len(rows) - _REVIEWED} more rows; see plan.json")
 
 
-def _merges(spec: ReturnSpec, rows: Sequence[Return]) -> Iterator[str]:
+def _merges(work: ReturnWork, rows: Sequence[Return]) -> Iterator[str]:
     for row in rows:
         if row.strategy is Strategy.REPLACE:
-            yield mongosh.carry_over(row.ns, row.beside, row.away, spec.documents.get(row.ns), row.repairs)
+            yield mongosh.carry_over(row.ns, row.beside, row.away, work.documents.get(row.ns), row.repairs)
             continue
-        indexes, options = _definitions_of(spec, row)
+        indexes, options = _definitions_of(work, row)
         if row.recreated:
             yield mongosh.restore_definitions(row.ns, indexes, options)
         yield mongosh.merge_repairs(row.ns, row.beside, indexes)
 
 
-def _merge(spec: ReturnSpec, rows: Sequence[Return], fixes: Sequence[str]) -> Steps:
+def _merge(work: ReturnWork, rows: Sequence[Return], fixes: Sequence[str]) -> PlanSteps:
     names = _named([row.ns for row in rows])
     why = "A field is set where it still has what the accident left; what others wrote since stays."
-    part = run_mongosh(
+    counts = [_merge_count(row, work.damage.get(row.ns, Damage())) for row in rows]
+    return run_mongosh(
         Phase.RETURN, f"Write the repairs into {names}" + ("; raise counters there" if fixes else ""),
-        Effect.WRITES_LIVE, _MERGE, [mongosh.on_live(), *_merges(spec, rows), *fixes],
+        Effect.WRITES_LIVE, _MERGE, [mongosh.on_live(), *_merges(work, rows), *fixes],
         why=f"{why} {_RAISED}" if fixes else why, undo="The oplog holds every change that it makes.",
+        counts=_first(counts),
     )  # fmt: skip
-    counts = [_merge_count(row, spec.damage.get(row.ns, Damage())) for row in rows]
-    (step,) = part.commands
-    return Steps((replace(step, counts=_first(counts)),), part.files)
 
 
 _RAISED = "$max never lowers a counter: no id is handed out twice."
@@ -202,20 +204,19 @@ def _merge_count(row: Return, damage: Damage) -> str:
     return f"{clean_name(row.ns, 80)}: {hit}; {damage.by_others:,} later writes of others left alone"
 
 
-def _catch_up(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> Steps:
+def _catch_up(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanSteps:
     """Repeat the repair for what was written since it was computed."""
-    part = run_shell(
-        Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, _again(spec, rows),
+    return run_shell(
+        Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, _again(work, rows),
         why="The same once more, from the oplog as it is by now. With nothing left to repair it writes nothing.",
+        mode=RunMode.AGAIN,
     )  # fmt: skip
-    (step,) = part.commands
-    return Steps((replace(step, mode=RunMode.AGAIN),), part.files)
 
 
-def _again(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
+def _again(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanFile:
     """The program that computes the repairs once more and writes them."""
     program = lines(
-        fold_command(_compute(spec)),
+        fold_command(_compute(work)),
         "# Nothing is left to repair where every file is empty.",
         f'[ -n "$(find {REPAIRS} {NULL_IDS} -type f -size +0)" ] || exit 0',
         fold_command(_load(rows)),
@@ -227,9 +228,9 @@ def _again(spec: ReturnSpec, rows: Sequence[tuple[int, Return]]) -> PlanFile:
 _BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages")
 
 
-def _definitions_of(spec: ReturnSpec, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _definitions_of(work: ReturnWork, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The indexes and options of a collection that was created again; nothing for any other."""
-    item = next((item for item in spec.expected if item.ns == row.ns), None)
+    item = next((item for item in work.plan.proof.expected if item.ns == row.ns), None)
     if item is None or not row.recreated:
         return [], {}
     indexes = [json_util.loads(text) for text in item.indexes]
@@ -261,12 +262,12 @@ class _Group:
         return self.rows[0].strategy
 
 
-def _groups(spec: ReturnSpec) -> Iterator[_Group]:
+def _groups(work: ReturnWork) -> Iterator[_Group]:
     found: dict[tuple[Any, ...], list[Return]] = {}
-    for row in spec.returns:
+    for row in work.plan.undo.returns:
         if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
             continue
-        bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(spec, row))
+        bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(work, row))
         # A copy may have any name; all others have the collection's name and an ending. The * in the tools' patterns
         # does not match a line break.
         alone = row.ns if row.strategy is Strategy.COPY or "\n" in row.ns else ""
@@ -275,16 +276,18 @@ def _groups(spec: ReturnSpec) -> Iterator[_Group]:
         yield _Group(number, tuple(rows), ending, bare)
 
 
-def _copy_back(spec: ReturnSpec, group: _Group) -> Steps:
+def _copy_back(work: ReturnWork, group: _Group) -> PlanSteps:
     shown = _named([row.ns for row in group.rows])
-    dumps = _dumps(spec, group)
+    dumps = _dumps(work, group)
     title, why = f"Dump {shown} from the spare", "Only what was damaged goes back."
     if len(dumps) == 1:
-        dump = Steps((run(Phase.RETURN, title, Effect.READS_SPARE, dumps[0], why=why),))
+        dump = run(Phase.RETURN, title, Effect.READS_SPARE, dumps[0], why=why)
     else:
         program = PlanFile(f"dump-{group.number}.sh", lines(*map(fold_command, dumps)))
         dump = run_shell(Phase.RETURN, title, Effect.READS_SPARE, program, why=why)
     targets = _named([row.beside or row.ns for row in group.rows])
+    # Expect some documents if there were some: mongorestore also succeeds with an empty folder.
+    some = not _ids(work) and any(work.documents.get(row.ns) for row in group.rows)
     back = run(
         Phase.RETURN,
         f"Load it into the live set as {targets}" if len(group.rows) == 1 else f"Load {shown} into the live set",
@@ -294,27 +297,32 @@ def _copy_back(spec: ReturnSpec, group: _Group) -> Steps:
         if group.rows[0].beside
         else "There was no live collection of this name when the privileges were checked.",
         undo=f"Drop {targets} on the live set.",
+        proof=Proof(restored=int(some)),
     )
-    # Expect some documents if there were some: mongorestore also succeeds with an empty folder.
-    some = not spec.ids and any(spec.documents.get(row.ns) for row in group.rows)
-    return join([dump, Steps((replace(back, proof=Proof(restored=int(some))),))])
+    return join([dump, back])
 
 
-def _dumps(spec: ReturnSpec, group: _Group) -> list[tuple[str, ...]]:
+def _ids(work: ReturnWork) -> tuple[str, ...]:
+    """The ``_id``s of the documents that were asked for, if only some were."""
+    return work.plan.undo.choice.ids if work.plan.undo.choice else ()
+
+
+def _dumps(work: ReturnWork, group: _Group) -> list[tuple[str, ...]]:
     """One mongodump per database if most of it comes back in this way, otherwise one per collection."""
     databases: dict[str, list[str]] = {}
     for row in group.rows:
         databases.setdefault(row.ns.partition(".")[0], []).append(row.ns)
     head, out = ("mongodump", f"--config={SPARE}"), f"--out={group.folder}"
     found: list[tuple[str, ...]] = []
+    ids = _ids(work)
     for db, names in databases.items():
-        others = [item for item in spec.expected if item.ns.partition(".")[0] == db and item.ns not in names]
+        others = [item for item in work.plan.proof.expected if item.ns.partition(".")[0] == db and item.ns not in names]
         if len(names) > max(1, len(others)) and all(item.kind == "collection" for item in others):
             left_out = (f"--excludeCollection={item.ns.partition('.')[2]}" for item in others)
             found.append((*head, f"--db={db}", *left_out, out))
             continue
         for ns in names:
-            query = (f"--query={_ids_query(spec.ids)}",) if spec.ids else ()
+            query = (f"--query={_ids_query(ids)}",) if ids else ()
             found.append((*head, f"--db={db}", f"--collection={ns.partition('.')[2]}", *query, out))
     return found
 
@@ -336,9 +344,9 @@ def _restore(group: _Group) -> tuple[str, ...]:
     return ("mongorestore", *options, f"--dir={group.folder}")
 
 
-def _expiring(spec: ReturnSpec, row: Return) -> list[dict[str, Any]]:
+def _expiring(work: ReturnWork, row: Return) -> list[dict[str, Any]]:
     """The indexes of a collection that comes back whole and has a TTL index, which could delete its documents again."""
-    item = next((item for item in spec.expected if item.ns == row.ns), None)
+    item = next((item for item in work.plan.proof.expected if item.ns == row.ns), None)
     if item is None or row.strategy is not Strategy.WHOLE:
         return []
     indexes = [index for index in map(json_util.loads, item.indexes) if not is_id_index(index)]
@@ -360,23 +368,23 @@ def _renamed(groups: Sequence[_Group]) -> list[Return]:
     return [row for group in groups if group.strategy in strategies for row in group.rows if row.beside]
 
 
-def _rename(spec: ReturnSpec, rows: Sequence[Return]) -> Steps:
+def _rename(work: ReturnWork, rows: Sequence[Return]) -> PlanSteps:
     """Rename the staging collections, and raise counters on the live set. Around a replacement, what others write is
     carried over in the same step: nobody is asked in between."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
     replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
-    statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(spec, row))]
+    statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(work, row))]
     endings: dict[str, dict[str, int | None]] = {}
     for row in whole:
-        endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = spec.documents.get(row.ns)
+        endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = work.documents.get(row.ns)
     statements += [mongosh.take_names(ending, counts) for ending, counts in endings.items()]
     for row in replaced:
-        count, paths = spec.documents.get(row.ns), spec.paths.get(row.ns, ())
-        seen = f"{HISTORY}/{spec.returns.index(row) + 1}.seen"
+        count, paths = work.documents.get(row.ns), work.paths.get(row.ns, ())
+        seen = f"{HISTORY}/{work.plan.undo.returns.index(row) + 1}.seen"
         statements.append(mongosh.replace_by(row.ns, row.beside, row.away, count, paths, seen))
-    statements += spec.live_fixes
+    statements += work.live_fixes
     if not statements:
-        return Steps()
+        return PlanSteps()
     titles, reasons, undo = [], [], []
     if whole:
         names = _named([row.ns for row in whole])
@@ -388,23 +396,24 @@ def _rename(spec: ReturnSpec, rows: Sequence[Return]) -> Steps:
         titles.append(f"replace {names} by the staging collection{'s' * (len(replaced) > 1)}")
         reasons.append("A copy of the live collection is kept; the name changes hands in one step.")
         undo.append(f"Rename {names} away, and {kept} back.")
-    if spec.live_fixes:
+    if work.live_fixes:
         titles.append("raise counters on the live set")
         reasons.append(_RAISED)
     title = "; ".join(titles)
+    title, why, back = title[0].upper() + title[1:], " ".join(reasons), " ".join(undo)
+    counts = _first([_copy_count(row, work.documents.get(row.ns)) for row in rows])
     part = run_mongosh(
-        Phase.RETURN, title[0].upper() + title[1:], Effect.WRITES_LIVE, "write-live.js",
-        [mongosh.on_live(), *statements], why=" ".join(reasons), undo=" ".join(undo),
+        Phase.RETURN, title, Effect.WRITES_LIVE, "write-live.js", [mongosh.on_live(), *statements],
+        why=why, undo=back, counts=counts,
     )  # fmt: skip
-    (step,) = part.commands
-    if replaced:
-        program = lines(f"bash {_AGAIN}", fold_command(step.argv), f"bash {_AGAIN}")
-        around = run_shell(
-            step.phase, step.title, step.effect, PlanFile("replace.sh", program), why=step.why, undo=step.undo
-        )
-        (step,), part = around.commands, join([part, around])
-    counts = [_copy_count(row, spec.documents.get(row.ns)) for row in rows]
-    return Steps((replace(step, counts=_first(counts)),), part.files)
+    if not replaced:
+        return part
+    program = lines(f"bash {_AGAIN}", fold_command(part.commands[0].argv), f"bash {_AGAIN}")
+    around = PlanFile("replace.sh", program)
+    return replace(
+        run_shell(Phase.RETURN, title, Effect.WRITES_LIVE, around, why=why, undo=back, counts=counts),
+        files=(*part.files, around),
+    )
 
 
 def _copy_count(row: Return, count: int | None) -> str:
@@ -416,14 +425,13 @@ def _first(counts: Sequence[str]) -> tuple[str, ...]:
     return (*counts[:_COUNTED], *more)
 
 
-def _definitions(spec: ReturnSpec) -> Steps:
-    part = run_mongosh(
+def _definitions(work: ReturnWork) -> PlanSteps:
+    return run_mongosh(
         Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
-        [mongosh.on_live(), *spec.definitions],
+        [mongosh.on_live(), *work.definitions],
         why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
+        mode=RunMode.BY_HAND,
     )  # fmt: skip
-    (step,) = part.commands
-    return Steps((replace(step, mode=RunMode.BY_HAND),), part.files)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -436,18 +444,17 @@ def _named(names: Sequence[str]) -> str:
 # --- afterwards
 
 
-def clean_steps(spec: ReturnSpec) -> Steps:
+def clean_steps(*, own_spare_runs: bool) -> PlanSteps:
     """Remove what the other steps left."""
-    parts = []
-    if spec.own_spare:
-        stop = run(
-            Phase.CLEAN, "Stop the spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "stop"),
-            why="Its data stay in spare-data: remove them when nobody needs them any more.",
-        )  # fmt: skip
-        parts.append(Steps((stop,)))
     remove = run(
         Phase.CLEAN, "Remove what is no longer needed", Effect.FILES,
         ("rm", "-rf", BASE, BACK, MARK, REPAIRS, HISTORY, SLICE_FOLDER),
         why="The oplog copy, its checksum, the logs and the plan stay. The backup was never touched.",
     )  # fmt: skip
-    return join([*parts, Steps((remove,))])
+    if not own_spare_runs:
+        return remove
+    stop = run(
+        Phase.CLEAN, "Stop the spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "stop"),
+        why="Its data stay in spare-data: remove them when nobody needs them any more.",
+    )  # fmt: skip
+    return join([stop, remove])

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from tallyglass.restore.model.step import Effect, Phase, PlanFile
+from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps
+from tallyglass.restore.plan.steps.making import join, run, with_files
 from tallyglass.restore.plan.steps.return_steps import return_steps
-from tallyglass.restore.plan.steps.spec import ReturnSpec, Steps, join, run
+from tallyglass.restore.plan.steps.return_work import ReturnWork
 from tallyglass.restore.proof.speed import BYTES_A_SECOND
-from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.files import HISTORY, PLAN, REPAIRS, SOURCE, config_text
 from tallyglass.restore.undo.sources.image_files import FOLDER
 
 
-def undo_steps(spec: ReturnSpec, saved: int) -> Steps:
-    """All steps, by phase, and all files that they need. So many bytes of documents are saved."""
-    steps = join([_save(saved), return_steps(spec), _clean()])
-    programs = [file.text for file in steps.files if file.name.endswith(".js")]
-    files = [PlanFile(SOURCE, config_text(spec.source.text)), PlanFile(mongosh.HELPERS, mongosh.helpers(programs))]
-    return Steps(steps.commands, (*files, *steps.files))
+def undo_steps(work: ReturnWork, source: str, saved: int) -> PlanSteps:
+    """All steps, by phase, and all files that they need. ``source`` is the URI of the live set; so many bytes of
+    documents are ``saved``."""
+    return with_files(join([_save(saved), return_steps(work), _clean()]), PlanFile(SOURCE, config_text(source)))
 
 
-def _save(saved: int) -> Steps:
-    save = run(
+def _save(saved: int) -> PlanSteps:
+    return run(
         Phase.SECURE, "Save the documents as they were", Effect.READS_LIVE,
         ("tallyglass", "restore", "images", PLAN, f"--source={SOURCE}", f"--out={FOLDER}"),
         why="From pre-images, which expire, or from the backup. This step fails if one that was proven is gone.",
+        seconds=saved / BYTES_A_SECOND,
     )  # fmt: skip
-    return Steps((replace(save, seconds=saved / BYTES_A_SECOND),))
 
 
-def _clean() -> Steps:
-    remove = run(
+def _clean() -> PlanSteps:
+    return run(
         Phase.CLEAN, "Remove what is no longer needed", Effect.FILES, ("rm", "-rf", REPAIRS, HISTORY),
         why=f"The saved documents stay in {FOLDER}.",
     )  # fmt: skip
-    return Steps((remove,))

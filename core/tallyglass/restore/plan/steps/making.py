@@ -1,0 +1,80 @@
+"""The ways to make a step, and to join some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import PLAN, SPARE
+from tallyglass.text import shell_join
+
+
+def join(parts: Iterable[PlanSteps]) -> PlanSteps:
+    """All steps of some parts, in order; a file that several parts have is listed once."""
+    found = list(parts)
+    files = {file.name: file for part in found for file in part.files}
+    return PlanSteps(tuple(step for part in found for step in part.commands), tuple(files.values()))
+
+
+def with_files(steps: PlanSteps, *files: PlanFile) -> PlanSteps:
+    """These steps with the ``files`` that they read, and the helpers of their mongosh programs."""
+    programs = [file.text for file in steps.files if file.name.endswith(".js")]
+    helpers = (PlanFile(mongosh.HELPERS, mongosh.helpers(programs)),) if programs else ()
+    return PlanSteps(steps.commands, (*files, *helpers, *steps.files))
+
+
+def run(
+    phase: Phase,
+    title: str,
+    effect: Effect,
+    argv: Sequence[str],
+    *,
+    why: str,
+    undo: str = "",
+    mode: RunMode = RunMode.ONCE,
+    proof: Proof = Proof(),  # noqa: B008 - it is frozen
+    seconds: float | None = None,
+    counts: tuple[str, ...] = (),
+    exits: tuple[int, ...] = (0,),
+) -> PlanSteps:
+    """A step that is one command."""
+    step = Command(
+        phase, title, tuple(argv), shell_join(argv), why, undo, proof, mode, effect, counts, seconds, exits
+    )  # fmt: skip
+    return PlanSteps((step,))
+
+
+def run_shell(
+    phase: Phase, title: str, effect: Effect, file: PlanFile, *, why: str, undo: str = "",
+    mode: RunMode = RunMode.ONCE, counts: tuple[str, ...] = (),
+) -> PlanSteps:  # fmt: skip
+    """A step that is a small shell program."""
+    step = run(phase, title, effect, ("bash", file.name), why=why, undo=undo, mode=mode, counts=counts)
+    return replace(step, files=(file,))
+
+
+def run_mongosh(
+    phase: Phase, title: str, effect: Effect, name: str, statements: Sequence[str], *, why: str, undo: str = "",
+    mode: RunMode = RunMode.ONCE, counts: tuple[str, ...] = (),
+) -> PlanSteps:  # fmt: skip
+    """A step that is a small mongosh program."""
+    argv = mongosh_call(name)
+    step = run(phase, title, effect, argv, why=why, undo=undo, mode=mode, counts=counts, seconds=1.0)
+    return replace(step, files=(PlanFile(name, mongosh.program(statements)),))
+
+
+def mongosh_call(name: str) -> tuple[str, ...]:
+    """The command that runs a mongosh program of the folder."""
+    return ("mongosh", "--nodb", "--norc", "--quiet", f"--file={name}")
+
+
+def verification(*options: str) -> tuple[str, ...]:
+    """``tallyglass restore verify`` of the spare against the plan in the folder."""
+    return ("tallyglass", "restore", "verify", PLAN, f"--spare={SPARE}", *options)
+
+
+def escape_pattern(ns: str) -> str:
+    """A namespace as a literal in a pattern of the tools: ``*`` and ``\\`` are escaped with a backslash."""
+    return ns.replace("\\", "\\\\").replace("*", "\\*")
