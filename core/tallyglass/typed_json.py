@@ -21,7 +21,7 @@ class Misfit(Exception):
 
 
 def plain(value: Any, packed: bool = False) -> Any:
-    """A value as JSON can write it. ``packed`` makes tables of long lists of like objects."""
+    """A value as JSON can write it. ``packed`` makes tables of lists of like objects."""
     if isinstance(value, Ts):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):

@@ -64,6 +64,8 @@ def test_a_restore_of_200_collections_is_short_and_has_short_lines(merged: int) 
     assert sum(sizes.values()) < 68_000, sizes
     assert from_json(files[PLAN]).undo.returns == made.undo.returns
     assert len(made.steps.commands) < 20
+    listed = json.loads(files[PLAN])["commands"]
+    assert [one["title"] for one in listed] == [one.title for one in made.steps.commands], "one object for each step"
 
 
 def test_collections_that_come_back_alike_share_their_steps() -> None:

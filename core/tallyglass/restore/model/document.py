@@ -35,12 +35,12 @@ class _Top:
 
 def to_json(plan: Plan, indent: int | None = None, *, packed: bool = False) -> str:
     """The plan as ASCII JSON: ``format, point, start, limit, checks, commands, loss, reissue`` and all else it
-    holds, without its records. ``packed`` writes long lists of like objects as tables, for the plan's folder."""
+    holds, without its records. ``packed`` writes lists of like objects as tables, but for the steps, for the folder."""
     source = plan.source if isinstance(plan.source, FromBackup) else _as_backup(plan.source)
     top = _Top(FORMAT, plan.facts.limit, plan.level, plan.checks)
     document: dict[str, Any] = {}
     for record in (top, plan.facts, source, plan.proof, plan.undo, plan.steps):
-        document |= plain(record, packed)
+        document |= plain(record, packed and record is not plan.steps)
     return json.dumps(document, ensure_ascii=True, indent=indent, separators=(",", ":") if packed else None)
 
 
