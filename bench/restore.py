@@ -32,7 +32,8 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.read.entries import stamp
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.tools import toolset
 

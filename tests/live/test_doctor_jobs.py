@@ -23,7 +23,8 @@ from tallyglass.oplog.incidents import incident
 from tallyglass.oplog.incidents.authors import Authors, attributed
 from tallyglass.oplog.read import tail
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.proof.request import RestoreRequest
 
 pytestmark = pytest.mark.live
 

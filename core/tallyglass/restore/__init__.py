@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tallyglass.restore.model.step import Command, Phase
     from tallyglass.restore.model.undo import Return, Strategy
     from tallyglass.restore.plan.folder import write_folder
-    from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+    from tallyglass.restore.plan.from_backup import plan_restore
     from tallyglass.restore.plan.self_extracting import script
+    from tallyglass.restore.proof.request import RestoreRequest
 
 __all__ = [
     "Backup",
@@ -51,7 +52,7 @@ __getattr__ = lazy(
         "Reissue": "tallyglass.restore.model.proof",
         "Return": "tallyglass.restore.model.undo",
         "Strategy": "tallyglass.restore.model.undo",
-        "RestoreRequest": "tallyglass.restore.plan.from_backup",
+        "RestoreRequest": "tallyglass.restore.proof.request",
         "plan_restore": "tallyglass.restore.plan.from_backup",
         "script": "tallyglass.restore.plan.self_extracting",
         "write_folder": "tallyglass.restore.plan.folder",

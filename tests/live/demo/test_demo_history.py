@@ -19,7 +19,8 @@ from tallyglass.demo.workload import Schedule
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.proof.request import RestoreRequest
 
 pytestmark = pytest.mark.live
 

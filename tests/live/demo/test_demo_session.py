@@ -26,7 +26,8 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
 from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.proof.request import RestoreRequest
 
 pytestmark = pytest.mark.live
 

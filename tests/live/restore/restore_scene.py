@@ -37,10 +37,11 @@ from tallyglass.restore.backup.data_files import start_script
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.plan.prepare import prepare
 from tallyglass.restore.plan.self_extracting import MODE, script
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS
 from tallyglass.restore.undo.evidence import KnownStatement
 

@@ -19,7 +19,8 @@ from tallyglass.mongo.gateway import OPLOG, Document, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.spare.ready import ready
 from tallyglass.restore.spare.spare import VIEW_OPENER
 

@@ -19,7 +19,8 @@ from tallyglass.oplog.read.entries import stamp
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Choice
-from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+from tallyglass.restore.plan.from_backup import plan_restore
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.saved_oplog.cut import cut
 from tallyglass.restore.saved_oplog.save import SavedSlice, save_slice
 

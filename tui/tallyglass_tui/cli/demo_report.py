@@ -129,7 +129,8 @@ async def _oplog(gateway: Gateway) -> str:
 
 async def _restore(gateway: Gateway, demo: Demo, incident: Incident) -> str:
     from tallyglass.restore.plan.folder import write_folder
-    from tallyglass.restore.plan.from_backup import RestoreRequest, plan_restore
+    from tallyglass.restore.plan.from_backup import plan_restore
+    from tallyglass.restore.proof.request import RestoreRequest
 
     # It stays when the demo ends: it is there to be read.
     folder = Path(tempfile.mkdtemp(prefix="tallyglass-demo-")) / "plan"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tallyglass.deployment.cluster import Deployment
+from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
@@ -12,7 +13,7 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.all_checks import tested, tools_missing
 from tallyglass.restore.checks.outcome import block, ok, warn
 from tallyglass.restore.model.check import Check, Level
-from tallyglass.restore.pre_images.settings import SINCE
+from tallyglass.restore.pre_images.settings import ROLE, SINCE
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.toolset import needed_for, version_pair
@@ -68,6 +69,13 @@ def reached(oldest: Ts | None, majority: Ts | None, limit: Ts) -> Iterator[Check
         yield block("coverage", f"The oplog no longer reaches back to {limit}: it begins at {first}.")
     if majority is None or limit > majority:
         yield block("not-majority", f"{limit} is not on a majority of the members yet.", "Plan again.")
+
+
+def refused(error: InputError | PrivilegeError) -> Check:
+    """The check that blocks where the URI cannot be used, or this user may not read what such a plan needs."""
+    if isinstance(error, InputError):
+        return block("uri", str(error))
+    return block("images-privilege", error.title, f"In mongosh: {ROLE}")
 
 
 def _tools(server_version: str) -> Iterator[Check]:

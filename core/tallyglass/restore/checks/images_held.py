@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
+from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.checks.images import collections
 from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.checks.undone import large_documents
+from tallyglass.restore.checks.undone import large_documents, unclear
 from tallyglass.restore.model.check import Check
-from tallyglass.restore.model.undo import Accident
-from tallyglass.restore.pre_images.image_proof import ImageProof
+from tallyglass.restore.pre_images.damaged import IncidentDamage
+from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
 from tallyglass.restore.pre_images.settings import Retention, how_to_enable, keeps_images
 from tallyglass.restore.undo.outcome import id_json
 from tallyglass.text import clean_name
@@ -18,15 +20,23 @@ _SOON_HOURS = 24
 """A day: whoever is on call may read a warning only the next morning."""
 
 
-def held(accident: Accident, proofs: list[ImageProof], kept: Retention) -> Iterator[Check]:
+def damage(damaged: IncidentDamage, incident: Incident) -> Iterator[Check]:
+    """Checks that it is known what is undone, and that its collections are live."""
+    found = damaged.found
+    yield from unclear(found.accident, found.doubts, found.groups, incident)
+    yield from collections(damaged.names, damaged.live, incident)
+
+
+def held(proven: ImagesProof) -> Iterator[Check]:
     """Checks that each image is held, how it is read, and for how long it still is."""
+    accident, proofs, kept = proven.damaged.found.accident, proven.images, proven.kept
     yield from _gaps(proofs, kept)
     yield from large_documents(accident, {proof.ns: proof.large for proof in proofs})
     yield from _streamed(proofs)
     yield from _expiring(proofs, kept)
 
 
-def _gaps(proofs: list[ImageProof], kept: Retention) -> Iterator[Check]:
+def _gaps(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
     """Checks that no image is missing of any collection."""
     for proof in proofs:
         shown = clean_name(proof.ns)
@@ -72,14 +82,14 @@ def _why(proof: ImageProof, kept: Retention) -> str:
     return "The collection did not keep them then, or they expired."
 
 
-def _streamed(proofs: list[ImageProof]) -> Iterator[Check]:
+def _streamed(proofs: Sequence[ImageProof]) -> Iterator[Check]:
     """Tells where the images are read more slowly for lack of a privilege."""
     if any(proof.streamed for proof in proofs):
         title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
         yield ok("images-stream", title)
 
 
-def _expiring(proofs: list[ImageProof], kept: Retention) -> Iterator[Check]:
+def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
     """Tells when the first image expires."""
     firsts = [proof.first for proof in proofs if proof.first is not None]
     if not firsts:

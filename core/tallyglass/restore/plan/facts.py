@@ -1,4 +1,4 @@
-"""What every plan says of itself: its point, its source, and where its folder is."""
+"""What every plan says of itself: its point, and what its steps need."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.paths import home
 from tallyglass.restore.model.plan import PlanFacts
+from tallyglass.restore.model.step import PlanSteps
+from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.tools.tool_uri import ToolUri
+from tallyglass.text import clean_name
 
 
 def plan_facts(deployment: Deployment, limit: Ts, incident: Incident | None) -> PlanFacts:
@@ -26,9 +30,24 @@ def plan_facts(deployment: Deployment, limit: Ts, incident: Incident | None) -> 
     )
 
 
-def default_work_dir(limit: Ts) -> str:
-    """A folder in the home directory, named after the point."""
-    return str(home() / f"tallyglass-{limit.time:%Y%m%d-%H%M%S}-{limit.i}")
+def plan_needs(
+    request: RestoreRequest,
+    tools_needed: tuple[int, int],
+    source: ToolUri | None,
+    spare: ToolUri | None = None,
+    *,
+    own_spare: bool = False,
+) -> PlanSteps:
+    """What the steps need, before there are any: a folder, named after the point if the request names none, programs
+    and passwords. The tools ask for none of a spare that the steps start."""
+    uris, limit = {"source": source, "spare": None if own_spare else spare}, request.limit
+    return PlanSteps(
+        work_dir=request.work_dir or str(home() / f"tallyglass-{limit.time:%Y%m%d-%H%M%S}-{limit.i}"),
+        tools_needed=".".join(map(str, tools_needed)),
+        source_user=clean_name(source.user) if source else "",
+        spare_user=clean_name(spare.user) if spare else "",
+        passwords=tuple(role for role, uri in uris.items() if uri and uri.asks),
+    )
 
 
 def entry_line(entry: Entry | None) -> str:

@@ -11,19 +11,14 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import FromBackup
-from tallyglass.restore.model.step import PlanSteps
 from tallyglass.restore.model.undo import PlanUndo
-from tallyglass.restore.plan.facts import default_work_dir, entry_line, plan_facts
+from tallyglass.restore.plan.facts import entry_line, plan_facts, plan_needs
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.return_work import live_fixes
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.prove import Progress, gather
 from tallyglass.restore.proof.request import RestoreRequest
-from tallyglass.restore.timeline.coverage import Start
 from tallyglass.restore.tools.toolset import found_in
-from tallyglass.text import clean_name
-
-__all__ = ["RestoreRequest", "plan_restore"]
 
 
 async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Plan:
@@ -48,8 +43,6 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
 def _describe(found: Findings, request: RestoreRequest) -> Plan:
     """The plan without its commands: each stage of the proof adds what it found."""
     inputs = found.inputs
-    source, spare = inputs.source_uri, inputs.spare_uri
-    asks = {"source": bool(source and source.asks), "spare": bool(spare and spare.asks and not inputs.own_spare)}
     own = f"127.0.0.1:{inputs.own_spare}" if inputs.own_spare else ""
     return Plan(
         _facts(found),
@@ -61,13 +54,7 @@ def _describe(found: Findings, request: RestoreRequest) -> Plan:
         _proof(found),
         _undo(found),
         run_checks(found),
-        PlanSteps(
-            work_dir=request.work_dir or default_work_dir(inputs.limit),
-            tools_needed=".".join(map(str, found.tools_needed)),
-            source_user=clean_name(source.user) if source else "",
-            spare_user=clean_name(spare.user) if spare else "",
-            passwords=tuple(role for role in asks if asks[role]),
-        ),
+        plan_needs(request, found.tools_needed, inputs.source_uri, inputs.spare_uri, own_spare=bool(inputs.own_spare)),
     )
 
 
@@ -83,9 +70,8 @@ def _facts(found: Findings) -> PlanFacts:
 
 
 def _proof(found: Findings) -> PlanProof:
-    located, covered, replayed, assessed = found.located, found.covered, found.replayed, found.assessed
-    start = located.start.ts if located and isinstance(located.start, Start) else None
-    proof = PlanProof(covered.start.ts if covered else start)
+    covered, replayed, assessed = found.covered, found.replayed, found.assessed
+    proof = PlanProof(found.start)
     if covered:
         replay = covered.replay
         proof = replace(

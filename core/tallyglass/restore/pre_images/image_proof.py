@@ -12,6 +12,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.model.source import WITH_BACKUP, Backup
 from tallyglass.restore.pre_images.damaged import IncidentDamage
+from tallyglass.restore.pre_images.settings import Retention, retention
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images, select
@@ -64,15 +65,33 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
     return proof
 
 
-async def read_proofs(gateway: Gateway, damaged: IncidentDamage, limit: Ts, backup: BackupIfNeeded) -> list[ImageProof]:
-    """What is known of each damaged collection that is live."""
-    proofs: list[ImageProof] = []
+@dataclass(frozen=True, slots=True)
+class ImagesProof:
+    """What is known of an incident that is undone from pre-images: what it ``damaged``, the images of each damaged
+    collection that is live, how long they are ``kept``, and the ``backup`` that has documents without one."""
+
+    damaged: IncidentDamage
+    images: tuple[ImageProof, ...]
+    kept: Retention
+    backup: Backup | None
+
+    @property
+    def bytes(self) -> int:
+        """The size of all documents as they were."""
+        return sum(one.bytes for one in self.images)
+
+
+async def prove_images(gateway: Gateway, damaged: IncidentDamage, limit: Ts, backup: BackupIfNeeded) -> ImagesProof:
+    """Read every image that an undo needs, and the documents without one in the backup."""
+    kept = await retention(gateway)
+    images: list[ImageProof] = []
     for ns in damaged.names:
         if ns in damaged.live:
             with closing(await select(gateway, damaged.found.accident, ns, limit)) as selection:
-                proofs.append(await read_proof(gateway, selection, damaged.live[ns]))
-                await fill_gaps(gateway, selection, proofs[-1], backup, limit)
-    return proofs
+                images.append(await read_proof(gateway, selection, damaged.live[ns]))
+                await fill_gaps(gateway, selection, images[-1], backup, limit)
+    used = backup.as_source if any(one.from_backup for one in images) else None
+    return ImagesProof(damaged, tuple(images), kept, used)
 
 
 class BackupIfNeeded:

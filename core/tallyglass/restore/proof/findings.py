@@ -207,6 +207,13 @@ class Findings:
         covered = self.covered
         return covered.located if covered else self.reached if isinstance(self.reached, Located) else None
 
+    @property
+    def start(self) -> Ts | None:
+        """Where the replay begins, as far as that is known."""
+        if self.covered:
+            return self.covered.start.ts
+        return self.located.start.ts if self.located and isinstance(self.located.start, Start) else None
+
 
 def is_broken(inputs: Inputs) -> bool:
     """Whether the saved oplog cannot be used for what is asked: an entry that is needed is missing, or it is not one

@@ -50,6 +50,13 @@ class RestoreRequest:
         raise InputError("A restore needs a point.", "Name the moment to return to, or an incident.")
 
     @property
+    def named_incident(self) -> Incident:
+        """The incident. Raises InputError where none is named."""
+        if self.incident is None:
+            raise InputError("Pre-images undo an incident, and none is named.", "Name an incident.")
+        return self.incident
+
+    @property
     def only_from_backup(self) -> bool:
         """Whether it asks for what only a restore from a backup gives."""
         return bool(self.incident is None or self.choice or self.spare or self.spare_uri or self.oplog)

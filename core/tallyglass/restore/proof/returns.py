@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import TEMPORARY
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
@@ -62,7 +63,12 @@ def plan_returns(
     return tuple(rows)
 
 
-def free_name(wanted: str, live: frozenset[str]) -> str:
+def merged_back(ns: str, limit: Ts, live: Container[str], kept: int) -> Return:
+    """A live collection whose damage is undone from pre-images; others wrote ``kept`` documents of it since."""
+    return Return(ns, Strategy.MERGE, free_name(f"{ns}{STAGING}{limit.time:%Y%m%dT%H%M%S}", live), kept)
+
+
+def free_name(wanted: str, live: Container[str]) -> str:
     """An unused name for a staging collection: what is loaded there replaces a collection of that name."""
     name, number = wanted, 2
     while name in live:

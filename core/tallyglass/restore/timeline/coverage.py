@@ -75,6 +75,12 @@ async def chain_beginning(gateway: Gateway, link: Ts) -> Ts | None:
     return first.ts if first.previous is None else None
 
 
+async def oldest(gateway: Gateway) -> Ts | None:
+    """The first timestamp of the oplog; None if it is empty."""
+    entry = await edge(gateway, 1)
+    return entry.ts if entry else None
+
+
 async def majority(gateway: Gateway) -> Ts | None:
     """The newest majority-committed timestamp; None if the server does not report it."""
     hello = await gateway.command("hello")
