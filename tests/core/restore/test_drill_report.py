@@ -19,7 +19,6 @@ from tallyglass.report.html import to_html
 from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.drill import _comparable, _measured, _succeeded
 from tallyglass.restore.drill.last_window import keep_window, last_window, summary
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
@@ -33,6 +32,7 @@ from tallyglass.restore.drill.report import (
     sealed,
     to_json,
 )
+from tallyglass.restore.drill.result import comparable, measured, succeeded
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
 from tallyglass.restore.model.proof import ExpectedNamespace
@@ -86,9 +86,9 @@ def test_what_is_gone_or_halved_since_the_last_drill_is_named() -> None:
 
 def test_a_drill_to_an_earlier_point_is_not_compared_with_a_later_one() -> None:
     before = report(point="100:5")
-    assert _comparable(before, Ts(100, 5)) is before
-    assert _comparable(before, Ts(100, 4)) is None
-    assert _comparable(report(), Ts(100, 5)) is None
+    assert comparable(before, Ts(100, 5)) is before
+    assert comparable(before, Ts(100, 4)) is None
+    assert comparable(report(), Ts(100, 5)) is None
 
 
 @pytest.mark.parametrize(("level", "code", "word"), [("ok", 0, "OK"), ("warn", 1, "WARNING"), ("block", 2, "CRITICAL"),
@@ -165,10 +165,10 @@ def test_a_backup_without_a_collection_proves_nothing(tmp_path: Path) -> None:
     backup = Backup(tmp_path, "directory", False, at, at, "oplog")
     empty = make_plan(at, FromBackup(backup, ""), datetime.now(UTC), work_dir=str(tmp_path), expected_applied=0)
     with pytest.raises(Failed, match="nothing was proved") as failed:
-        _measured(report(), empty)
+        measured(report(), empty)
     assert failed.value.check == "nothing-verified"
     held = changed(empty, expected=(ExpectedNamespace("shop.orders", "collection", 0),))
-    assert _measured(report(), held).documents == 0
+    assert measured(report(), held).documents == 0
 
 
 def test_metrics_leave_out_what_is_not_known() -> None:
@@ -214,10 +214,10 @@ def test_a_script_that_stopped_is_told_with_the_last_lines_of_its_step(
 def test_the_time_to_restore_is_that_of_all_phases() -> None:
     first, *_, last = PHASES
     run: Any = SimpleNamespace(known=report(documents=10), seconds={first: 1.0, last: 20.26, "wait": 300.0})
-    done = _succeeded(run, None)
+    done = succeeded(run, None)
     assert (done.rto_seconds, done.level, done.id, done.previous) == (21.3, "ok", "", "")
     assert done.title.endswith("1 namespace, 10 documents, in 21 s.")
     weak = DrillFinding("loss", "warn", "Much was lost.")
     run.known = replace(run.known, findings=(weak,), namespaces={"a.b": 1, "a.c": 1})
-    done = _succeeded(run, report())
+    done = succeeded(run, report())
     assert (done.level, done.id, done.previous.split()[0]) == ("warn", done.differences[0].id, "2026-11-22T08:55:07Z")

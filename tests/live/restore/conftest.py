@@ -14,7 +14,7 @@ import database_tools
 from shared_servers import shared
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
-from tallyglass.restore.drill import drill
+from tallyglass.restore.drill import drill, result
 from tallyglass.restore.drill.report import Report
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.tools import toolset
@@ -71,7 +71,7 @@ def scene(live_set: ReplicaSet, spare: Standalone, tmp_path: Path, tool_path: st
 def drilled(monkeypatch: pytest.MonkeyPatch) -> dict[Ts, State]:
     """What the spare of each drill held when it was verified, by the limit of the drill."""
     restored: dict[Ts, State] = {}
-    measured = drill._measured
+    measured = result.measured
 
     def remember(known: Report, plan: Plan) -> Report:
         key = (Path(plan.steps.work_dir) / "spare.key").read_text().strip()
@@ -82,5 +82,5 @@ def drilled(monkeypatch: pytest.MonkeyPatch) -> dict[Ts, State]:
             restored[plan.facts.limit] = record(spare)
         return measured(known, plan)
 
-    monkeypatch.setattr(drill, "_measured", remember)
+    monkeypatch.setattr(drill, "measured", remember)
     return restored

@@ -16,9 +16,10 @@ end."""
 _SHELL = (files(__package__) / "own_spare.sh").read_text(encoding="ascii")
 
 
-def free_port() -> int:
-    """A port of this machine that nothing listens on: :data:`PORT`, or another one where another restore uses that."""
-    for wanted in (PORT, 0):
+def free_port(first: int | None = None) -> int:
+    """A port of this machine that nothing listens on: ``first``, :data:`PORT` if None, or another one where that is
+    0 or in use."""
+    for wanted in (PORT if first is None else first, 0):
         with socket.socket() as held:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):

@@ -28,8 +28,8 @@ from tallyglass_tui.this_program import this_program
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.drill.drill import DrillRequest
     from tallyglass.restore.drill.report import Report
+    from tallyglass.restore.drill.request import DrillRequest
 
 
 class DrillPlugin(MonitoringPlugin):
@@ -118,7 +118,7 @@ def drill(
     point, begun, place = time_of("--to", to), time_of("--backup-start", backup_start), _backup(given, backup)
     target = target_of(given)
     started = time.monotonic()
-    from tallyglass.restore.drill.drill import DrillRequest
+    from tallyglass.restore.drill.request import DrillRequest
     from tallyglass.restore.drill.state import state_folder
 
     request = DrillRequest(
