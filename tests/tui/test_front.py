@@ -286,7 +286,7 @@ _LATER = {"pymongo", "sqlite3", "statistics", "ctypes", "tallyglass.counters.fol
 def test_the_first_screen_waits_for_nothing_that_it_does_not_show() -> None:
     code = (
         "import sys, click, tallyglass_tui.cli.dashboard, tallyglass_tui.shell.run, tallyglass_tui.counters.page\n"
-        "from tallyglass_tui.cli.counters import watch_settings\n"
+        "from tallyglass_tui.cli.counter_look import watch_settings\n"
         "from tallyglass_tui.cli.options import ConnectionOptions\n"
         "with click.Context(click.Command('tallyglass')):\n"
         "    watch_settings(ConnectionOptions(), None, history=True)\n"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident, IncidentScan
-from tallyglass_tui.cli.watch import IncidentJournal
+from tallyglass_tui.cli.incident_journal import IncidentJournal
 
 NOW = datetime(2026, 7, 28, 5, tzinfo=UTC)
 START = Ts(1_000, 0)

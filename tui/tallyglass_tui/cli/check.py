@@ -9,7 +9,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
-from tallyglass_tui.cli.counters import config_option, guesses_option, history_option, look_once
+from tallyglass_tui.cli.counter_look import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.headless import print_text, timeout_of
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options

@@ -13,7 +13,7 @@ import click
 
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.paths import absolute_path
-from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
+from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
 from tallyglass_tui.cli.options import (
     ConnectionOptions,
     chosen_profile,

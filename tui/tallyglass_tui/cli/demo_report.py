@@ -19,7 +19,7 @@ from tallyglass.restore.model.check import merged_checks
 from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.cli import counters, incidents, oplog_lines
+from tallyglass_tui.cli import counters, incident_scan, incidents, oplog_lines
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.restore.plan_text import WORDS
 
@@ -90,7 +90,7 @@ async def _accidents(gateway: Gateway) -> list[Incident]:
     """The incidents, oldest first, once there is a mass delete. The workload makes one within seconds."""
     async with asyncio.timeout(_PATIENCE):
         while True:
-            scan = await incidents.scan_all(gateway, None, _PATIENCE)
+            scan = await incident_scan.scan_all(gateway, None, _PATIENCE)
             if any(incident.kind == _MISTAKE for incident in scan.incidents):
                 return sorted(scan.incidents, key=lambda incident: incident.number)
             await asyncio.sleep(_AGAIN)

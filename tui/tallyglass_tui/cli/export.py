@@ -12,7 +12,7 @@ import click
 from tallyglass.counters.metrics import SequenceSelection
 from tallyglass.errors import InputError
 from tallyglass.text import clean
-from tallyglass_tui.cli.counters import config_option, history_option, watch_settings
+from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options

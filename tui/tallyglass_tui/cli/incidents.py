@@ -6,35 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import InputError, ReadError
-from tallyglass.moment import FORMS, Ts, iso
-from tallyglass.paths import absolute_path
-from tallyglass.text import clean
+from tallyglass.errors import InputError
+from tallyglass.moment import FORMS, iso
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
-from tallyglass_tui.cli.headless import as_json, ask, each_within, print_text, table, timeout_option
-from tallyglass_tui.cli.oplog_window import need_oplog, require_window
+from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
+from tallyglass_tui.cli.incident_facts import documents, facts
+from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
-from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tallyglass.evidence.store import EvidenceFolder
-    from tallyglass.mongo.gateway import Gateway
-    from tallyglass.oplog.snapshot import Authorship, Candidate, Incident, IncidentScan
-
-
-log_option = click.option(
-    "--log",
-    "logs",
-    multiple=True,
-    metavar="PATH",
-    help="Read who did it from a log, an audit log or a folder.",
-)
-evidence_option = click.option(
-    "--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept."
-)
+    from tallyglass.oplog.snapshot import Incident
 
 
 class WithReport(click.Command):
@@ -97,63 +78,6 @@ def command(
     return UNKNOWN if scan.unread else OK
 
 
-def log_files(paths: Sequence[str]) -> list[Path]:
-    """The log files that ``--log`` names. Raises InputError for a path without one."""
-    from tallyglass.evidence.log_files import files_of
-
-    return [file for path in paths for file in files_of(absolute_path(path))]
-
-
-def evidence_folder(path: str | None) -> EvidenceFolder | None:
-    """The folder that ``--evidence`` names. Raises InputError if it cannot be used."""
-    from tallyglass.evidence.store import EvidenceFolder
-
-    if path is None:
-        return None
-    folder = absolute_path(path)
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {clean(str(folder))}.", "tallyglass watch --evidence DIR makes one.")
-    return EvidenceFolder(folder)
-
-
-async def scan_all(
-    gateway: Gateway,
-    since: Ts | None,
-    seconds: float,
-    logs: Sequence[Path] = (),
-    folder: EvidenceFolder | None = None,
-    *,
-    ns: str = "",
-) -> IncidentScan:
-    """The last result of the scan, with who wrote the incidents. Raises ReadError if it could not reach the end."""
-    from tallyglass.mongo.gateway import closing
-    from tallyglass.oplog.incidents import incident
-    from tallyglass.oplog.incidents.across_shards import scan_shards
-    from tallyglass.oplog.incidents.authors import naming
-
-    shards = await named_shards(gateway, seconds)
-    if shards is not None and ns:
-        raise InputError("--ns reads one replica set.", "Leave it out to read all shards.")
-    if shards is None:
-        await need_oplog(gateway, seconds)
-    if not ns:
-        await require_window(shards or {"": gateway}, since, None, seconds)
-    named = naming(gateway, logs, folder)
-    whole = named(gateway, incident.scan(gateway, since, ns=ns)) if shards is None else None
-    scans = whole or scan_shards(shards or {}, since, named=named)
-    last: IncidentScan | None = None
-    async with closing(each_within(scans, seconds)) as scan:
-        async for progress in scan:
-            last = progress
-    if last is None or not last.done:
-        raise ReadError("The oplog could not be read to its end.", last.trouble if last else "")
-    if last.trouble:
-        warn(last.trouble)
-    for one in last.running:
-        warn(f"{one.statement} on {one.ns} has run for {one.seconds:.0f} s now. To stop it, in mongosh: {one.kill}")
-    return last
-
-
 def as_table(found: list[Incident], *, whole: bool = False) -> str:
     """The incidents as a table with its header. Unless ``whole``, changes of one kind that may be an application's are
     one row."""
@@ -187,80 +111,6 @@ def _began(incident: Incident) -> str:
     return iso(incident.first_wall) if incident.first_wall else iso(incident.first.time)
 
 
-def documents(incident: Incident) -> str:
-    """How many, with ``~`` where some of them are the application's own, ``?`` where unknown."""
-    if incident.documents is None:
-        return "?"
-    return ("" if incident.documents_exact else "~") + str(incident.documents)
-
-
 def _note(incident: Incident) -> str:
     words = ["routine" if incident.routine else "", " ".join(filter(None, (incident.reading, incident.note)))]
     return ": ".join(filter(None, words)) or "-"
-
-
-def facts(incident: Incident) -> dict[str, Any]:
-    """The incident as a JSON object."""
-    return {
-        "number": incident.number or None,
-        "kind": incident.kind,
-        "ns": incident.ns,
-        "title": incident.title,
-        "harm": incident.harm,
-        "first_ts": str(incident.first),
-        "last_ts": str(incident.last),
-        "wall": iso(incident.first_wall) if incident.first_wall else None,
-        "ops": incident.ops,
-        "operations": incident.ops,
-        "op": incident.op or None,
-        "documents": incident.documents,
-        "documents_exact": incident.documents_exact,
-        "seconds": incident.last.t - incident.first.t,
-        "point": str(incident.limit),
-        "readings": [
-            [{"point": str(one.first), "documents": one.documents} for one in reading] for reading in incident.readings
-        ],
-        "samples": list(incident.samples),
-        "open": incident.open,
-        "note": incident.note,
-        "routine": incident.routine,
-        "reason": incident.reason or (incident.kind if incident.routine else None),
-        "confidence": incident.confidence,
-        "sessions": incident.sessions,
-        "session": incident.session or None,
-        "user": incident.user or None,
-        "user_hash": incident.user_hash or None,
-        "who": incident.who,
-        "shards": list(incident.shards),
-        "evidence": _evidence(incident.evidence),
-    }
-
-
-def _evidence(found: Authorship | None) -> dict[str, Any] | None:
-    """Who wrote an incident; the names are null unless that is known beyond doubt, and all are in ``candidates``."""
-    if found is None:
-        return None
-    who = _candidate(found.who) if found.who else dict.fromkeys(_CANDIDATE)
-    return {
-        "grade": found.grade,
-        **who,
-        "source": found.source or None,
-        "reason": found.reason,
-        "candidates": [_candidate(one) for one in found.candidates],
-    }
-
-
-_CANDIDATE = (
-    "user", "application", "client", "driver", "connection", "documents", "statement", "statements", "plan", "began",
-    "ended", "beside",
-)  # fmt: skip
-
-
-def _candidate(one: Candidate) -> dict[str, Any]:
-    found = {name: getattr(one, "clients" if name == "client" else name) for name in _CANDIDATE}
-    found |= {
-        "client": ", ".join(one.clients),
-        "began": one.began and iso(one.began),
-        "ended": one.ended and iso(one.ended),
-    }
-    return {name: value if value != "" else None for name, value in found.items()}

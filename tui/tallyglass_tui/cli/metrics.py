@@ -14,7 +14,7 @@ from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
-from tallyglass_tui.cli.counters import config_option, history_option, look_once
+from tallyglass_tui.cli.counter_look import config_option, history_option, look_once
 from tallyglass_tui.cli.headless import timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 

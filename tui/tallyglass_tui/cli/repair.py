@@ -11,7 +11,7 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean, shell_quote
-from tallyglass_tui.cli.counters import SEARCH_SHARE, config_option, history_option, watch_settings
+from tallyglass_tui.cli.counter_look import SEARCH_SHARE, config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options

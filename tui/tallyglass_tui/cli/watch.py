@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.moment import Ts, iso
-from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_message, warn
-from tallyglass_tui.cli.headless import as_json, ask, print_text
-from tallyglass_tui.cli.incidents import documents, facts
+from tallyglass_tui.cli.headless import ask, print_text
+from tallyglass_tui.cli.incident_journal import IncidentJournal, line_of
 from tallyglass_tui.cli.oplog_window import need_oplog
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
 from tallyglass_tui.cli.shards import named_shards
@@ -79,43 +78,4 @@ async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bo
                 warn(scan.trouble)
             trouble = scan.trouble
             for one in journal.news(scan):
-                print_text(_line(one, wants_json))
-
-
-class IncidentJournal:
-    """Which incidents of a growing list are to be printed: each once it is seen, known by whom, and ended. Pure.
-
-    Left out are those that ended before ``since``, what is routine, and changes of low confidence: nobody reads a list
-    of what may well be an application's.
-    """
-
-    def __init__(self, since: Ts) -> None:
-        self._since = since
-        self._told: dict[object, tuple[str, bool, int | None]] = {}
-
-    def news(self, scan: IncidentScan) -> list[Incident]:
-        """What is to be printed now, oldest first."""
-        found = []
-        for one in scan.incidents if scan.done else ():
-            if one.last <= self._since or one.routine or (one.confidence == "low" and one.harm is not Harm.LOSS):
-                continue
-            key = (one.kind, one.ns, one.first, one.session)
-            known, said = self._told.get(key), (one.by, one.open, one.documents)
-            # That it has grown and goes on is nothing new.
-            if known is None or (known[0] != one.by if one.open else known != said):
-                self._told[key] = said
-                found.append(one)
-        return sorted(found, key=lambda one: one.number)
-
-
-def _line(incident: Incident, wants_json: bool) -> str:
-    if wants_json:
-        return as_json(facts(incident) | {"number": None})
-    grade = incident.evidence.grade if incident.evidence else "none"
-    who = f"{incident.by} ({grade})" if incident.by else "nobody known"
-    goes_on = ", goes on" if incident.open else ""
-    unsure = "  (low confidence)" if incident.confidence == "low" else ""
-    return (
-        f"{iso(incident.first.time)}  {incident.title}  {documents(incident)} documents{goes_on}  by {who}  "
-        f"--before {incident.limit}{unsure}"
-    )
+                print_text(line_of(one, wants_json))

@@ -20,7 +20,7 @@ from tallyglass.whole_file import check_writable, write_whole
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text, printable_json, timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
-from tallyglass_tui.cli.incidents import evidence_folder, evidence_option, log_files, log_option, scan_all
+from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
 from tallyglass_tui.cli.restore.plan_text import CODES, as_lines, show_progress, tell_doubts, tell_first
 
