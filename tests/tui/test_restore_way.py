@@ -18,7 +18,7 @@ from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan import make
 from tallyglass.restore.plan.precheck import QuickAnswer
 from tallyglass.restore.proof.request import RestoreRequest
-from tallyglass_tui.cli.restore import plan as command
+from tallyglass_tui.cli.restore import plan_made as command
 from tallyglass_tui.restore.draft import Draft, Planned
 from tallyglass_tui.restore.feed import plan_once
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ _NO_SERVER = (
     f"Give a connection string (mongodb://host:27017/), --profile NAME or ${URI_VARIABLE}; "
     "or try the embedded server: tallyglass demo",
 )
+
+_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -104,6 +107,12 @@ def profile_of(given: ConnectionOptions) -> Profile | None:
     from tallyglass.connection.profiles import load_profile
 
     return load_profile(name)
+
+
+def backup_of(given: ConnectionOptions) -> Path | None:
+    """The backup, or folder of backups, that the profile names."""
+    profile = profile_of(given)
+    return absolute_path(profile.backup) if profile and profile.backup else None
 
 
 def chosen_profile(given: ConnectionOptions) -> Profile | None:
@@ -221,6 +230,20 @@ def _with_password(target: Target, password_file: str) -> Target:
         f"Password for {clean_name(target.user)}", hide_input=True, err=True, default="", show_default=False
     )
     return target.with_password(Secret(asked))
+
+
+def spare_of(spare: str | None) -> tuple[str, str]:
+    """Host and port of the spare, and its URI where one was given. Raises InputError for anything else."""
+    if not spare:
+        return "", ""
+    if _HOST_AND_PORT.match(spare):
+        return spare, ""
+    from tallyglass.connection.target import Target, is_uri
+
+    if not is_uri(spare):
+        raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", "For example 127.0.0.1:27117.")
+    Target.parse(spare)
+    return "", spare
 
 
 def time_of(option: str, text: str | None) -> Ts | None:

@@ -39,6 +39,7 @@ def begun(request: DrillRequest) -> Report:
 
 
 def ended(run: DrillRun, why: Failed) -> Report:
+    """The report of a drill that ended early, with why."""
     title = f"{why.title} {why.advice}".rstrip()
     return replace(
         run.known,
@@ -51,6 +52,7 @@ def ended(run: DrillRun, why: Failed) -> Report:
 
 
 def planned(known: Report, plan: Plan) -> Report:
+    """The report with what the plan says of backup and point, and its checks."""
     backup = plan.from_backup.backup
     end = backup.end or backup.start
     return replace(
@@ -103,6 +105,7 @@ def _replay_seconds(work: Path) -> float | None:
 
 
 def succeeded(run: DrillRun, before: Report | None) -> Report:
+    """The report of a drill that proved its backup, compared with the drill before it."""
     known = run.known
     differences = compare(before, known.namespaces)
     weak = [one for one in known.findings if one.level == Level.WARN.value]

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
-import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from tallyglass.errors import EmbeddedServerError, InputError
 from tallyglass.paths import absolute_path
-from tallyglass.text import clean
-from tallyglass.whole_file import check_writable, write_whole
-from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
-from tallyglass_tui.cli.headless import print_text, printable_json
-from tallyglass_tui.cli.metrics import as_text, load_client
+from tallyglass_tui.cli.headless import print_text
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
+from tallyglass_tui.cli.options import ConnectionOptions, backup_of, connection_options, target_of, time_of
+from tallyglass_tui.cli.restore.drill_made import checked_outputs, hand_over, rehearsed
 from tallyglass_tui.cli.schedule import as_schedule, deadline_option, emit_option, own_words
 from tallyglass_tui.this_program import this_program
-
-if TYPE_CHECKING:
-    from tallyglass.connection.target import Target
-    from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.drill.report import Report
-    from tallyglass.restore.drill.request import DrillRequest
 
 
 class DrillPlugin(MonitoringPlugin):
@@ -108,12 +96,7 @@ def drill(
     if emit is not None:
         print_text(_schedule(emit))
         return 0
-    report, metrics = (path and absolute_path(path) for path in (report, metrics))
-    for path in (report, metrics):
-        if path is not None:
-            check_writable(path)
-    if metrics is not None:
-        load_client()
+    report, metrics = checked_outputs(report, metrics)
     os.nice(max(0, nice - os.nice(0)))
     point, begun, place = time_of("--to", to), time_of("--backup-start", backup_start), _backup(given, backup)
     target = target_of(given)
@@ -136,18 +119,14 @@ def drill(
         deadline=deadline,
         started=started,
     )
-    made = _run(target, request)
-    _hand_over(made, report, metrics)
-    print_text(printable_json(_as_json(made)) if wants_json else clean(made.line, 2_000))
-    return made.code
+    return hand_over(rehearsed(target, request), report, metrics, wants_json=wants_json)
 
 
 def _backup(given: ConnectionOptions, named: Path | None) -> Path:
-    profile = None if named else profile_of(given)
-    path = named or (profile.backup if profile else None)
+    path = absolute_path(named) if named else backup_of(given)
     if path is None:
         raise InputError("No backup is named.", "Give --backup PATH: a backup, or a folder of backups.")
-    return absolute_path(path)
+    return path
 
 
 def _mongod() -> Path | None:
@@ -157,53 +136,6 @@ def _mongod() -> Path | None:
         return find_mongod()
     except EmbeddedServerError:
         return None
-
-
-def _run(target: Target, request: DrillRequest) -> Report:
-    """The drill; SIGTERM ends it cleanly, as Ctrl-C does."""
-    from tallyglass.restore.drill.drill import drill as rehearse
-    from tallyglass_tui.cli.headless import ask
-
-    async def work(gateway: Gateway) -> Report:
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        return await rehearse(gateway, request, lambda phase: print_message(f"drill: {phase}"))
-
-    try:
-        return ask(target, work)
-    except asyncio.CancelledError:
-        raise InterruptedDrill from None
-
-
-class InterruptedDrill(click.exceptions.Exit):
-    """The drill was ended by SIGTERM; what it had made is removed."""
-
-    def __init__(self) -> None:
-        print_text("DRILL UNKNOWN - [stopped] The drill was stopped before its end, and its files were removed.")
-        super().__init__(UNKNOWN)
-
-
-def _hand_over(made: Report, report: Path | None, metrics: Path | None) -> None:
-    from tallyglass.report.write import write_report
-    from tallyglass.restore.drill.metrics import families
-    from tallyglass.restore.drill.past_drills import last
-    from tallyglass.restore.drill.report import document_of
-
-    if report is not None:
-        if report.suffix == ".json":
-            write_whole(report, _as_json(made))
-        else:
-            write_report(report, document_of(made))
-    if metrics is not None:
-        found = families(made, last(made.deployment, proved=True))
-        write_whole(metrics, as_text(found), 0o644)
-
-
-def _as_json(made: Report) -> str:
-    from tallyglass.restore.drill.report import to_json
-
-    return to_json(made)
 
 
 def _schedule(emit: str) -> str:

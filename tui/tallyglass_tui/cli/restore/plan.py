@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,27 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.errors import InputError
-from tallyglass.moment import FORMS, iso
+from tallyglass.moment import FORMS
 from tallyglass.paths import absolute_path
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.text import clean
-from tallyglass.whole_file import check_writable, write_whole
-from tallyglass_tui.cli.error_boundary import print_message
-from tallyglass_tui.cli.headless import ask, print_text, printable_json, timeout_option
+from tallyglass_tui.cli.headless import timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, profile_of, target_of, time_of
-from tallyglass_tui.cli.restore.plan_text import CODES, as_lines, show_progress, tell_doubts, tell_first
+from tallyglass_tui.cli.options import ConnectionOptions, backup_of, connection_options, spare_of, target_of, time_of
+from tallyglass_tui.cli.restore.plan_made import planned
+from tallyglass_tui.cli.restore.plan_output import checked_outputs, hand_over
 
 if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.model.plan import Plan
-    from tallyglass.restore.model.undo import Choice
     from tallyglass.restore.proof.request import RestoreRequest
     from tallyglass.restore.undo.evidence import KnownStatement
-
-_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 
 
 @click.command()
@@ -99,19 +92,14 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
     limit, start = time_of("--before", asked.before), time_of("--since", asked.since)
     begun = time_of("--backup-start", asked.backup_start)
     logs, kept = log_files(asked.logs), evidence_folder(asked.folder)
-    place, spare_uri = _spare(asked.spare)
+    place, spare_uri = spare_of(asked.spare)
     backup = _backup(given, asked)
-    if asked.out:
-        from tallyglass.restore.plan.folder import check_free
-
-        check_free(asked.out)
-    if script:
-        script = absolute_path(script)
-        check_writable(script)
+    script = checked_outputs(asked.out, script)
     work = asked.out or asked.work_dir
     target = target_of(given)
 
-    async def make(gateway: Gateway) -> Plan:
+    async def wanted(gateway: Gateway) -> RestoreRequest:
+        from tallyglass.restore.proof.choice import read_choice
         from tallyglass.restore.proof.request import RestoreRequest
 
         incident = None
@@ -130,12 +118,11 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
             evidence=known,
             way=_WAYS[asked.from_],
         )
-        return await _make(gateway, replace(request, choice=_choice(asked, request.limit)))
+        if asked.only is None:
+            return request
+        return replace(request, choice=read_choice(asked.only, asked.target_ns, asked.ids, request.limit))
 
-    made = ask(target, make)
-    tell_doubts(made.checks)
-    _hand_over(made, wants_json, asked.out, script)
-    return CODES[made.level]
+    return hand_over(planned(target, wanted), wants_json, asked.out, script)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,45 +184,6 @@ _COMBINATIONS: tuple[tuple[Callable[[_Asked], object], str, str], ...] = (
 _WAYS = {None: "", "backup": FROM_BACKUP, "pre-images": FROM_IMAGES}
 
 
-async def _make(gateway: Gateway, request: RestoreRequest) -> Plan:
-    """The plan, with all that is known on the way to it on stderr."""
-    from tallyglass.restore.model.plan import Plan
-    from tallyglass.restore.plan.make import make_plan
-    from tallyglass.restore.plan.precheck import QuickAnswer
-    from tallyglass.restore.plan.ways import Decision
-
-    made: Plan | None = None
-    async for found in make_plan(gateway, request, show_progress()):
-        if isinstance(found, Plan):
-            made = found
-        elif isinstance(found, QuickAnswer):
-            tell_first(found)
-        elif not isinstance(found, Decision):
-            print_message(f"using the backup {found}")
-        elif made is None:
-            for way in found.ways:
-                print_message(clean(way.line, 600))
-        else:
-            tell_doubts(made.checks)
-            print_message("pre-images cannot undo it; planning from the backup")
-    assert made is not None
-    return made
-
-
-def _hand_over(made: Plan, wants_json: bool, out: Path | None, script: Path | None) -> None:
-    if made.level != "block":
-        if out is not None:
-            _write_folder(out, made)
-        if script is not None:
-            _write_script(script, made)
-    if wants_json:
-        from tallyglass.restore.model.document import to_json
-
-        print_text(printable_json(to_json(made, indent=2)))
-    elif script is None and out is None:
-        print_text("\n".join(as_lines(made)))
-
-
 def _evidence(statement: str, count: int | None) -> KnownStatement | None:
     if not statement and count is None:
         return None
@@ -244,77 +192,15 @@ def _evidence(statement: str, count: int | None) -> KnownStatement | None:
     return read_evidence(statement, count)
 
 
-def _choice(asked: _Asked, point: Ts) -> Choice | None:
-    """The choice made with --only, --as and --id."""
-    only = asked.only
-    if only is None:
-        return None
-    from tallyglass.restore.model.undo import Choice
-
-    target = asked.target_ns or f"{only}_pitr_{point.time:%Y%m%dT%H%M%S}"
-    for ns in (only, target):
-        if not all(ns.partition(".")[::2]) or "$" in ns or len(ns.encode()) > _LONGEST_NAMESPACE:
-            raise InputError(f"'{clean(ns, 80)}' is not a collection.", "Write it as DATABASE.COLLECTION.")
-    if only == target:
-        raise InputError("--as names the collection itself.", "Give another name: the live collection is not touched.")
-    return Choice(only, target, tuple(extended for one in asked.ids for extended in _as_extended_json(one)))
-
-
-_LONGEST_NAMESPACE = 255
-
-
-def _as_extended_json(given: str) -> list[str]:
-    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits may also be an ObjectId."""
-    try:
-        return [json.dumps(json.loads(given))]
-    except ValueError:
-        text = [json.dumps(given)]
-    return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
-
-
 def _backup(given: ConnectionOptions, asked: _Asked) -> Path | None:
     """The backup of the command line, or of the profile; None where an incident can be undone without one."""
-    named = asked.backup
-    if named is None and asked.from_ != "pre-images":
-        profile = profile_of(given)
-        named = profile.backup if profile else None
-    if named is None:
+    path = absolute_path(asked.backup) if asked.backup else None
+    if path is None and asked.from_ != "pre-images":
+        path = backup_of(given)
+    if path is None:
         if asked.number is not None and asked.from_ != "backup" and not asked.by_backup:
             return None
         raise InputError("No backup is named.", "Give --backup PATH: a mongodump directory, an archive, or data files.")
-    path = absolute_path(named)
     if not path.exists():
         raise InputError(f"There is no backup at {clean(str(path))}.", "Give --backup PATH.")
     return path
-
-
-def _spare(spare: str | None) -> tuple[str, str]:
-    """Host and port of the spare, and its URI where one was given."""
-    if not spare:
-        return "", ""
-    if _HOST_AND_PORT.match(spare):
-        return spare, ""
-    from tallyglass.connection.target import Target, is_uri
-
-    if not is_uri(spare):
-        raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", "For example 127.0.0.1:27117.")
-    Target.parse(spare)
-    return "", spare
-
-
-def _write_folder(path: Path, made: Plan) -> None:
-    from tallyglass.restore.plan.folder import run_line, write_folder
-
-    written = write_folder(made, path)
-    print_message(
-        f"the plan is in {clean(str(written), 300)}: see README.md there. To run it, asking before each step: "
-        f"{run_line(written)}"
-    )
-
-
-def _write_script(path: Path, made: Plan) -> None:
-    from tallyglass.restore.plan.self_extracting import MODE, script
-
-    write_whole(path, script(made), MODE)
-    point = f"just before {made.facts.limit} ({iso(made.facts.limit.time)})"
-    print_message(f"{clean(str(path), 300)} restores to {point}; it asks before each step. Read it, then run it.")

@@ -1,0 +1,34 @@
+"""One namespace that is wanted as it was at the point, as a person types it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.restore.model.undo import Choice
+from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
+from tallyglass.text import clean
+
+
+def read_choice(only: str, target: str | None, ids: Iterable[str], point: Ts) -> Choice:
+    """The choice of ``only`` under the name ``target``, else its name and the point. Raises InputError for a name that
+    no collection has."""
+    target = target or f"{only}_pitr_{point.time:%Y%m%dT%H%M%S}"
+    for ns in (only, target):
+        if not all(ns.partition(".")[::2]) or "$" in ns or len(ns.encode()) > LONGEST_NAMESPACE:
+            raise InputError(f"'{clean(ns, 80)}' is not a collection.", "Write it as DATABASE.COLLECTION.")
+    if only == target:
+        raise InputError("--as names the collection itself.", "Give another name: the live collection is not touched.")
+    return Choice(only, target, tuple(extended for one in ids for extended in _as_extended_json(one)))
+
+
+def _as_extended_json(given: str) -> list[str]:
+    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits may also be an ObjectId."""
+    try:
+        return [json.dumps(json.loads(given))]
+    except ValueError:
+        text = [json.dumps(given)]
+    return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
