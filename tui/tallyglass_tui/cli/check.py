@@ -12,7 +12,7 @@ from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
 from tallyglass_tui.cli.counter_look import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.headless import print_text, timeout_of
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options
 from tallyglass_tui.cli.restore.window import WindowOptions
 
 
@@ -55,44 +55,24 @@ _days = click.FloatRange(min=0)
     help="Alert if more of the range is used.",
 )
 @click.option(
-    "--warn-days",
-    type=_days,
-    default=90.0,
-    show_default=True,
-    metavar="DAYS",
-    help="Warn if one ends sooner.",
+    "--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS", help="Warn if one ends sooner."
 )
 @click.option(
-    "--crit-days",
-    type=_days,
-    default=30.0,
-    show_default=True,
-    metavar="DAYS",
-    help="Alert if one ends sooner.",
+    "--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS", help="Alert if one ends sooner."
 )
 @guesses_option
 @click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn if the oplog covers fewer hours.")
-@click.option(
-    "--oplog-hours-crit",
-    type=_days,
-    metavar="HOURS",
-    help="Alert if the oplog covers fewer hours.",
-)
+@click.option("--oplog-hours-crit", type=_days, metavar="HOURS", help="Alert if the oplog covers fewer hours.")
 @click.option(
     "--restore",
     "backups",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     multiple=True,
     help="Check the recoverable window of the backups, too.",
 )
 @click.option(
-    "--restore-oplog",
-    "slices",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    multiple=True,
-    help="Read this saved oplog for --restore.",
+    "--restore-oplog", "slices", type=PATH, metavar="PATH", multiple=True, help="Read this saved oplog for --restore."
 )
 @timeout_of(30.0, "-t")
 @click.option("-v", "--verbose", count=True, help="Add a line for each note, and counter not OK.")

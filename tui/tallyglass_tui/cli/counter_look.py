@@ -10,7 +10,7 @@ import click
 
 from tallyglass.errors import InputError, ReadError
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.options import ConnectionOptions, profile_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, profile_of
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.settings import WatchSettings
@@ -24,17 +24,10 @@ _LOOK_SHARE = 0.8
 """The share of the timeout after which no further collection is read: what was read by then still counts."""
 
 config_option = click.option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Read definitions of counters and ceilings (TOML).",
+    "--config", metavar="FILE", type=PATH, help="Read definitions of counters and ceilings (TOML)."
 )
 
-history_option = click.option(
-    "--no-history",
-    is_flag=True,
-    help="Keep no samples, and read none of earlier runs.",
-)
+history_option = click.option("--no-history", is_flag=True, help="Keep no samples, and read none of earlier runs.")
 
 
 guesses_option = click.option("--guesses", is_flag=True, help="Include guesses: numbers known by name only.")

@@ -13,7 +13,7 @@ from tallyglass_tui.cli.counter_facts import counter_facts
 from tallyglass_tui.cli.counter_look import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import print_text, table, timeout_option, write_json
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option, target_of
 
 if TYPE_CHECKING:
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView
@@ -25,7 +25,7 @@ _SHOWN_MEMBERS = 5
 @connection_options(shards=True)
 @config_option
 @history_option
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @guesses_option
 @click.option("--report", metavar="FILE", help="Write a new .html or .md file instead.")
 @timeout_option

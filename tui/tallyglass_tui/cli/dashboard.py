@@ -15,6 +15,7 @@ from tallyglass.errors import InputError, TallyglassError
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
 from tallyglass_tui.cli.options import (
+    PATH,
     ConnectionOptions,
     chosen_profile,
     connection_options,
@@ -33,9 +34,7 @@ _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, inc
 
 @click.command("tallyglass", context_settings={"help_option_names": ["-h", "--help"]})
 @connection_options(shards=True)
-@click.option(
-    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="Start the restore page with this backup."
-)
+@click.option("--backup", type=PATH, metavar="PATH", help="Start the restore page with this backup.")
 @click.option("--mouse", is_flag=True, help="Use wheel and clicks; Shift then selects text.")
 @click.option(
     "--alarm",
@@ -46,9 +45,7 @@ _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, inc
     envvar="TALLYGLASS_ALARM",
     help="Alert by bell or notify.",
 )
-@click.option(
-    "--record", type=click.Path(path_type=Path), metavar="FILE", help="Record what is shown, for tallyglass replay."
-)
+@click.option("--record", type=PATH, metavar="FILE", help="Record what is shown, for tallyglass replay.")
 @config_option
 @history_option
 def command(

@@ -10,7 +10,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _WORDS = {"allowed": "yes", "partly": "partly", "denied": "no"}
 @connection_options()
 @click.option("--db", "databases", multiple=True, metavar="NAME", help="Check this database of counters; repeatable.")
 @click.option("--pre-images", "wants_images", is_flag=True, help="List the collections that keep pre-images.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @timeout_option
 def command(
     given: ConnectionOptions, databases: tuple[str, ...], wants_images: bool, wants_json: bool, seconds: float

@@ -55,12 +55,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 @history_option
 @selection_options
 @click.option(
-    "--listen",
-    callback=_address,
-    default=_DEFAULT_LISTEN,
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Listen here.",
+    "--listen", callback=_address, default=_DEFAULT_LISTEN, show_default=True, metavar="HOST:PORT", help="Listen here."
 )
 @click.option(
     "--every",

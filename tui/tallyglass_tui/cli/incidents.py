@@ -12,7 +12,7 @@ from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.incident_facts import documents, facts
 from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option, time_of
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident
@@ -42,7 +42,7 @@ class WithReport(click.Command):
 @log_option
 @evidence_option
 @click.option("--all", "wants_all", is_flag=True, help="List each change that may be an application's.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @timeout_option
 def command(
     given: ConnectionOptions,

@@ -16,7 +16,7 @@ from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.counter_look import config_option, history_option, look_once
 from tallyglass_tui.cli.headless import timeout_option
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -42,7 +42,7 @@ def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @config_option
 @history_option
 @selection_options
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Replace this file atomically.")
+@click.option("--out", type=PATH, metavar="FILE", help="Replace this file atomically.")
 @timeout_option
 def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],

@@ -32,13 +32,7 @@ _LOOK_SECONDS = 1.0
 @connection_options(shards=True)
 @click.option("--since", metavar="T", help="Start at this time, inclusive.")
 @click.option("--until", metavar="T", help="End before this time.")
-@click.option(
-    "--ns",
-    "namespaces",
-    multiple=True,
-    metavar="GLOB",
-    help="Match namespaces: shop.*, not !shop.tmp.",
-)
+@click.option("--ns", "namespaces", multiple=True, metavar="GLOB", help="Match namespaces: shop.*, not !shop.tmp.")
 @click.option("--op", "letters", default="", metavar="iudc", help="Match inserts, updates, deletes, commands.")
 @click.option("--id", "document", default="", metavar="ID", help="Print the history of one document.")
 @click.option("--text", default="", metavar="TEXT", help="Match entries with TEXT, or matching /TEXT/.")
@@ -106,12 +100,7 @@ async def _run_merged(
 
 
 async def _run(
-    gateway: Gateway,
-    wanted: OplogFilter,
-    printer: Printer,
-    limit: int,
-    follow: bool,
-    seconds: float,
+    gateway: Gateway, wanted: OplogFilter, printer: Printer, limit: int, follow: bool, seconds: float
 ) -> None:
     from tallyglass.oplog.read.export import follow_entries, read_entries
 

@@ -54,11 +54,13 @@ class ConnectionOptions:
         return ConnectionOptions(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 
+PATH = click.Path(path_type=Path)
+"""The type of an option that names a file or a folder."""
+
+json_option = click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+
 source_password_option = click.option(
-    "--source-password-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read the live set's password from FILE.",
+    "--source-password-file", type=PATH, metavar="FILE", help="Read the live set's password from FILE."
 )
 
 

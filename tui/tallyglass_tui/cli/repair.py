@@ -14,7 +14,7 @@ from tallyglass.text import clean, shell_quote
 from tallyglass_tui.cli.counter_look import SEARCH_SHARE, config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.differences import Difference
@@ -25,14 +25,10 @@ if TYPE_CHECKING:
 @config_option
 @history_option
 @click.option(
-    "--match",
-    "patterns",
-    multiple=True,
-    metavar="PATTERN",
-    help='Select by "namespace id", with * and ?; repeatable.',
+    "--match", "patterns", multiple=True, metavar="PATTERN", help='Select by "namespace id", with * and ?; repeatable.'
 )
 @click.option("--all", "wants_all", is_flag=True, help="Include counters that agree with their collection.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @timeout_option
 def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, patterns: tuple[str, ...], wants_all: bool,

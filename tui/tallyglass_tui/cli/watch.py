@@ -26,12 +26,7 @@ _ANSWER_SECONDS = 60.0
 
 @click.command()
 @connection_options(shards=True)
-@click.option(
-    "--evidence",
-    "folder",
-    metavar="DIR",
-    help="Keep the lines of the log that say who wrote.",
-)
+@click.option("--evidence", "folder", metavar="DIR", help="Keep the lines of the log that say who wrote.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document per line.")
 @click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
 def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> None:

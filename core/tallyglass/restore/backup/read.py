@@ -9,12 +9,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup import pbm, walg
-from tallyglass.restore.backup.backup import (
-    Contents,
-    read_archive,
-    read_directory,
-    with_sidecar,
-)
+from tallyglass.restore.backup.backup import Contents, read_archive, read_directory, with_sidecar
 from tallyglass.restore.backup.data_files import read_data_files
 from tallyglass.restore.backup.packed_files import is_packed
 from tallyglass.text import clean

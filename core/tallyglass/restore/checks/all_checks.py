@@ -25,11 +25,7 @@ def run_checks(found: Findings) -> tuple[Check, ...]:
 def _deployment(found: Findings) -> Checks:
     source = found.inputs.deployment
     if source.sharded:
-        yield block(
-            "sharded",
-            source.no_restore_because(),
-            "Use your backup system's own cluster restore.",
-        )
+        yield block("sharded", source.no_restore_because(), "Use your backup system's own cluster restore.")
     elif not source.has_oplog:
         yield block("no-oplog", "There is no oplog here.", source.no_oplog_because())
     else:

@@ -99,11 +99,7 @@ def collections(names: list[str], live: dict[str, CollectionInfo], incident: Inc
     """Checks that the collections of the incident still exist, and that copies of them can be named."""
     gone = [clean_name(name) for name in names if name not in live] if names else [incident.ns]
     for shown in gone:
-        yield block(
-            "images-collection",
-            f"{shown} no longer exists.",
-            GONE,
-        )
+        yield block("images-collection", f"{shown} no longer exists.", GONE)
     for name in names:
         if "$" in name or len(name.encode()) > LONGEST_NAMESPACE - 40:
             yield block("images-name", f"{clean_name(name)}: its name cannot be lengthened for a copy.")

@@ -12,14 +12,7 @@ from pathlib import Path
 
 from tallyglass.errors import TallyglassError
 from tallyglass.restore.drill.run_folder import MARK
-from tallyglass.restore.tools.toolset import (
-    MONGOSH_FROM,
-    NAMES,
-    TOOLS_FROM,
-    installed,
-    needed_for,
-    version_pair,
-)
+from tallyglass.restore.tools.toolset import MONGOSH_FROM, NAMES, TOOLS_FROM, installed, needed_for, version_pair
 from tallyglass.text import clean
 
 _COMMON = ("bash", "ps", "awk", "sha256sum", "gzip")

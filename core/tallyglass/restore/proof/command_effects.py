@@ -27,12 +27,7 @@ class Commands:
     and call ``problem`` with its kind, text and entry."""
 
     def __init__(
-        self,
-        catalog: Catalog,
-        kinds: set[str],
-        problem: Callable[[str, str, Entry], None],
-        *,
-        running: bool,
+        self, catalog: Catalog, kinds: set[str], problem: Callable[[str, str, Entry], None], *, running: bool
     ) -> None:
         self.catalog = catalog
         self.running = running

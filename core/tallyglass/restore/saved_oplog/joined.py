@@ -52,13 +52,7 @@ class JoinedOplog:
         return getattr(self._live, name)
 
     async def find_raw(
-        self,
-        ns: Namespace,
-        query: Document,
-        *,
-        sort: Sequence[tuple[str, int]] = (),
-        limit: int = 0,
-        **how: Any,
+        self, ns: Namespace, query: Document, *, sort: Sequence[tuple[str, int]] = (), limit: int = 0, **how: Any
     ) -> AsyncIterator[bytes]:
         """Yield batches like :meth:`Gateway.find_raw`. On the oplog a query may name ``ts``, ``ns`` and ``ui``, the
         last two in ``$or`` too; raises ValueError for any other."""

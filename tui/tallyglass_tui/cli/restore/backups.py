@@ -13,7 +13,7 @@ from tallyglass.connection.target import is_uri, with_scheme
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named, json_option
 
 if TYPE_CHECKING:
     from tallyglass.moment import Ts
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folders", metavar="DIR...", type=click.Path(path_type=Path), nargs=-1)
+@click.argument("folders", metavar="DIR...", type=PATH, nargs=-1)
 @connection_options()
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: bool) -> int:
     """List the backups of a folder, and how far each reaches.
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from tallyglass_tui.cli.headless import ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.options import PATH, ConnectionOptions
 from tallyglass_tui.cli.restore.plan_file import read_plan, server
 
 
 @click.command("check-return", hidden=True)
-@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.argument("plan_file", metavar="PLAN", type=PATH)
 @click.option("--source", metavar="URI", required=True, help="Read the live set: a URI, or a .yml file.")
 @click.option("--source-password-file", metavar="FILE", default="", help="Read the live set's password from FILE.")
 def check_return(plan_file: Path, source: str, source_password_file: str) -> None:

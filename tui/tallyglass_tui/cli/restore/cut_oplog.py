@@ -8,12 +8,13 @@ import click
 
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.headless import print_text
+from tallyglass_tui.cli.options import PATH
 
 
 @click.command("cut-oplog", hidden=True)
-@click.argument("query", metavar="QUERY", type=click.Path(path_type=Path))
-@click.option("--oplog", "paths", type=click.Path(path_type=Path), metavar="PATH", required=True, multiple=True)
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", required=True)
+@click.argument("query", metavar="QUERY", type=PATH)
+@click.option("--oplog", "paths", type=PATH, metavar="PATH", required=True, multiple=True)
+@click.option("--out", type=PATH, metavar="FILE", required=True)
 def cut_oplog(query: Path, paths: tuple[Path, ...], out: Path) -> None:
     """Write what QUERY of a plan finds in saved slices into one file."""
     from tallyglass.restore.saved_oplog.cut import cut

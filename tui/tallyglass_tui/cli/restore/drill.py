@@ -14,7 +14,7 @@ from tallyglass.errors import EmbeddedServerError, InputError
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.headless import print_text
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
-from tallyglass_tui.cli.options import ConnectionOptions, backup_of, connection_options, target_of, time_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, backup_of, connection_options, target_of, time_of
 from tallyglass_tui.cli.restore.drill_made import checked_outputs, hand_over, rehearsed
 from tallyglass_tui.cli.schedule import as_schedule, deadline_option, emit_option, own_words
 from tallyglass_tui.this_program import this_program
@@ -42,36 +42,23 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 
 @click.command(cls=DrillPlugin)
 @connection_options()
-@click.option(
-    "--backup", type=click.Path(path_type=Path), metavar="PATH", help="Restore this backup, or the newest of a folder."
-)
+@click.option("--backup", type=PATH, metavar="PATH", help="Restore this backup, or the newest of a folder.")
 @click.option("--to", metavar="T", help="Restore to this time; default: the newest proven.")
 @click.option("--at", type=click.Choice(["random"]), help="Restore to a random point that is covered.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Draw point N.")
-@click.option(
-    "--oplog", type=click.Path(path_type=Path), metavar="PATH", help="Read a saved oplog, or a folder of slices."
-)
+@click.option("--oplog", type=PATH, metavar="PATH", help="Read a saved oplog, or a folder of slices.")
 @click.option("--backup-start", metavar="T:I", help="Begin here, where the backup records no start.")
-@click.option(
-    "--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the report: .json, .html or Markdown."
-)
-@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write metrics for Prometheus.")
+@click.option("--report", type=PATH, metavar="FILE", help="Write the report: .json, .html or Markdown.")
+@click.option("--metrics", type=PATH, metavar="FILE", help="Write metrics for Prometheus.")
 @click.option("--json", "wants_json", is_flag=True, help="Print the report as one JSON document.")
 @deadline_option("Stop after TIME, with exit status 2.")
 @click.option(
     "--limit-rate", "rate", callback=_rate, metavar="RATE", help="Read at most this much a second, such as 20M."
 )
 @click.option(
-    "--nice",
-    type=click.IntRange(0, 19),
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="Run with this priority.",
+    "--nice", type=click.IntRange(0, 19), metavar="N", default=10, show_default=True, help="Run with this priority."
 )
-@click.option(
-    "--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Put the data of the spare into PATH."
-)
+@click.option("--work-dir", type=PATH, metavar="PATH", help="Put the data of the spare into PATH.")
 @emit_option
 def drill(
     given: ConnectionOptions, backup: Path | None, to: str | None, at: str | None, seed: int | None,

@@ -12,7 +12,7 @@ from tallyglass.errors import InputError, ReadError
 from tallyglass.text import clean_name
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.options import PATH, ConnectionOptions
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
 from tallyglass_tui.cli.restore.sides import private_file
 
@@ -29,10 +29,10 @@ _PROGRESS_EVERY = 20_000
 
 
 @click.command(hidden=True)
-@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.argument("plan_file", metavar="PLAN", type=PATH)
 @click.option("--source", metavar="URI", required=True, help="Read the live set: a URI, or a .yml file.")
 @click.option("--source-password-file", metavar="FILE", default="", help="Read the live set's password from FILE.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write the images into DIR.")
+@click.option("--out", type=PATH, metavar="DIR", required=True, help="Write the images into DIR.")
 def images(plan_file: Path, source: str, source_password_file: str, out: Path) -> None:
     """Save the pre-images of the plan's incident. Fails if one that the plan proved no longer exists.
 

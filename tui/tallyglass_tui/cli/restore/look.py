@@ -18,7 +18,7 @@ from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions, source_password_option
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, source_password_option
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
 from tallyglass_tui.cli.schedule import deadline_option
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=PATH)
 @click.option("--only", metavar="NS", default="", help="Let the user read this collection alone.")
 @deadline_option("Stop the spare after this time.")
 @source_password_option

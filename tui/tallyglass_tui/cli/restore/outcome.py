@@ -9,6 +9,7 @@ import click
 
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import print_text, table
+from tallyglass_tui.cli.options import PATH
 from tallyglass_tui.cli.restore.plan_file import read_plan
 from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_file, with_sides
 
@@ -27,9 +28,7 @@ DAMAGED = 3
 
 @click.command()
 @with_sides
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write the outcome into DIR."
-)
+@click.option("--out", type=PATH, metavar="DIR", required=True, help="Write the outcome into DIR.")
 def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     """Print what came back, what others changed, and what is damaged.
 

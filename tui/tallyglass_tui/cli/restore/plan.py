@@ -17,7 +17,16 @@ from tallyglass.text import clean
 from tallyglass_tui.cli.headless import timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
-from tallyglass_tui.cli.options import ConnectionOptions, backup_of, connection_options, spare_of, target_of, time_of
+from tallyglass_tui.cli.options import (
+    PATH,
+    ConnectionOptions,
+    backup_of,
+    connection_options,
+    json_option,
+    spare_of,
+    target_of,
+    time_of,
+)
 from tallyglass_tui.cli.restore.plan_made import planned
 from tallyglass_tui.cli.restore.plan_output import checked_outputs, hand_over
 
@@ -30,14 +39,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @connection_options()
-@click.option("--backup", type=click.Path(path_type=Path), metavar="PATH", help="Start from this backup.")
+@click.option("--backup", type=PATH, metavar="PATH", help="Start from this backup.")
 @click.option("--before", metavar="TIME", help="Restore to just before this entry or time.")
 @click.option(
-    "--incident",
-    "number",
-    type=incident_name,
-    metavar="N",
-    help="Undo incident N, by its number or its last column.",
+    "--incident", "number", type=incident_name, metavar="N", help="Undo incident N, by its number or its last column."
 )
 @click.option(
     "--from",
@@ -52,30 +57,16 @@ if TYPE_CHECKING:
 @click.option("--since", metavar="T", help="Count incidents from T on, as the list did.")
 @log_option
 @evidence_option
-@click.option(
-    "--oplog",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Read a saved oplog before the live one.",
-)
+@click.option("--oplog", type=PATH, metavar="PATH", help="Read a saved oplog before the live one.")
 @click.option("--spare", metavar="HOST:PORT", help="Restore onto this empty server; may be a URI.")
 @click.option("--backup-start", metavar="T:I", help="Begin here, where the backup records no start.")
 @click.option("--only", metavar="NS", help="Restore one collection, under another name.")
-@click.option(
-    "--as",
-    "target_ns",
-    metavar="NS2",
-    help="Name it so; default: its name and the point.",
-)
+@click.option("--as", "target_ns", metavar="NS2", help="Name it so; default: its name and the point.")
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Restore this document of it; may be repeated.")
-@click.option(
-    "--work-dir", type=click.Path(path_type=Path), metavar="PATH", help="Put the files of the commands into PATH."
-)
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write the plan as a folder: run it there.")
-@click.option(
-    "--script", type=click.Path(path_type=Path), metavar="FILE", help="Write the plan as one self-extracting script."
-)
+@click.option("--work-dir", type=PATH, metavar="PATH", help="Put the files of the commands into PATH.")
+@json_option
+@click.option("--out", type=PATH, metavar="DIR", help="Write the plan as a folder: run it there.")
+@click.option("--script", type=PATH, metavar="FILE", help="Write the plan as one self-extracting script.")
 @timeout_option
 def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, seconds: float, **typed: Any) -> int:
     """Prove that a restore is possible, and print its commands.

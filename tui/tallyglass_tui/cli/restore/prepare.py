@@ -9,15 +9,15 @@ import click
 
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import as_json, ask, print_text, timeout_option
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option, target_of
 
 
 @click.command()
 @connection_options()
-@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", help="Write the backup to PATH.")
+@click.option("--out", type=PATH, metavar="PATH", help="Write the backup to PATH.")
 @click.option("--archive", is_flag=True, help="Write one archive file instead of a directory.")
 @click.option("--gzip", is_flag=True, help="Compress the backup (mongodump --gzip).")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @timeout_option
 def prepare(
     given: ConnectionOptions, out: Path | None, archive: bool, gzip: bool, wants_json: bool, seconds: float

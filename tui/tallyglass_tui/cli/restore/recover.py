@@ -9,6 +9,7 @@ import click
 
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, print_text
+from tallyglass_tui.cli.options import PATH
 from tallyglass_tui.cli.restore.plan_file import read_plan
 from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_file, with_sides
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(hidden=True)
 @with_sides
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", required=True, help="Write the repairs into DIR."
-)
+@click.option("--out", type=PATH, metavar="DIR", required=True, help="Write the repairs into DIR.")
 def recover(plan_file: Path, sides: Sides, out: Path) -> None:
     """Compute the repairs of the live collections, as files for mongorestore. Nothing else is written."""
     plan = read_plan(plan_file)

@@ -13,7 +13,7 @@ import click
 from tallyglass.errors import TallyglassError
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_aside
-from tallyglass_tui.cli.options import source_password_option
+from tallyglass_tui.cli.options import PATH, source_password_option
 
 _PHASES = ("secure", "restore", "verify", "return", "clean")
 _ANSWER_SECONDS = 30.0
@@ -22,16 +22,11 @@ _TERMINAL = "/dev/tty"
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=PATH)
 @click.option("--yes", is_flag=True, help="Ask nothing; leave out what needs a decision.")
 @click.option("--until", type=click.Choice(_PHASES), metavar="PHASE", default=_PHASES[-1], help="End after this phase.")
 @source_password_option
-@click.option(
-    "--spare-password-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read the spare's password from FILE.",
-)
+@click.option("--spare-password-file", type=PATH, metavar="FILE", help="Read the spare's password from FILE.")
 @click.option(
     "--max-silence",
     type=click.IntRange(0, 999_999),

@@ -11,7 +11,7 @@ from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import as_json, ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option, target_of
 from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
 
 HOLE = 2
@@ -20,19 +20,14 @@ EVERY = 600.0
 
 
 @click.command("save-oplog")
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=PATH)
 @connection_options()
 @click.option(
-    "--keep",
-    metavar="AGE",
-    callback=duration,
-    default="7d",
-    show_default=True,
-    help="Delete slices that are older.",
+    "--keep", metavar="AGE", callback=duration, default="7d", show_default=True, help="Delete slices that are older."
 )
 @click.option("--every", callback=duration, metavar="10m", help="Print a schedule that runs this so often.")
 @emit_option
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def save_oplog(
     given: ConnectionOptions, folder: Path, keep: float, every: float | None, emit: str | None, wants_json: bool
 ) -> int:  # fmt: skip

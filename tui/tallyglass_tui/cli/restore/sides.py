@@ -15,7 +15,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.options import PATH, ConnectionOptions
 from tallyglass_tui.cli.restore.plan_file import PATIENT, server
 
 if TYPE_CHECKING:
@@ -61,20 +61,10 @@ def with_sides(function: Callable[..., object]) -> Callable[..., object]:
         click.option(
             "--source-password-file", metavar="FILE", default="", help="Read the live set's password from FILE."
         ),
-        click.option(
-            "--images",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            help="Read saved pre-images in place of a spare.",
-        ),
-        click.option(
-            "--spare",
-            metavar="URI",
-            default="",
-            help="Read the spare: a URI, or a .yml file.",
-        ),
+        click.option("--images", type=PATH, metavar="DIR", help="Read saved pre-images in place of a spare."),
+        click.option("--spare", metavar="URI", default="", help="Read the spare: a URI, or a .yml file."),
         click.option("--source", metavar="URI", required=True, help="Read this live set (URI or .yml)."),
-        click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path)),
+        click.argument("plan_file", metavar="PLAN", type=PATH),
     ):
         command = option(command)
     return command

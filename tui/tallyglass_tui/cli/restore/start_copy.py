@@ -8,10 +8,11 @@ import click
 
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.headless import print_text
+from tallyglass_tui.cli.options import PATH
 
 
 @click.command()
-@click.argument("path", metavar="BACKUP", type=click.Path(path_type=Path))
+@click.argument("path", metavar="BACKUP", type=PATH)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),

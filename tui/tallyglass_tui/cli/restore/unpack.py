@@ -7,11 +7,12 @@ from pathlib import Path
 import click
 
 from tallyglass.paths import absolute_path
+from tallyglass_tui.cli.options import PATH
 
 
 @click.command(hidden=True)
-@click.argument("path", metavar="BACKUP", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="PATH", required=True)
+@click.argument("path", metavar="BACKUP", type=PATH)
+@click.option("--out", type=PATH, metavar="PATH", required=True)
 def unpack(path: Path, out: Path) -> None:
     """Write BACKUP as one that mongorestore can read."""
     from tallyglass.restore.backup.unpack import unpack as write

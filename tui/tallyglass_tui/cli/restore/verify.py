@@ -9,7 +9,7 @@ import click
 
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
 from tallyglass_tui.cli.restore.plan_text import CODES, WORDS, in_words, tell_doubts
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("plan_file", metavar="PLAN", type=click.Path(path_type=Path))
+@click.argument("plan_file", metavar="PLAN", type=PATH)
 @click.option("--spare", metavar="URI", required=True, help="Read the spare: a URI, or a .yml file.")
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="Read the log of mongorestore.")
+@click.option("--log", type=PATH, metavar="FILE", help="Read the log of mongorestore.")
 @click.option("--empty", is_flag=True, help="Check only that the spare is empty and fits.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
+@json_option
 @connection_options(uri=False, profile=False)
 def verify(
     given: ConnectionOptions, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool

@@ -16,7 +16,7 @@ from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import WORDS, MonitoringPlugin
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, is_named
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named
 from tallyglass_tui.format import duration
 
 if TYPE_CHECKING:
@@ -61,19 +61,14 @@ class WindowPlugin(MonitoringPlugin):
 @connection_options()
 @click.option(
     "--backups",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     multiple=True,
     required=True,
     help="Read a folder of backups; may be repeated.",
 )
 @click.option(
-    "--oplog",
-    "slices",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    multiple=True,
-    help="Read a saved oplog, or a folder of slices.",
+    "--oplog", "slices", type=PATH, metavar="PATH", multiple=True, help="Read a saved oplog, or a folder of slices."
 )
 @click.option("--at-least", "least", type=float, default=0.0, metavar="HOURS", help="Warn of a shorter window.")
 @click.option(
@@ -84,7 +79,7 @@ class WindowPlugin(MonitoringPlugin):
     show_default=True,
     help="Warn of less beyond the slices.",
 )
-@click.option("--metrics", type=click.Path(path_type=Path), metavar="FILE", help="Write the window as metrics, too.")
+@click.option("--metrics", type=PATH, metavar="FILE", help="Write the window as metrics, too.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")  # fmt: skip
 def window(
     given: ConnectionOptions,

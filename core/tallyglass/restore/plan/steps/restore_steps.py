@@ -12,14 +12,7 @@ from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
-from tallyglass.restore.plan.steps.making import (
-    join,
-    mongosh_call,
-    run,
-    run_mongosh,
-    run_shell,
-    verification,
-)
+from tallyglass.restore.plan.steps.making import join, mongosh_call, run, run_mongosh, run_shell, verification
 from tallyglass.restore.proof.findings import Assessed
 from tallyglass.restore.proof.speed import BYTES_A_SECOND, OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.spare import own_spare

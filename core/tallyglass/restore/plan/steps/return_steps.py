@@ -16,14 +16,7 @@ from tallyglass.restore.model.indexes import is_id_index
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.plan.steps.making import (
-    escape_pattern,
-    join,
-    mongosh_call,
-    run,
-    run_mongosh,
-    run_shell,
-)
+from tallyglass.restore.plan.steps.making import escape_pattern, join, mongosh_call, run, run_mongosh, run_shell
 from tallyglass.restore.plan.steps.return_work import Damage, ReturnWork
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools import mongosh
