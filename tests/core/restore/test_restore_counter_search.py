@@ -19,7 +19,8 @@ from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof import reissue
 from tallyglass.restore.proof.counter_inserts import CounterInserts
-from tallyglass.restore.proof.reissue import Found, Search, _Follower, find_reissues
+from tallyglass.restore.proof.counter_search import Found, Search
+from tallyglass.restore.proof.reissue import _Follower, find_reissues
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.counter_paths import may_be_counter
 

@@ -6,7 +6,7 @@ import pytest
 from bson import ObjectId
 
 from tallyglass.restore.proof.counter_fix import Fix
-from tallyglass.restore.proof.reissue import Seen, _even, _row
+from tallyglass.restore.proof.counter_search import Seen, _even, _row
 
 
 def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:

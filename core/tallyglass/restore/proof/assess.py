@@ -9,9 +9,9 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.proof.counter_search import Found as CounterFacts
 from tallyglass.restore.proof.definitions import find_definitions
 from tallyglass.restore.proof.findings import Assessed, Replayed
-from tallyglass.restore.proof.reissue import Found as CounterFacts
 from tallyglass.restore.proof.reissue import find_reissues
 from tallyglass.restore.proof.returns import plan_returns
 from tallyglass.restore.timeline import coverage

@@ -19,10 +19,10 @@ from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.model.proof import ExpectedNamespace, Slice
 from tallyglass.restore.model.undo import Accident, Choice, Return, WriteGroup
 from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.counter_search import Found as CounterFacts
 from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
-from tallyglass.restore.proof.reissue import Found as CounterFacts
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.saved_oplog.joined import Join
 from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog
