@@ -27,7 +27,8 @@ from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.counter_fix import Fix
 from tallyglass.restore.proof.counter_search import Found
-from tallyglass.restore.proof.findings import Assessed, Covered, Inputs, Located, Replayed
+from tallyglass.restore.proof.findings import Assessed, Covered, Located, Replayed
+from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.coverage import Start

@@ -19,7 +19,8 @@ from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.catalog import Catalog
-from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
+from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.coverage import Start

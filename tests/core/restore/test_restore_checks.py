@@ -17,7 +17,8 @@ from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.proof.base import BaseFacts
-from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Inputs, Located, Replayed
+from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
+from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.replay import Replay

@@ -21,7 +21,8 @@ from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.proof.findings import Assessed, Findings
-from tallyglass.restore.proof.prove import Step, gather
+from tallyglass.restore.proof.progress import Step
+from tallyglass.restore.proof.prove import gather
 from tallyglass.restore.proof.request import RestoreRequest
 
 UUID = Binary(bytes(range(16)), 4)

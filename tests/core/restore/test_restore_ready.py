@@ -21,7 +21,8 @@ from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.step import Phase, RunMode
-from tallyglass.restore.proof.findings import Findings, Inputs, Located
+from tallyglass.restore.proof.findings import Findings, Located
+from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.ready import check_ready
 from tallyglass.restore.spare.spare import Spare

@@ -19,7 +19,7 @@ from tallyglass_tui.restore.draft import Draft, First, Planned, Room
 
 if TYPE_CHECKING:
     from tallyglass.restore.drill.past_drills import LastDrill
-    from tallyglass.restore.proof.prove import Progress
+    from tallyglass.restore.proof.progress import Progress
     from tallyglass.restore.proof.request import RestoreRequest
 
 _ROOM_SECONDS = 5.0

@@ -54,6 +54,11 @@ class Plan:
         return worst(self.checks)
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether a check blocks: then there are no steps."""
+        return self.level is Level.BLOCK
+
+    @property
     def from_backup(self) -> FromBackup:
         """The source of a plan that restores a backup on a spare. Raises InputError for a plan from pre-images."""
         if isinstance(self.source, FromImages):

@@ -15,7 +15,7 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
-from tallyglass.restore.model.check import Level, merged_checks
+from tallyglass.restore.model.check import merged_checks
 from tallyglass.restore.model.document import from_json, to_json
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Strategy
@@ -32,7 +32,7 @@ CHECKSUMS = "checksums"
 
 def folder_files(plan: Plan) -> dict[str, str]:
     """The files of the folder by name. Raises InputError for a plan that blocks."""
-    if plan.level is Level.BLOCK or not plan.steps.commands:
+    if plan.is_blocked or not plan.steps.commands:
         raise InputError("The plan is blocked: there are no commands to write.", "Its checks say why.")
     found = {
         "README.md": readme(plan),

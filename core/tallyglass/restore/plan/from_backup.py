@@ -7,7 +7,6 @@ from dataclasses import replace
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.outcome import block
-from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import FromBackup
@@ -16,7 +15,8 @@ from tallyglass.restore.plan.facts import entry_line, plan_facts, plan_needs
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.return_work import live_fixes
 from tallyglass.restore.proof.findings import Findings
-from tallyglass.restore.proof.prove import Progress, gather
+from tallyglass.restore.proof.progress import Progress
+from tallyglass.restore.proof.prove import gather
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.tools.toolset import found_in
 
@@ -29,7 +29,7 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
     """
     found = await gather(gateway, request, progress)
     plan = _describe(found, request)
-    if plan.level is Level.BLOCK:
+    if plan.is_blocked:
         return plan
     inputs, assessed, part = found.inputs, found.assessed, plan.proof.slice
     if assessed is None or inputs.source_uri is None or inputs.spare_uri is None or part is None:

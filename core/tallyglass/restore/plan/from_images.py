@@ -54,7 +54,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     proven = await prove_images(gateway, damaged, limit, backup)
     checks += images_held.held(proven)
     plan = replace(describe(plan, proven), checks=tuple(checks))
-    if plan.level is Level.BLOCK:
+    if plan.is_blocked:
         return plan
     steps = undo_steps(plan, proven, source.text)
     return replace(plan, steps=replace(plan.steps, commands=steps.commands, files=steps.files))

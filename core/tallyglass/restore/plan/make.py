@@ -8,14 +8,13 @@ from pathlib import Path
 
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.catalogue.backups import newest_backup
-from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.plan.precheck import QuickAnswer, quick_answer
 from tallyglass.restore.plan.ways import Decision, decide, possible_ways
-from tallyglass.restore.proof.prove import Progress
+from tallyglass.restore.proof.progress import Progress
 from tallyglass.restore.proof.request import RestoreRequest
 
 
@@ -35,7 +34,7 @@ async def make_plan(
     if decision.way == FROM_IMAGES:
         plan = await plan_undo(gateway, request)
         yield plan
-        if plan.level is not Level.BLOCK or request.backup is None:
+        if not plan.is_blocked or request.backup is None:
             return
         yield replace(decision, way=FROM_BACKUP)
     if request.backup is not None:

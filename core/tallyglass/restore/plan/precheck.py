@@ -11,10 +11,10 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Check, Level
-from tallyglass.restore.proof.findings import Inputs
+from tallyglass.restore.proof.cover import hours_left
+from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.locate import locate
 from tallyglass.restore.proof.oplog_query import oplog_query, rest_query
-from tallyglass.restore.proof.prove import hours_left
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import Start
 from tallyglass.text import shell_join

@@ -1,81 +1,30 @@
 """What is known of one restore, stage by stage: each stage holds what was proven there, and the stage before it.
 
-:class:`Inputs` (what was named) -> :class:`Located` (the oplog was found and its ends read) -> :class:`Covered` (the
-window was read whole) -> :class:`Replayed` (the backup was read too: what the spare will hold) -> :class:`Assessed`
-(what the restore means for the live data). :class:`Findings` holds the last stage that was reached; a check reads the
-stage that it needs and yields nothing before it.
+:class:`~tallyglass.restore.proof.inputs.Inputs` (what was named) -> :class:`Located` (the oplog was found and its ends
+read) -> :class:`Covered` (the window was read whole) -> :class:`Replayed` (the backup was read too: what the spare will
+hold) -> :class:`Assessed` (what the restore means for the live data). :class:`Findings` holds the last stage that was
+reached; a check reads the stage that it needs and yields nothing before it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from tallyglass.deployment.cluster import Deployment
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.model.proof import ExpectedNamespace, Slice
-from tallyglass.restore.model.undo import Accident, Choice, Return, WriteGroup
+from tallyglass.restore.model.undo import Accident, Return, WriteGroup
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.counter_search import Found as CounterFacts
 from tallyglass.restore.proof.definitions import Definitions
+from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
-from tallyglass.restore.saved_oplog.joined import Join
-from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog
-from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.chains import is_left_out
 from tallyglass.restore.timeline.coverage import NoStart, Start
 from tallyglass.restore.timeline.timeline import Timeline
-from tallyglass.restore.tools.tool_uri import ToolUri
-from tallyglass.restore.tools.toolset import Tools, needed_for
-from tallyglass.restore.undo.evidence import KnownStatement
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The saved oplog that was named or belongs to the backup, at ``paths``, and whether the live one continues it."""
-
-    paths: tuple[Path, ...]
-    oplog: SavedOplog
-    join: Join
-
-    def holds(self, limit: Ts) -> bool:
-        """Whether the window up to ``limit`` needs nothing of the live oplog."""
-        return limit <= self.oplog.last
-
-    @property
-    def hole(self) -> Hole | None:
-        """What is missing after the saved entries; None where the live oplog continues them."""
-        return self.join.hole
-
-
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """The point, the source, the backup and the spare, before the oplog is looked at.
-
-    ``evidence`` is what a person knows of the incident. ``choice`` is set where one namespace is wanted under another
-    name. ``spare`` describes a named spare. ``uri_trouble`` says why a URI cannot be used; ``free_bytes`` are those of
-    the work directory, None if not known.
-    """
-
-    limit: Ts
-    deployment: Deployment
-    contents: Contents
-    incident: Incident | None = None
-    tools: Tools | None = None
-    source_uri: ToolUri | None = None
-    spare_uri: ToolUri | None = None
-    own_spare: int = 0
-    spare: Spare | None = None
-    uri_trouble: str = ""
-    free_bytes: int | None = None
-    choice: Choice | None = None
-    evidence: KnownStatement | None = None
-    saved: Saved | None = None
+from tallyglass.restore.tools.toolset import needed_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +162,3 @@ class Findings:
         if self.covered:
             return self.covered.start.ts
         return self.located.start.ts if self.located and isinstance(self.located.start, Start) else None
-
-
-def is_broken(inputs: Inputs) -> bool:
-    """Whether the saved oplog cannot be used for what is asked: an entry that is needed is missing, or it is not one
-    oplog with the live one."""
-    saved = inputs.saved
-    if saved is None:
-        return False
-    if saved.oplog.differs or saved.join.differs:
-        return True
-    return saved.hole is not None and (inputs.choice is None or saved.hole.after < inputs.limit)

@@ -42,6 +42,24 @@ class Join:
         return self.hole is None and not self.differs
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The saved oplog that was named or belongs to the backup, at ``paths``, and whether the live one continues it."""
+
+    paths: tuple[Path, ...]
+    oplog: SavedOplog
+    join: Join
+
+    def holds(self, limit: Ts) -> bool:
+        """Whether the window up to ``limit`` needs nothing of the live oplog."""
+        return limit <= self.oplog.last
+
+    @property
+    def hole(self) -> Hole | None:
+        """What is missing after the saved entries; None where the live oplog continues them."""
+        return self.join.hole
+
+
 class JoinedOplog:
     """Reads like the gateway of the live set, with an oplog that reaches further back. Create it with :func:`join`."""
 
@@ -136,6 +154,13 @@ async def join(live: Gateway, saved: SavedOplog) -> tuple[Gateway, Join]:
     """Join the saved oplog and, if it continues the saved one, the live oplog."""
     found, follows = await _compare(live, saved)
     return cast("Gateway", JoinedOplog(live, saved, follows=follows)), found
+
+
+async def join_saved(live: Gateway, paths: tuple[Path, ...], since: Ts | None) -> tuple[Gateway, Saved]:
+    """The saved oplog at ``paths`` and the live one as one, from before ``since`` on. Raises InputError."""
+    oplog = await asyncio.to_thread(read_saved, paths, since)
+    joined, found = await join(live, oplog)
+    return joined, Saved(paths, oplog, found)
 
 
 def only_saved(saved: SavedOplog) -> Gateway:

@@ -17,7 +17,7 @@ from tallyglass_tui.restore.plan_process import read_request, write_answer
 
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.proof.prove import Step
+    from tallyglass.restore.proof.progress import Step
 
 _NICE = 5
 """Less urgent than the screen that waits for it."""

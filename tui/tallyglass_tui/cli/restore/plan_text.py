@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallyglass.restore.model.check import Check
     from tallyglass.restore.model.plan import Plan
     from tallyglass.restore.plan.precheck import QuickAnswer
-    from tallyglass.restore.proof.prove import Progress, Step
+    from tallyglass.restore.proof.progress import Progress, Step
 
 CODES = {"ok": 0, "warn": 1, "block": 2}
 WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
