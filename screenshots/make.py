@@ -100,7 +100,7 @@ async def restore(camera: Camera) -> None:
 async def profiles(camera: Camera) -> None:
     """Show two deployments side by side, one of which does not answer."""
     await camera.press("5", until="cannot be read")
-    await camera.press(until="used, time left")
+    await camera.press(until="used, ends (80%)")
     camera.shoot("profiles")
 
 

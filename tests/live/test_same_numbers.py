@@ -155,7 +155,7 @@ async def test_a_counter_is_the_same_everywhere(scene: Scene, pilot: Pilot[None]
     await pilot.press("slash", *"vouchers", "enter", "enter")
     await until(pilot, r"^ runs out ")
     detail = shown(pilot.app)
-    assert (number(detail, r"^ value +([\d,]+)"), number(detail, r"([\d,]+) left")) == (5_030, LEFT)
+    assert (number(detail, r"^ value +([\d,]+)"), number(detail, r"([\d,]+) ids left")) == (5_030, LEFT)
     shares.append(number(detail, r"^ used .*? ([\d.]+)%"))
     assert shares == [round(vouchers["used"] * 100, 1)] * 2
 
@@ -219,6 +219,8 @@ async def test_the_profiles_repeat_what_the_other_pages_say(scene: Scene, pilot:
     await until(pilot, r"^ runs out ")
     used = number(shown(pilot.app), r"^ used .*? ([\d.]+)%")
     await pilot.press("5")
-    told = await until(pilot, r"^ counter +first of (\d+) counters: shop\.counters vouchers, ([\d.]+)% used, left: \S")
+    told = await until(
+        pilot, r"^ counter +first of (\d+) counters: shop\.counters vouchers, ([\d.]+)% used, ends \(80%\): \S"
+    )
     assert told.groups() == ("3", f"{used}")
     assert float((await until(pilot, r"^ oplog +reaches (\d+) h back")).group(1)) == round(HOURS)

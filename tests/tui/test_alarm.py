@@ -24,7 +24,7 @@ def test_a_counter_that_turns_red_is_reported_once() -> None:
     assert alarm.news(replace(snapshot(FULL), discovering=True), None) == ""
     assert alarm.news(snapshot(FULL, WELL), SCAN) == "", "all of it was so before"
     red = snapshot(FULL, replace(WELL, used=0.97))
-    assert alarm.news(red, SCAN).startswith("Urgent: shop.counters orders7, time left")
+    assert alarm.news(red, SCAN).startswith("Urgent: shop.counters orders7, ends (80%) ")
     assert alarm.news(snapshot(FULL, WELL), SCAN) == ""
     assert alarm.news(snapshot(*red.counters), SCAN) == ""
 

@@ -40,7 +40,7 @@ async def find(screen: Any, query: str, expected: str) -> str:
 @pytest.mark.parametrize(
     ("query", "title", "does", "page"),
     [
-        ("orders7", "Counter shop.counters orders7", "Open it; time left: 400d..600d", CountersPage),
+        ("orders7", "Counter shop.counters orders7", "Open it; ends (80%): 400d..600d", CountersPage),
         ("collection counters", "Collection shop.counters", "Follow its entries", OplogPage),
         ("incident deletemany", "Incident deleteMany", "plan a restore", RestorePage),
         ("2026-11-20T18:06:14Z", "Oplog at 2026-11-20 18:06:14Z = ", "Show the entries", OplogPage),

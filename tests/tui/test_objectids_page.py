@@ -72,6 +72,8 @@ async def test_a_moment_gives_its_first_id_and_a_filter_that_finds_what_was_made
         await screen.press("tab", "y")
         first = ObjectId.from_datetime(NOW)
         assert screen.app.clipboard == f'ObjectId("{first}")'
+        await screen.press("down", "y")
+        assert screen.app.clipboard == 'ObjectId("6b009a25ffffffffffffffff")', "the last of the range, not of its start"
         await screen.press("end", "y")
         last = ObjectId.from_datetime(NOW.replace(hour=19))
         assert screen.app.clipboard == f'{{"_id": {{"$gte": ObjectId("{first}"), "$lt": ObjectId("{last}")}}}}'

@@ -86,7 +86,7 @@ async def test_on_the_smallest_screen_the_answers_stay(screen_at: Any) -> None:
         await open_page(screen)
         await screen.put("profiles", (WELL, DEAD))
         header = next(line for line in screen.lines if "profile  " in line)
-        for title in ("members", "time left", "oplog"):
+        for title in ("members", "ends (80%)", "oplog"):
             assert title in header
         assert "400d..600d" in screen.text
 

@@ -204,7 +204,7 @@ async def test_filter_sort_and_back(screen_at: Any) -> None:
         ("V", "value▼", "9321"),
         ("U", "used▼", "9312"),
         ("R", "rate▼", "2391"),
-        ("T", "80% sure▲", "9312"),
+        ("T", "ends (80%)▲", "9312"),
     ],
 )
 async def test_each_column_has_its_key_and_the_unknown_comes_last(
@@ -353,7 +353,7 @@ async def test_the_view_of_a_counter_that_vanishes_does_not_stay_as_if_it_were_r
 async def test_a_narrow_terminal_keeps_the_answer(screen_at: Any) -> None:
     async with screen_at((60, 15)) as screen:
         await screen.put("counters", snapshot(counter(1), URGENT))
-        assert "time left" in screen.text
+        assert "ends (80%)" in screen.text
         assert "3.0d..5.0d" in screen.text
         assert "orders9" in screen.lines[1], "the first to run out"
         assert "BEHIND" in screen.lines[4], "the reason of the mark"

@@ -72,6 +72,16 @@ async def open_oplog(screen: Any, count: int = 40) -> None:
     await screen.put("oplog", update(*(entry(n) for n in range(count)), connected_to="db1:27017"))
 
 
+async def test_nothing_is_followed_in_a_pause(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("p")
+        assert "following" not in screen.text
+        assert screen.lines[2].startswith(" paused")
+        await screen.press("p")
+        assert "following" in screen.text
+
+
 async def test_it_follows_stops_on_the_way_up_and_counts_what_is_new(screen_at: Any) -> None:
     async with screen_at() as screen:
         await open_oplog(screen)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual.widgets import OptionList
 
 from idle import strips_of
 from tallyglass.connection.secret import Secret
@@ -78,12 +79,25 @@ async def test_help_and_palette_name_the_live_keys(screen_at: Any) -> None:
         assert "Sort by the next column" not in screen.text
         await screen.press("escape", "colon")
         for _ in range(20):
-            if "who deleted what" in screen.text:
+            if "Who deleted what" in screen.text:
                 break
             await screen.pilot.pause(0.1)
-        assert "who deleted what" in screen.text
+        assert "Who deleted what" in screen.text
         await screen.press("escape")
         assert screen.app.page is not None
+
+
+@pytest.mark.parametrize("pages", [-1, 1])
+async def test_the_palette_takes_a_key_before_its_list_is_drawn(screen_at: Any, pages: int) -> None:
+    async with screen_at() as screen:
+        screen.app.action_command_palette()
+        palette = screen.app.screen
+        while not palette.query(OptionList) or not palette.query_one(OptionList).option_count:  # noqa: ASYNC110 - nothing is signalled
+            await asyncio.sleep(0)
+        assert palette.query_one(OptionList).size.height == 0
+        palette.action_page(pages)
+        await screen.pilot.pause()
+        assert palette.is_active
 
 
 async def test_without_colours_the_place_in_the_palette_and_in_a_line_is_seen(screen_at: Any) -> None:

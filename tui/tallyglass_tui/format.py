@@ -16,6 +16,8 @@ from tallyglass.moment import parse_time
 from tallyglass_tui.clock import now as present
 
 UNKNOWN = "?"
+ENDS = "ends (80%)"
+"""The title of :func:`time_left` in every list of counters."""
 IDLE = "idle"
 """For the time left of a counter from which nothing was taken while it was watched."""
 TOO_EARLY = "too early"

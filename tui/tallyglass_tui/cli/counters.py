@@ -71,7 +71,7 @@ def command(
 
 def as_table(snapshot: CountersSnapshot) -> str:
     """The counters as a table with its header."""
-    from tallyglass_tui.format import count, flags, rate, share, time_left
+    from tallyglass_tui.format import ENDS, count, flags, rate, share, time_left
 
     def row(counter: CounterView, indent: str = "") -> tuple[str, ...]:
         return (
@@ -84,7 +84,7 @@ def as_table(snapshot: CountersSnapshot) -> str:
             ", ".join(flags(counter, snapshot.at)),
         )
 
-    rows: list[tuple[str, ...]] = [("NAMESPACE", "ID", "VALUE", "USED", "RATE", "LEFT", "FLAGS")]
+    rows: list[tuple[str, ...]] = [("NAMESPACE", "ID", "VALUE", "USED", "RATE", ENDS.upper(), "FLAGS")]
     for counter in snapshot.counters:
         rows.append(row(counter))
         rows += [row(member, "  ") for member in (counter.members.worst[:_SHOWN_MEMBERS] if counter.members else ())]

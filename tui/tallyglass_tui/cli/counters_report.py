@@ -13,7 +13,7 @@ from tallyglass.moment import iso
 from tallyglass.report.document import Block, Code, Document, Paragraph, Section, Table
 from tallyglass_tui import format as fmt
 
-_HEAD = ("counter", "value", "ids left", "used", "rate", "ends in", "flags")
+_HEAD = ("counter", "value", "ids left", "used", "rate", fmt.ENDS, "flags")
 _NUMBERS = frozenset({1, 2, 3, 4})
 _MOST_WRITTEN_OUT = 10**12
 """Longer numbers of ids left are shortened: the table fits a page."""
@@ -41,7 +41,7 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     ]
     return Document(
         f"Counters of {label}, {iso(now.replace(microsecond=0))}",
-        [*lead, Paragraph("Ends in: a band; with 80 % certainty a counter ends within it.")],
+        [*lead, Paragraph(f"{fmt.ENDS}: with 80 % certainty a counter ends within this band.")],
         [one for one in sections if one],
         f"Made by Tallyglass {__version__}.",
     )

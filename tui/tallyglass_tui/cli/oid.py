@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import click
 
@@ -40,7 +40,11 @@ def _moment(at: str, until: str | None, as_json: bool) -> None:
     start = _time("--at", at)
     end = _time("--until", until) if until is not None else None
     if as_json:
-        facts = {"time": iso(start), "first": first_of(start), "last": last_of(start)}
+        facts = {
+            "time": iso(start),
+            "first": first_of(start),
+            "last": last_of(end - timedelta(microseconds=1) if end else start),
+        }
         if end is not None:
             facts |= {"until": iso(end), "filter": range_filter(start, end)}
         print(json.dumps(facts))

@@ -35,8 +35,8 @@ COLUMNS = (
     Column("spark", "trend, from 0 to", 21, since=150, rank=5),
     Column("ends", "ends in", 7, right=True, since=78, rank=2),
     Column("likely", "likely end (UTC)", 16, since=150, rank=5),
-    Column("left", "time left", 11, right=True, until=78),
-    Column("left", "80% sure", 12, right=True, since=78),
+    Column("left", fmt.ENDS, 11, right=True, until=78),
+    Column("left", fmt.ENDS, 12, right=True, since=78),
     Column("why", "why", 10, until=100),
     Column("why", "why", 11, flex=1, since=100),
 )

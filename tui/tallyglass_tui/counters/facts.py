@@ -40,7 +40,7 @@ def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) 
     ceiling = f"{fmt.count(counter.ceiling.value)}: {counter.ceiling.reason}" if counter.ceiling else "none is known"
     yield from _fact("ceiling", ceiling, width)
     used = f"{fmt.bar(counter.used, 16, plain)} {fmt.share(counter.used)}"
-    yield from _fact("used", f"{used}   {fmt.count(counter.left)} left", width)
+    yield from _fact("used", f"{used}   {fmt.count(counter.left)} ids left", width)
     yield from _fact("rate", _rate(counter), width)
     if counter.crossing is not None:
         yield from _fact("2^31", ends(counter.crossing, now), width)

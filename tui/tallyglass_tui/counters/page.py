@@ -71,7 +71,7 @@ class CountersPage(Page):
         Binding("V", "sort_by('value')", "Sort by value", show=False, id="counters.by_value"),
         Binding("U", "sort_by('used')", "Sort by used", show=False, id="counters.by_used"),
         Binding("R", "sort_by('rate')", "Sort by rate", show=False, id="counters.by_rate"),
-        Binding("T", "sort_by('left')", "Sort by time left", show=False, id="counters.by_left"),
+        Binding("T", "sort_by('left')", "Sort by end", show=False, id="counters.by_left"),
         Binding("o", "oplog", "Oplog", show=False, id="counters.oplog", tooltip="See the oplog when it last changed"),
     ]
 
@@ -143,7 +143,7 @@ class CountersPage(Page):
     def help_notes(self) -> Sequence[str]:
         """What the columns and flags mean."""
         return (
-            "The first line is the counter to look at now. Time left is a band: with 80% certainty the counter ends "
+            "The first line is the counter to look at now. ends (80%) is a band: with 80% certainty the counter ends "
             "between the early and the late date. Too early: the history cannot carry a date yet; ~ is then the date "
             "at the rate so far. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or under 30 days to "
             "the early date), ! is soon (75%, 90 days). Fine is the rest; not sure is what may be no counter. Enter "
@@ -343,7 +343,7 @@ class CountersPage(Page):
         )  # fmt: skip
         named = [(f" {count:,} {word}", style) for count, word, style in counts if count]
         pieces += [piece for one in named for piece in (one, (" ·", "text--muted"))][:-1]
-        by = f"by {'time left' if order.by == 'left' else order.by}{', descending' * order.descending}"
+        by = f"by {'end' if order.by == 'left' else order.by}{', descending' * order.descending}"
         if order.by == SORTS[0]:
             by = "least urgent first" if order.descending else ""
         doing = "sorting " if shown.order != order else ""

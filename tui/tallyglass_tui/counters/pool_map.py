@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 from tallyglass.counters.snapshot import PoolView
 from tallyglass_tui import format as fmt
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import whole_pieces
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _STEPS = ((1.0, "X", "X", "map--full"), (0.9, "█", "#", "map--hot"), (0.75, "▓", "+", "map--warm"),
@@ -61,7 +61,7 @@ class PoolMapWidget(LineView, can_focus=True):
         """A line of cells; the last line describes the document under the cursor."""
         height = self.content_size.height
         if y == height - 1:
-            yield fit(self.status_line(), width), ""
+            yield from whole_pieces(self.status_line(), width)
             return
         start = (self._top + y) * width
         run, style = "", ""
@@ -75,16 +75,17 @@ class PoolMapWidget(LineView, can_focus=True):
             run, style = run + glyph, wanted
         yield run, style
 
-    def status_line(self) -> str:
+    def status_line(self) -> list[Piece]:
         """The numbers of the document under the cursor."""
         pool = self._pool
         if pool is None or self.cursor >= self._count:
-            return ""
+            return []
         at = self.cursor
         id_text = pool.ids[at] if at < len(pool.ids) else fmt.UNKNOWN
         value = fmt.count(pool.values[at]) if at < len(pool.values) else fmt.UNKNOWN
         most = fmt.count(pool.maxima[at]) if at < len(pool.maxima) else fmt.UNKNOWN
-        return f"{id_text[:40]}: {value} of {most}, {fmt.share(pool.used[at])} used ({at + 1:,} of {self._count:,})"
+        numbers = f"{id_text[:40]}: {value} of {most}, {fmt.share(pool.used[at])} used"
+        return [(numbers, ""), (f" ({at + 1:,} of {self._count:,})", "")]
 
     def move_to(self, index: int) -> None:
         """Put the cursor on a document."""

@@ -90,8 +90,8 @@ class Span:
 
     @property
     def last(self) -> str:
-        """The highest id of the second in which it starts."""
-        return last_of(self.start)
+        """The highest id of the second in which it ends."""
+        return last_of(self.end - timedelta(microseconds=1))
 
 
 def parse_span(text: str, now: datetime | None = None) -> Span:

@@ -261,7 +261,7 @@ class ObjectIdsPage(Page):
         moment.show(
             [
                 _item("the first id", "first id", f'ObjectId("{span.first}")'),
-                _item("the last id of its second", "last id", f'ObjectId("{span.last}")'),
+                _item("the last id", "last id", f'ObjectId("{span.last}")'),
                 _item("the filter", "filter", span.filter),
             ]
         )

@@ -130,24 +130,25 @@ class OplogPage(Page):
             self.tail.add(update.rows, update.dropped, update.majority)
             if not self.tail.count:
                 self.tail.say((self._waiting_line(),))
-        self.show_lines()
         self._show_rates()
 
     def on_tick(self, message: object) -> None:
         """Explain an empty view, and keep the ages up to date."""
         self.tail.draw_if_due()
-        if self.incidents.lost != self.is_lost:
-            self.incidents.lost = self.is_lost
-            self.show_lines()
+        self.incidents.lost = self.is_lost
         if not self.tail.count and self._feed and self._feed.trouble:
             self.tail.say((self._feed.trouble.line,))
         if self.view == "incidents":
             self.incidents.show_scan(self.incidents.scan)
-            self._show_about()
         elif self.view == "text":
             opened = self.opened.incident
             known = self.incidents.same_as(opened) if opened else None
             self.opened.renew(self.majority, known, lost=self.is_lost)
+
+    def show_state(self) -> None:
+        """Update the status and the lines below it: what they say of following ends with a pause."""
+        super().show_state()
+        self.show_lines()
 
     def _waiting_line(self) -> str:
         if self._wanted_text:
@@ -323,7 +324,6 @@ class OplogPage(Page):
     def show_scan(self, scan: IncidentScan) -> None:
         """Show the incidents of a scan."""
         self.incidents.show_scan(scan)
-        self.show_lines()
         self._jumps.take_scan(scan)
 
     @on(RowList.Chosen, "#incidents")
@@ -438,7 +438,8 @@ class OplogPage(Page):
             self._show_about()
         else:
             tail = self.tail
-            status = self._past or ("" if tail.following else f"stopped, +{tail.ring.new:,} new")
+            held = "paused" * self.shell.is_paused
+            status = self._past or (held if tail.following else f"stopped, +{tail.ring.new:,} new")
             no_oplog = [[(" no oplog here: nothing to follow", "text--muted")]]
             lines = (
                 no_oplog

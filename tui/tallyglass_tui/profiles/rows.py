@@ -18,7 +18,7 @@ COLUMNS = (
     Column("name", "profile", 12, flex=2),
     Column("members", "members", 9, rank=1),
     Column("counter", "worst counter", 14, flex=3, rank=3),
-    Column("left", "time left", 13, right=True),
+    Column("left", fmt.ENDS, 13, right=True),
     Column("oplog", "oplog", 7, right=True),
     Column("drill", "drill", 9, right=True, rank=2),
 )
@@ -123,7 +123,7 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
     if state.counter:
         left = fmt.time_left(state.counter.forecast, now)
         of = f"first of {fmt.plural(state.counters or 0, 'counter')}"
-        text = f"{of}: {state.counter.ns} {state.counter.id}, {fmt.share(state.counter.used)} used, left: {left}"
+        text = f"{of}: {state.counter.ns} {state.counter.id}, {fmt.share(state.counter.used)} used, {fmt.ENDS}: {left}"
         lines.append(_fact("counter", text, room, _STYLES[state.level].replace("table", "text")))
     if state.window:
         text = f"reaches {_hours(state.window.hours)} back"

@@ -55,7 +55,7 @@ class Alarm:
         for key, counter in red.items():
             if key not in self._counters:
                 left = fmt.time_left(counter.forecast, snapshot.at)
-                yield f"Urgent: {name_of(counter)}, time left {left}."
+                yield f"Urgent: {name_of(counter)}, {fmt.ENDS} {left}."
         self._counters |= set(red)
 
     def _new_incidents(self, scan: IncidentScan | None) -> Iterator[str]:

@@ -273,6 +273,11 @@ class Dashboard(TerminalApp):
         if not self.rate.paused:
             self.flush_now()
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the screen is held still."""
+        return self.rate.paused
+
     def end_pause(self) -> None:
         """Resume the feeds after a pause."""
         if self.rate.paused:

@@ -100,7 +100,7 @@ class Finder(Provider):
             left = fmt.time_left(counter.forecast, clock.now())
             name = f"{counter.ns} {counter.id}".rstrip()
             yield PaletteEntry(
-                f"Counter {name}", f"Open it; time left: {left}", self._visit(CounterRequested(counter.key))
+                f"Counter {name}", f"Open it; {fmt.ENDS}: {left}", self._visit(CounterRequested(counter.key))
             )
 
     def _incidents(self) -> Iterator[PaletteEntry]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
-from textual.command import CommandPalette, SearchIcon
+from textual.binding import Binding, BindingType
+from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
@@ -21,6 +23,11 @@ _MOVES = ("list", "map", "text")
 class Palette(CommandPalette):
     """Textual's palette, with a cursor that does not blink."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page(1)", "Next page", show=False),
+        Binding("pageup", "page(-1)", "Previous page", show=False),
+    ]
+
     def __init__(self) -> None:
         super().__init__(placeholder="A counter, collection, time, id, profile or key", id="--command-palette")
 
@@ -30,6 +37,12 @@ class Palette(CommandPalette):
         self.query_one(Input).cursor_blink = False
         self.query_one(SearchIcon).icon = ":"
 
+    def action_page(self, pages: int) -> None:
+        """Go a page up or down in the list."""
+        hits = self.query_one(CommandList)
+        with suppress(KeyError):  # before the list is laid out, Textual finds no line for its cursor
+            getattr(hits, "action_page_down" if pages > 0 else "action_page_up")()
+
 
 def commands(app: App[None], screen: Screen[Any], pages: Sequence[PageSpec]) -> Iterator[SystemCommand]:
     """The pages, then every key of the screen except those that move a cursor, then the themes."""
@@ -38,7 +51,8 @@ def commands(app: App[None], screen: Screen[Any], pages: Sequence[PageSpec]) -> 
         return partial(app.run_action, action, node)
 
     for spec in pages:
-        yield SystemCommand(f"{spec.title} ({spec.key})", spec.answers, runner(f"page('{spec.mode}')", app))
+        answers = f"{spec.answers[:1].upper()}{spec.answers[1:]}"
+        yield SystemCommand(f"{spec.title} ({spec.key})", answers, runner(f"page('{spec.mode}')", app))
     seen = {f"page('{spec.mode}')" for spec in pages}
     for active in screen.active_bindings.values():
         binding = active.binding

@@ -62,6 +62,11 @@ class Shell(Protocol):
         """Copy through the terminal, and say so."""
         ...
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the screen is held still."""
+        ...
+
     def end_pause(self) -> None:
         """Resume updates if they are paused."""
         ...
