@@ -77,5 +77,5 @@ def test_unguarded_paste_is_unsafe(hostile: Hostile, tmp_path: Path) -> None:
         assert_offends(terminal, SPOOF)
         terminal.press(ESC)
         terminal.press(":")
-        wait_sent(terminal, "what runs out first, and when")
+        wait_sent(terminal, "What runs out first, and when")
         assert_offends(terminal, SPOOF)

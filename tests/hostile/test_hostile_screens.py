@@ -213,7 +213,7 @@ def test_help_and_palette_stay_in_their_frames(open_hostile: Open) -> None:
     terminal.press(ESC)
     terminal.wait(">999y")
     terminal.press(":")
-    terminal.wait("what runs out first, and when")
+    terminal.wait("What runs out first, and when")
     terminal.press("\x1b[200~x\u202e\x9b31m[/]\x1b[201~")
     terminal.wait(r"x\u{202e}\u{9b}31m[/]")
     assert not offences(bytes(terminal.raw))

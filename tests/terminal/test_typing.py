@@ -49,7 +49,7 @@ def test_a_binary_paste_without_brackets_is_one_paste(replica_set: ReplicaSet, o
     terminal.wait(is_connected)
     pasted = random.Random(1).randbytes(60_000).replace(b"\x1b[200~", b"")
     terminal.press(":")
-    terminal.wait("what runs out first, and when")
+    terminal.wait("What runs out first, and when")
     for start in range(0, len(pasted), 4096):
         terminal.press(pasted[start : start + 4096])
     terminal.wait("No matches")
@@ -81,7 +81,7 @@ def test_the_mouse_is_used_only_if_asked_for(replica_set: ReplicaSet, open_termi
 def test_only_ascii_is_sent(replica_set: ReplicaSet, open_terminal: Open, environ: dict[str, str]) -> None:
     terminal = open_terminal(replica_set.uri, environ=environ)
     terminal.wait(is_connected)
-    for key, shown in (("?", "Where to look"), ("\x1b[27u", is_connected), (":", "what runs out first, and when")):
+    for key, shown in (("?", "Where to look"), ("\x1b[27u", is_connected), (":", "What runs out first, and when")):
         terminal.press(key)
         terminal.wait(shown)
     terminal.press("\x1b[27u34")

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import events
 from textual.widgets import Input
 
+from builders.counters import counter
 from builders.incidents import incident
+from builders.plans import make_plan
+from tallyglass.evidence.facts import Client, RunningOperation
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import IncidentScan
+from tallyglass.oplog.snapshot import IncidentScan, OplogWindow
+from tallyglass.restore.model.source import Backup, FromImages
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.oplog.state import scan_lines
+from tallyglass_tui.profiles.overview import ProfileState
+from tallyglass_tui.profiles.rows import facts
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.restore.head import head_lines, parts_line
 from tallyglass_tui.widgets.cells import wrap, wrap_words
 
+NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
 MANY = tuple(incident(number, 1795197974 + number) for number in range(1, 22))
 
 
@@ -31,10 +41,9 @@ def test_a_number_stays_with_what_it_counts() -> None:
 
 def test_of_a_long_title_the_collection_stays() -> None:
     (column,) = (one for one in INCIDENT_COLUMNS if one.key == "title")
-    now = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
 
     def shown(title: str, width: int) -> str:
-        ((text, _),) = incident_cell(replace(MANY[0], title=title), now, column, width)
+        ((text, _),) = incident_cell(replace(MANY[0], title=title), NOW, column, width)
         assert len(text) == width
         return text.rstrip()
 
@@ -68,6 +77,37 @@ def test_a_long_path_leaves_room_for_the_other_way() -> None:
     (line,) = [row for row in head_lines(draft, 60) if row[0][0].startswith(" backup")]
     text = "".join(piece for piece, _ in line)
     assert (len(text) <= 60, "…" in text, text.endswith("/dump  onto 127.0.0.1:27117")) == (True, True, True)
+
+
+def test_the_source_and_the_other_way_stay_whole_beside_a_long_path() -> None:
+    ways = (Way(FROM_IMAGES, True, "It keeps none.", label=WITHOUT_SPARE), Way(FROM_BACKUP, True, "A spare."))
+    path = Path("/var/backups/mongodb/production/2026-11-23T04:00:00Z/dump")
+    made = make_plan(Ts(9, 1), FromImages(1, Backup(path, "directory", False, None, None, "oplog")), NOW)
+    (line,) = [row for row in head_lines(Draft(plan=made, way=FROM_IMAGES, ways=ways), 60) if " from " in row[0][0]]
+    text = "".join(piece for piece, _ in line)
+    assert text.startswith(" from     /var/")
+    assert text.endswith("/dump, no spare  f: backup and oplog")
+    assert len(text) <= 60
+
+
+def test_what_runs_names_its_collection_and_the_line_that_stops_it_is_whole() -> None:
+    kill = "db.adminCommand({killOp: 1, op: NumberInt(29225)})"
+    runs = RunningOperation("remove", "shop.orders", Client("ann@admin"), 3.0, "deleteMany({$where: 'slow()'})", kill)
+    for width, label in ((60, " stop: "), (80, " to stop it: ")):
+        scan = IncidentScan((), 1, Ts(1, 1), done=True, running=(runs,))
+        what, stop = ("".join(text for text, _ in line).rstrip() for line in scan_lines(scan, width)[1:])
+        assert what.startswith(" RUNNING for 3 s: deleteMany")
+        assert " on shop.orders, by ann" in what
+        assert stop == f"{label}{kill}"
+        assert max(len(what), len(stop)) <= width
+
+
+def test_no_number_is_cut_in_what_is_said_of_a_profile() -> None:
+    state = ProfileState("prod", "db1", NOW, counter=counter(7), counters=3, window=OplogWindow(Ts(1, 0), Ts(99, 0)))
+    for width in range(60, 100):
+        shown = ["".join(text for text, _ in line) for line in facts(state, NOW, width)]
+        told = next(line for line in shown if line.startswith(" counter"))
+        assert "…" not in told
 
 
 async def test_the_line_that_is_typed_is_seen_below_ids_and_a_moment(screen_at: Any) -> None:

@@ -138,13 +138,14 @@ async def test_lost_data_comes_first_and_enter_plans_for_it(screen_at: Any) -> N
         assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True)
         text = await plan(screen, Planned(PLAN))
         assert "YES      it can come back; 1 warning" in text
-        assert "next     w writes the folder to run, in about 3 min" in text
+        assert "next     w writes the folder to run" in text
+        assert "(about 3 min)" in text
         assert "just before 1795197974:2" in text
         assert "2026-11-20 18:06:14Z" in text
         assert "keeps    1795197974:1 shop.orders insert 1" in text
         assert text.index("warn  Lost.") < text.index("ok    Whole.")
         await screen.put("restore room", Room(2.5))
-        assert " · within 2 h 30" in screen.text
+        assert "to run within 2 h 30 (about 3 min)" in screen.text
         await screen.put("restore room", Room(0.0, gone=True))
         assert "NO       its start has left the oplog, so this plan is void" in screen.text
 

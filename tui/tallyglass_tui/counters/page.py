@@ -22,6 +22,7 @@ from tallyglass_tui.counters.detail import CounterDetail
 from tallyglass_tui.counters.facts import ends, outcome
 from tallyglass_tui.counters.glance import LEAST_HEIGHT, CounterGlance
 from tallyglass_tui.counters.order import ArrangedRows, Listing, RowOrder, arrange, fold, words_of
+from tallyglass_tui.counters.pool_map import shades
 from tallyglass_tui.counters.table import CounterTable
 from tallyglass_tui.shell.messages import CounterRequested, Visit
 from tallyglass_tui.shell.page import Page
@@ -148,6 +149,7 @@ class CountersPage(Page):
             "at the rate so far. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or under 30 days to "
             "the early date), ! is soon (75%, 90 days). Fine is the rest; not sure is what may be no counter. Enter "
             "unfolds a line that stands for many.",
+            f"The map of a pool has a cell for each document, by its used share: {shades(self.shell.plain_glyphs)}.",
             *(f"{flag.value}: {text}" for flag, text in FLAG_HELP.items()),
         )
 

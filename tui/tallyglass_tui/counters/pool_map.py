@@ -16,6 +16,11 @@ _STEPS = ((1.0, "X", "X", "map--full"), (0.9, "█", "#", "map--hot"), (0.75, "�
           (0.5, "▒", "=", ""), (0.25, "░", "-", ""), (0.0, "·", ".", "map--cool"))  # fmt: skip
 
 
+def shades(plain: bool) -> str:
+    """What each cell of a map means."""
+    return ", ".join(f"{simple if plain else glyph} from {share:.0%}" for share, glyph, simple, _ in reversed(_STEPS))
+
+
 class PoolMapWidget(LineView, can_focus=True):
     """The cells, then a line with the numbers of the one under the cursor."""
 

@@ -108,7 +108,7 @@ def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = N
     where = f" of shard {row.shard}" if row.shard else ""
     heading = [
         f"{_OPS.get(row.op, row.op)} on {row.ns or '(no namespace)'}{where}: {row.what}",
-        f"{fmt.moment(row.ts.time)}   {fmt.local(row.ts.time)} here   {fmt.ago(row.ts.time, now)}",
+        f"{fmt.moment(row.ts.time)}   {fmt.local(row.ts.time)} local   {fmt.ago(row.ts.time, now)}",
     ]
     facts = [f"ts {row.ts}", f"term {row.term}" if row.term is not None else "", fmt.size(row.size), sure[held]]
     heading.append("   ".join(fact for fact in facts if fact))
@@ -121,7 +121,7 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
     took = (incident.last.t - incident.first.t) or None
     lines = [
         f"{incident.title}{' (still going on)' if incident.open else ''}",
-        f"{fmt.ago(incident.first.time, now)}, {fmt.local(incident.first.time)} here",
+        f"{fmt.ago(incident.first.time, now)}, {fmt.local(incident.first.time)} local",
         f"first {incident.first}   {fmt.moment(incident.first.time)}",
         f"last  {incident.last}   {fmt.moment(incident.last.time)}" + (f"   took {fmt.duration(took)}" if took else ""),
         f"{_documents(incident)} in {fmt.plural(incident.ops, 'oplog entry', 'oplog entries')}",

@@ -9,7 +9,7 @@ from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.incidents import count_incidents, counts_in_words
-from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
+from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
 _BEHIND_SECONDS = 2.0
@@ -129,8 +129,12 @@ def _running_lines(one: RunningOperation, width: int) -> list[list[Piece]]:
     who = (
         ", ".join(filter(None, (one.client.user.removesuffix("@admin"), one.client.application))) or one.client.address
     )
-    what = f" RUNNING for {fmt.duration(one.seconds)}: {one.statement} on {one.ns}, by {who}{progress}"
-    return [[(fit_middle(what, width), "text--bad")], [(fit_middle(f" to stop it: {one.kill}", width), "text--warn")]]
+    begin, end = f" RUNNING for {fmt.duration(one.seconds)}: ", f" on {one.ns}, by {who}{progress}"
+    what = f"{begin}{one.statement}{end}"
+    if cell_len(what) > width:  # the collection matters more than the filter
+        what = f"{begin}{one.statement.partition('(')[0]}{end}"
+    label = " to stop it: " if len(one.kill) + 13 <= width else " stop: "
+    return [[(fit(what, width), "text--bad")], [(fit_middle(f"{label}{one.kill}", width), "text--warn")]]
 
 
 def window_parts(window: OplogWindow | None) -> list[str]:

@@ -9,7 +9,7 @@ from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.profiles.overview import Overview, ProfileState, hours_left
 from tallyglass_tui.shell.status_line import is_unwell, member_letters
-from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_words
+from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
@@ -155,7 +155,13 @@ def in_words(state: ProfileState, now: datetime) -> str:
 
 
 def _fact(label: str, text: str, room: int, style: str = "") -> list[Piece]:
-    return [(f" {label:<9}", "text--muted"), (fit(text, room).rstrip(), style)]
+    """A line that is cut between its parts, not within a number."""
+    first, *more = text.split(", ")
+    parts = [(first, style), *((f", {part}", style) for part in more)]
+    return [
+        (f" {label:<9}", "text--muted"),
+        *((fit(part, room).rstrip(), look) for part, look in whole_pieces(parts, room)),
+    ]
 
 
 def _oplog(state: ProfileState) -> str:

@@ -193,6 +193,7 @@ class Choices:
                 subject=str(asked.limit),
             )  # fmt: skip
             self._planning = feed
+            self._page.say("")
             self._page.follow_plan(feed)
         self._page.show_draft()
 

@@ -80,7 +80,7 @@ def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
 
 def _backup_line(draft: Draft, width: int) -> list[Piece]:
     if draft.way == FROM_IMAGES and draft.plan:
-        return [(" from     ", "text--muted"), _source(draft, draft.plan), _other(draft)]
+        return [(" from     ", "text--muted"), *_source(draft, draft.plan, width)]
     backup = draft.backup or (str(draft.plan.source.path) if draft.plan else "")
     if not backup:
         return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
@@ -92,14 +92,17 @@ def _backup_line(draft: Draft, width: int) -> list[Piece]:
     return [(" backup   ", "text--muted"), (fit_middle(clean(backup, 60), left).rstrip(), ""), *pieces]
 
 
-def _source(draft: Draft, plan: Plan) -> Piece:
-    """Where the documents of an undo come from."""
-    path = clean(str(plan.source.path), 60)
+def _source(draft: Draft, plan: Plan, width: int) -> list[Piece]:
+    """Where the documents of an undo come from, and the other way."""
+    other = _other(draft)
+    before, after = "pre-images, then ", ""
     if any(way.name == draft.way and way.label for way in draft.ways):
-        return f"{path}, no spare", "text--good"
-    if plan.source.form == FROM_IMAGES:
-        return "pre-images, no backup and no spare", "text--good"
-    return f"pre-images, then {path}", "text--good"
+        before, after = "", ", no spare"
+    elif plan.source.form == FROM_IMAGES:
+        return whole_pieces([("pre-images, no backup and no spare", "text--good"), other], width)
+    left = max(_LEAST_PATH, width - len(before + after) - cell_len(other[0]))
+    path = fit_middle(clean(str(plan.source.path), 60), left).rstrip()
+    return whole_pieces([(f"{before}{path}{after}", "text--good"), other], width)
 
 
 def _other(draft: Draft) -> Piece:
@@ -202,8 +205,8 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
     if advice is not None:
         return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
     seconds = sum(step.seconds or 0.0 for step in plan.steps.commands)
-    takes = f", in about {fmt.duration(seconds)}" if seconds else ""
-    return [label, (f"w writes the folder to run{takes}", ""), *_room(draft, plan)]
+    lasts: list[Piece] = [(f" (about {fmt.duration(seconds)})", "")] if seconds else []
+    return [label, *whole_pieces([("w writes the folder to run", ""), *_room(draft, plan), *lasts], width)]
 
 
 def _what_returns(draft: Draft, plan: Plan) -> str:
@@ -225,4 +228,4 @@ def _room(draft: Draft, plan: Plan) -> list[Piece]:
     if hours is None:
         return [(" · until when is unknown", "text--muted")]
     style = "text--bad" if hours < 1 else "text--warn" if hours < 24 else "text--good"
-    return [(" · ", "text--muted"), (f"within {fmt.duration(hours * 3600)}", style)]
+    return [(f" within {fmt.duration(hours * 3600)}", style)]

@@ -40,8 +40,13 @@ _PASTE_LIMIT = 4_000_000
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _PASTE_PAUSE, _PASTE_REST = 0.1, 1.0
 """Seconds without input that end a pasted text, and in which more of it may come: a slow link delivers it in pieces."""
+_PIECE_PAUSE = 0.05
+"""Seconds in which the rest of several characters may come that were read at once: a busy machine delivers a paste in
+pieces, of which the first may be small. A key that comes alone never waits."""
 _TYPED_AT_ONCE, _DIFFERENT_KEYS = 64, 8
 """Characters, and different ones, that keys typed ahead over a slow link may be; more is a pasted text."""
+_NO_KEY = "\ufffd"
+"""What bytes become that are not UTF-8."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=]*[@-~]|O.|[^\[O])?")
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _PEN_RESET = b"\x1b[0m"
@@ -258,7 +263,7 @@ class BastionDriver(LinuxDriver):
                 if not data:
                     self._terminal_lost()
                     return
-                text = decoder.decode(data)
+                text = self._with_its_rest(decoder.decode(data), decoder)
                 if self._is_raw_paste(text, goes_on=time.monotonic() < rest_until):
                     pasted = self._read_paste(text, decoder)
                     rest_until = time.monotonic() + _PASTE_REST
@@ -279,7 +284,19 @@ class BastionDriver(LinuxDriver):
         if was_bracketed or start >= 0:
             return False
         typed = _SEQUENCE.sub("", text)
-        return (goes_on and len(typed) > 1) or (len(typed) > _TYPED_AT_ONCE and len(set(typed)) > _DIFFERENT_KEYS)
+        several = goes_on or _NO_KEY in typed
+        return (several and len(typed) > 1) or (len(typed) > _TYPED_AT_ONCE and len(set(typed)) > _DIFFERENT_KEYS)
+
+    def _with_its_rest(self, text: str, decoder: InputDecoder) -> str:
+        """``text`` with what follows at once, if it is more than one key and too little to be seen as a paste."""
+        while 1 < len(_SEQUENCE.sub("", text)) <= _TYPED_AT_ONCE and _PASTE_START not in text:
+            if not select.select([self.fileno], [], [], _PIECE_PAUSE)[0]:
+                break
+            data = os.read(self.fileno, 4096)
+            if not data:  # the next read sees that the terminal is lost
+                break
+            text += decoder.decode(data)
+        return text
 
     def _read_paste(self, text: str, decoder: InputDecoder) -> str:
         """The paste that begins with ``text``: what arrives until the terminal pauses."""
