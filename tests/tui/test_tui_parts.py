@@ -7,11 +7,14 @@ import select
 import threading
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
+from textual.events import Paste
+from textual.message import Message
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
@@ -20,7 +23,8 @@ from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog import row_ring
 from tallyglass_tui.oplog.row_ring import RowRing
 from tallyglass_tui.shell.refresh_rate import RefreshRate
-from tallyglass_tui.terminal.driver import InputDecoder, NonBlockingWriter
+from tallyglass_tui.terminal import driver as terminal_driver
+from tallyglass_tui.terminal.driver import BastionDriver, InputDecoder, NonBlockingWriter
 from tallyglass_tui.terminal.theme import choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import changed_run
 
@@ -200,6 +204,36 @@ def test_input_in_any_pieces_is_decoded_alike_and_never_fails(parts: list[bytes]
     assert "\x1b[M \ufffd" not in text
     if b"\x1b[M" not in whole:
         assert text == InputDecoder().decode(whole)
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"), [(b"ab", b"q, restore and quit: " * 9), (b"1\xff", b"")], ids=["small", "no key"]
+)
+def test_a_paste_whose_first_piece_is_small_is_one_paste(
+    monkeypatch: pytest.MonkeyPatch, first: bytes, rest: bytes
+) -> None:
+    monkeypatch.setattr(terminal_driver, "_PIECE_PAUSE", 60.0 if rest else 0.0)
+    reader, keyboard = os.pipe()
+    reading, seen = BastionDriver.__new__(BastionDriver), list[Message]()
+    reading.fileno, reading.exit_event, reading._debug = reader, threading.Event(), False
+
+    def take(event: Message) -> None:
+        seen.append(event)
+        reading.exit_event.set()
+
+    monkeypatch.setattr(reading, "process_message", take)
+    os.write(keyboard, first)
+    thread = threading.Thread(target=reading.run_input_thread)
+    thread.start()
+    while select.select([reader], [], [], 0)[0]:
+        pass
+    os.write(keyboard, rest)
+    thread.join()
+    os.close(reader)
+    os.close(keyboard)
+    (pasted,) = seen
+    assert isinstance(pasted, Paste)
+    assert pasted.text == (first + rest).decode("utf-8", "replace")
 
 
 def test_a_writer_never_waits_and_says_when_it_can_go_on() -> None:
