@@ -39,6 +39,8 @@ WINDOW = 8.0
 WARM = 4.0
 HANGS = 10.0
 """Seconds after which a key is taken to have no effect."""
+_NOBODY = "mongodb://127.0.0.1:1"
+"""A server that does not answer: the first screen does not wait for one."""
 
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -65,16 +67,22 @@ class Row:
 
 
 class Process:
-    """A screen on an 80x24 pseudo-terminal. ``limit`` is the number of bytes per second that the terminal reads."""
+    """A screen on an 80x24 pseudo-terminal, by default one of this folder's.
 
-    def __init__(self, *args: str, ssh: bool = False, limit: float | None = None, color: str = "truecolor") -> None:
+    ``limit`` is the number of bytes per second that the terminal reads.
+    """
+
+    def __init__(
+        self, *args: str, ssh: bool = False, limit: float | None = None, color: str = "truecolor",
+        module: str = "bench._screens",
+    ) -> None:  # fmt: skip
         self.master, slave = pty.openpty()
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SSH_", "TEXTUAL", "NO_COLOR"))}
         env |= {"TERM": "xterm-256color", "COLORTERM": color} | ({"SSH_CONNECTION": "bench"} if ssh else {})
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "bench._screens", *args], stdin=slave, stdout=slave, stderr=slave, env=env,
+            [sys.executable, "-m", module, *args], stdin=slave, stdout=slave, stderr=slave, env=env,
             start_new_session=True,
         )  # fmt: skip
         os.close(slave)
@@ -206,22 +214,33 @@ def percentile_99(waits: Sequence[float]) -> float:
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000, 1)
 
 
-def first_paint(runs: int = 5) -> list[Row]:
-    """Measure from the start of the process to the first line on the screen, relative to importing the libraries."""
-    imports, paints = [], []
+def first_paint(runs: int = 9) -> list[Row]:
+    """Measure from the start of ``tallyglass URI`` to the first line on the screen, relative to importing the
+    libraries: by the clock, and by the processor, which a busy machine disturbs less."""
+    imports: list[tuple[float, float]] = []
+    paints: list[tuple[float, float]] = []
     for _ in range(runs):
-        began = time.monotonic()
+        began, before = time.monotonic(), os.times()
         subprocess.run([sys.executable, "-c", "import textual, pymongo"], check=True)
-        imports.append(time.monotonic() - began)
-        process = Process("idle")
-        took = process.until(b"Counters")
+        took, after = time.monotonic() - began, os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        imports.append((took, used))
+        process = Process(_NOBODY, module="tallyglass_tui")
+        paints.append((process.until(b"Counters") or 30.0, process.cpu()))
         process.close()
-        paints.append(took or 30.0)
-    base, ours = statistics.median(imports) * 1000, statistics.median(paints) * 1000
-    return [
-        Row("import textual, pymongo", first_paint_ms=round(base)),
-        Row("dashboard, first paint", first_paint_ms=round(ours), budget="<= 1.3x the imports", met=ours <= 1.3 * base),
-    ]
+    rows: list[Row] = []
+    for of, by in enumerate(("", ", CPU")):
+        base, ours = (statistics.median(one[of] for one in measured) * 1000 for measured in (imports, paints))
+        rows += [
+            Row(f"import textual, pymongo{by}", first_paint_ms=round(base)),
+            Row(
+                f"dashboard, first paint{by}",
+                first_paint_ms=round(ours),
+                budget="<= 1.3x the imports",
+                met=ours <= 1.3 * base,
+            ),
+        ]
+    return rows
 
 
 def memory_after_a_day(*plan: str) -> list[float]:
