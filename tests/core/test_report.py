@@ -90,6 +90,11 @@ def test_hostile_text_is_text() -> None:
     assert {row.replace("\\|", "").count("|") for row in rows} == {2, 3}
 
 
+def test_a_time_in_the_title_is_not_broken() -> None:
+    page = to_html(Document("drop a<b, 2026-11-20T18:06:14.187Z", [], [], ""))
+    assert "<h1>drop a&lt;b, <time>2026-11-20T18:06:14.187Z</time></h1>" in page
+
+
 @pytest.mark.parametrize(("text", "shown"), [
     ("deleteMany({s: 'new', n: {$gt: -2.5}, 'a b': null})", "deleteMany({s: ?, n: {$gt: ?}, 'a b': ?})"),
     ("deleteMany({q: 'it\\'s): shown?'}): 5 documents", "deleteMany({q: ?}): 5 documents"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from html import escape
@@ -18,6 +19,7 @@ _STYLE = """
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .75rem; overflow-wrap: anywhere; }
+h1 time { white-space: nowrap; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
@@ -29,21 +31,26 @@ th { color: var(--quiet); font-weight: 600; }
 dl { display: grid; grid-template-columns: minmax(7rem, 14rem) 1fr; gap: .25rem 1rem; margin: .5rem 0; }
 dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 pre { background: var(--shade); border: 1px solid var(--line); border-radius: 6px; padding: .75rem; overflow-x: auto;
-  font: 13px/1.45 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+  font: 12px/1.45 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
 .bar { display: grid; grid-template-columns: minmax(9rem, 22rem) 1fr; gap: .1rem 1rem; align-items: center;
   font-size: .9rem; padding: .15rem 0; overflow-wrap: anywhere; }
 .bar svg { display: block; width: 100%; height: 14px; background: var(--shade); border-radius: 3px; }
 .bar rect { fill: var(--bar); } .chosen rect { fill: var(--chosen); } .chosen { font-weight: 600; }
 .axis { display: flex; justify-content: space-between; color: var(--quiet); font-size: .8rem; }
 footer { margin-top: 2.5rem; color: var(--quiet); font-size: .85rem; }
-@media (max-width: 40rem) { dl, .bar { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; }
+@media (max-width: 40rem) { h1 { font-size: 1.35rem; }
+  dl, .bar { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .4rem; }
   thead { display: none; } tr { display: block; padding: .4rem 0; border-bottom: 1px solid var(--line); }
   td, td.right { display: block; text-align: left; padding: 0; border: 0; } td:empty { display: none; }
   td::before { content: attr(data-head) " "; color: var(--quiet); } }
 @media print { :root { --ink: #000; --quiet: #444; --paper: #fff; --line: #bbb; --shade: #f4f4f4; --bar: #999;
   --chosen: #b34700; } main { max-width: none; padding: 0; } .bar rect { print-color-adjust: exact; }
-  h2 { break-after: avoid; } .bar, tr, pre { break-inside: avoid; } }
+  h2 { break-after: avoid; } .bar, tr { break-inside: avoid; } }
 """
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+_WHOLE_TIME = r"<time>\g<0></time>"
+"""A time in the title, which a narrow screen does not break."""
 
 _AXIS = 1000
 """The length of the time line in the units of its pictures."""
@@ -62,7 +69,7 @@ def _lines(document: Document) -> Iterator[str]:
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
     yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
     yield f"<title>{escape(document.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>"
-    yield f"<h1>{escape(document.title)}</h1>"
+    yield f"<h1>{_TIME.sub(_WHOLE_TIME, escape(document.title))}</h1>"
     for block in document.lead:
         yield from _block(block)
     for section in document.sections:

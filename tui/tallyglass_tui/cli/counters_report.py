@@ -41,7 +41,7 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     ]
     return Document(
         f"Counters of {label}, {iso(now.replace(microsecond=0))}",
-        [*lead, Paragraph(f"{fmt.ENDS}: with 80 % certainty a counter ends within this band.")],
+        [*lead, Paragraph(f"{fmt.ENDS}: with 80% certainty a counter ends within this band.")],
         [one for one in sections if one],
         f"Made by Tallyglass {__version__}.",
     )

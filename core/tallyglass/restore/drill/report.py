@@ -238,9 +238,9 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("time to restore (measured)", _seconds(rto)),
         ("priority, load", _conditions(report)),
         ("rate limit", "" if report.rate_limit is None else f"{report.rate_limit:,.0f} bytes a second"),
-        ("operations replayed", "" if report.operations is None else str(report.operations)),
-        ("operations a second", "" if rate is None else f"{rate:.0f}"),
-        ("documents verified", "" if report.documents is None else str(report.documents)),
+        ("operations replayed", "" if report.operations is None else f"{report.operations:,}"),
+        ("operations a second", "" if rate is None else f"{rate:,.0f}"),
+        ("documents verified", "" if report.documents is None else f"{report.documents:,}"),
         ("tools", ", ".join(f"{name} {version}" for name, version in report.tools.items())),
         ("last drill", report.previous),
     ]
@@ -258,4 +258,4 @@ def _conditions(report: Report) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f} s"
+    return "" if value is None else f"{value:,.0f} s"
