@@ -1,5 +1,5 @@
-"""While a server is frozen, every screen says how old what it shows is, takes keys, claims nothing of now, and comes
-back."""
+"""While a server is frozen, or the link to it is silent, every screen says how old what it shows is, takes keys, claims
+nothing of now, and comes back."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from lost_screen import AGE, QUICK, SINCE, Open
+from proxy import Proxy
 
 from pseudo_terminal import environment
-from tallyglass.demo.server import ReplicaSet
+from tallyglass.demo.server import ReplicaSet, free_port
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
@@ -32,8 +33,22 @@ NOW = re.compile(r"following|still going on|for \d+(?:s|m) |RUNNING")
 """What is said of now."""
 
 
-def test_no_screen_takes_the_past_for_now(open_on: Open) -> None:
-    with ReplicaSet(1) as servers:
+@pytest.mark.parametrize("fault", ["frozen server", "cut link", "link that accepts and is silent"])
+def test_no_screen_takes_the_past_for_now(open_on: Open, fault: str) -> None:
+    front, back = free_port(), free_port()
+    with Proxy(back, front) as link, ReplicaSet(1, ports=[back], advertised=[front]) as servers:
+
+        def lose() -> None:
+            if fault == "frozen server":
+                servers.freeze(0)
+                return
+            link.cut()
+            if fault != "cut link":
+                link.reset()
+
+        def regain() -> None:
+            servers.thaw(0) if fault == "frozen server" else link.heal()
+
         with servers.client() as client:
             client.shop.counters.insert_one({"_id": "orders", "seq": 90})
             client.shop.counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}})
@@ -60,7 +75,7 @@ def test_no_screen_takes_the_past_for_now(open_on: Open) -> None:
                     terminal.wait(lambda text: "Cancel" not in text)
 
         each(frozen=False)
-        servers.freeze(0)
+        lose()
         terminal.wait(SINCE.search)
         each(frozen=True)
         terminal.press("\r")
@@ -71,12 +86,12 @@ def test_no_screen_takes_the_past_for_now(open_on: Open) -> None:
         terminal.wait("reading how this can be undone")
         terminal.press("\x1b")
         terminal.wait("Planning was stopped")
-        servers.thaw(0)
+        regain()
         each(frozen=False)
-        servers.freeze(0)
+        lose()
         terminal.press("q")
         assert terminal.wait_for_exit() == 0
-        servers.thaw(0)
+        regain()
 
 
 def test_a_recording_of_a_frozen_server_ends_without_a_trace(tmp_path: Path) -> None:

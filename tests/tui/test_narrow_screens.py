@@ -18,6 +18,7 @@ from tallyglass.evidence.facts import Client, RunningOperation
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan, OplogWindow
 from tallyglass.restore.model.source import Backup, FromImages
+from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.oplog.state import scan_lines
@@ -25,6 +26,7 @@ from tallyglass_tui.profiles.overview import ProfileState
 from tallyglass_tui.profiles.rows import facts
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.restore.head import head_lines, parts_line
+from tallyglass_tui.restore.items import command_items
 from tallyglass_tui.widgets.cells import wrap, wrap_words
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
@@ -108,6 +110,15 @@ def test_no_number_is_cut_in_what_is_said_of_a_profile() -> None:
         shown = ["".join(text for text, _ in line) for line in facts(state, NOW, width)]
         told = next(line for line in shown if line.startswith(" counter"))
         assert "…" not in told
+
+
+def test_the_step_under_the_cursor_has_its_whole_title() -> None:
+    words = "Work out what was lost in shop.orders, or written there since"
+    (item,) = command_items([Command(Phase.RETURN, words, ("tallyglass",), "tallyglass")])
+    for width in (60, 80):
+        shown = ["".join(text for text, _ in line) for line in item.lines(width)]
+        assert words in " ".join(" ".join(line[11 : width - 13].strip() for line in shown[:2]).split())
+        assert max(map(len, shown)) <= width
 
 
 async def test_the_line_that_is_typed_is_seen_below_ids_and_a_moment(screen_at: Any) -> None:

@@ -31,7 +31,7 @@ INCIDENT_COLUMNS = (
     Column("documents", "documents", 9, right=True),
     Column("ops", "entries", 8, right=True, since=120),
     Column("took", "took", 6, right=True, since=120),
-    Column("who", "who", 18, since=78),
+    Column("who", "who", 19, since=78),
     Column("back", "back?", 6),
     Column("note", "note", 24, flex=1, since=150),
 )

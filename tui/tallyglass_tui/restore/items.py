@@ -240,16 +240,19 @@ def _command(number: int, command: Command, *, whole: bool) -> Callable[[int], L
     def lines(width: int) -> Lines:
         room = max(10, width - 3)
         effect = "" if command.effect is Effect.FILES else command.effect.value
+        beside = max(10, room - 8 - _EFFECT_CELLS)
+        title, *more = wrap_words(clean(command.title), beside) if whole else [clean(command.title)]
         head: list[Piece] = [
             (f"{number:>2} ", ""),
             (fit(command.phase.value, 8), "text--muted"),
-            (fit(clean(command.title), max(10, room - 8 - _EFFECT_CELLS)), ""),
+            (fit(title, beside), ""),
             (effect.rjust(_EFFECT_CELLS), _EFFECTS.get(command.effect, "")),
         ]
         shown: list[list[Piece]] = [[("   ", ""), (line, style)] for line in _line_of(command, room)]
         if not whole:
             return [head, *shown] if tool else [head]
-        return [head, *shown, *([("   ", ""), (line, "text--muted")] for line in _about(command, room))]
+        rest: Lines = [[(" " * 11, ""), (line, "")] for line in more]
+        return [head, *rest, *shown, *([("   ", ""), (line, "text--muted")] for line in _about(command, room))]
 
     return lines
 
