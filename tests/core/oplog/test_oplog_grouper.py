@@ -563,3 +563,33 @@ def test_a_change_of_the_time_after_which_documents_expire_keeps_what_is_known_o
             log.add(minute * 60 + n / 1_000, "d", "shop.logs", {"_id": minute * 100 + n})
     log.add(1_170, "c", "shop.$cmd", {"collMod": "logs", "index": {"name": "at_1", "expireAfterSeconds": 60}})
     assert sorted(one.kind for one in log.incidents(ttl={"shop.logs"})) == ["collMod", "ttl"]
+
+
+@pytest.mark.parametrize(
+    ("size", "minute", "note"),
+    [
+        (30, 8.0, ""),
+        (30, 8.5, "Much like this recurs here, but it is out of step with all else here, every 60 s."),
+        (80, 8.0, "Much like this recurs here, but it is twice as large as all else here."),
+    ],
+    ids=["as usual", "between two runs", "as a run, but larger"],
+)
+def test_what_is_out_of_step_or_larger_than_all_else_may_be_an_act(size: int, minute: float, note: str) -> None:
+    """A job deletes 20 to 40 each minute; a deleteMany within four times of that is not sure to be somebody's."""
+    log = Log()
+    wanted: list[tuple[Any, ...]] = []
+    for at, documents in sorted([*((float(n), 20 + 7 * n % 21) for n in range(20) if n != minute), (minute, size)]):
+        first = log.add(at * 60, "d", "shop.results", {"_id": f"{at}"})
+        for n in range(1, documents):
+            log.add(at * 60 + n / 1_000, "d", "shop.results", {"_id": f"{at}.{n}"})
+        wanted += [(first, size, "low", note)] if at == minute and note else []
+    found = [(one.first, one.documents, one.confidence, one.note) for one in log.incidents() if not one.routine]
+    assert found == wanted
+
+
+def test_runs_that_keep_no_time_are_all_routine() -> None:
+    log = Log()
+    for at in (0, 61, 118, 200, 233, 310, 395, 402, 480, 561, 633, 700):
+        for n in range(30):
+            log.add(at + n / 1_000, "d", "shop.results", {"_id": f"{at}.{n}"})
+    assert [one.routine for one in log.incidents()] == [True]
