@@ -37,7 +37,6 @@ from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.habits import Habits
-from tallyglass.oplog.incidents.verdict import GAP_MILLIS
 from tallyglass.oplog.snapshot import Incident
 
 BATCH = 2_000
@@ -358,7 +357,7 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a loop, then a statement": ((verdict, "_loop_and_statement", lambda pieces: [pieces]),),
     "the beginning that was not kept": ((verdict, "_take_forgotten", _none),),
     "order of _id, fields": ((Burst, "order", None),),
-    "joined up to 10 s": ((verdict, "RUN_MILLIS", GAP_MILLIS),),
+    "joined up to 10 s": ((verdict, "RUN_MILLIS", recurrence.EPISODE_MILLIS),),
     "no document twice": ((verdict, "is_repeated", _never),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "two statements on a document": ((verdict, "_touch_one", _never),),

@@ -25,7 +25,6 @@ from tallyglass.oplog.incidents.recurrence import (
     often,
 )
 from tallyglass.oplog.incidents.rows import joined, millis_after, rank
-from tallyglass.oplog.incidents.verdict import GAP_MILLIS
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.text import clean_name
 
@@ -163,12 +162,12 @@ def _pause(older: Incident, newer: Incident) -> int:
 def _last_of(drops: Sequence[Incident], database: Incident) -> list[Incident]:
     """The drops shortly before a dropDatabase, oldest first."""
     found: list[Incident] = []
-    at, reach = database, RUN_MILLIS  # it waits for the majority after its last drop
+    at = database
     for drop in reversed(drops):
-        if _pause(drop, at) > reach:
+        if _pause(drop, at) > RUN_MILLIS:  # it waits for the majority after its last drop
             break
         found.append(drop)
-        at, reach = drop, GAP_MILLIS
+        at = drop
     return found[::-1]
 
 

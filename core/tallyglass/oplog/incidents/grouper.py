@@ -20,10 +20,10 @@ from tallyglass.oplog.incidents.burst import MANY, Burst
 from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bounded
 from tallyglass.oplog.incidents.compaction import RUN_LIMIT, Compactor, burst_in
 from tallyglass.oplog.incidents.families import Family
-from tallyglass.oplog.incidents.recurrence import Window
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Window
 from tallyglass.oplog.incidents.returns import Returns, is_staging
 from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
-from tallyglass.oplog.incidents.verdict import GAP_MILLIS, Explained, judge
+from tallyglass.oplog.incidents.verdict import Explained, judge
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
@@ -180,7 +180,7 @@ class Grouper:
     def _numbered(self, row: Incident, number: int) -> Incident:
         """A row as it is shown. Writes are open while the newest known entry is within reach of their end."""
         newest, wall = self._newest or ZERO, None if self._newest_wall is None else from_millis(self._newest_wall)
-        near = bool(row.op and not row.routine) and rows.millis_after(row, newest, wall) <= GAP_MILLIS
+        near = bool(row.op and not row.routine) and rows.millis_after(row, newest, wall) <= EPISODE_MILLIS
         user = self._users.get(row.user_hash, "")
         return replace(row, number=number, point=row.limit, user=user, open=row.open or near)
 

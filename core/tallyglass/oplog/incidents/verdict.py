@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
-from tallyglass.oplog.incidents.families import KEPT, LEAST_RUN, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, RUN_MILLIS, Family
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
     SIMILAR,
@@ -28,10 +28,6 @@ from tallyglass.oplog.incidents.returns import Returns
 from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
 from tallyglass.oplog.snapshot import StatementPart
 
-GAP_MILLIS = 3_000
-"""Entries of one kind on one namespace that are no further apart, by the server's clock, are one incident, unless the
-documents say that they are two statements."""
-
 MAYBE_TTL = "or the TTL index of this collection"
 
 REACH_MILLIS = 250
@@ -45,9 +41,6 @@ FULL, FULL_MILLIS = 0.4, 1_800_000
 
 ODD = 2
 """So many times as large as all else, seen in fifteen slots, is not what recurs. 1.5 to 2.25 find the same."""
-
-SLOW_MILLIS = 100
-"""Single writes that are so far apart on average are a loop, not a statement."""
 
 _TTL_SLACK_MILLIS, _TTL_STEPS = 2_000, 5
 """How late a pass may begin, and how many intervals from another one: a monitor with much to remove skips some."""
@@ -185,7 +178,7 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
             # After a pause of the monitor a pass is out of step with those before.
             if not explained.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
                 row.confidence = "low"
-        if row.burst.documents >= MANY and row.burst.millis >= SLOW_MILLIS * row.burst.documents:
+        if row.burst.documents >= MANY and row.burst.millis >= CLUMP_MILLIS * row.burst.documents:
             row.form = Form.SLOW
             row.confidence = "low"
         elif not others and is_repeated(row.burst.touched):
@@ -230,13 +223,17 @@ def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
     """The bursts that come at the interval at which the server looks for what has expired."""
     starts, period = sorted(one.first_wall for one in bursts), explained.ttl_millis
     found = [one for one in bursts if one.first >= explained.since]
-    found = [one for one in found if _in_step(one.first_wall, starts, period) or _holds_passes(one, period)]
+    found = [
+        one
+        for one in found
+        if _in_step(one.first_wall, starts, period, _TTL_SLACK_MILLIS) or _holds_passes(one, period)
+    ]
     return _without_act(found, explained) if len(found) > 1 else found
 
 
 def _holds_passes(burst: Burst, period: int) -> bool:
     """Whether a burst may be passes that follow each other too closely to be told apart."""
-    return period <= GAP_MILLIS and burst.last_wall - burst.first_wall >= 2 * period
+    return period <= EPISODE_MILLIS and burst.last_wall - burst.first_wall >= 2 * period
 
 
 def _without_act(passes: list[Burst], explained: Explained) -> list[Burst]:
@@ -252,13 +249,13 @@ def _without_act(passes: list[Burst], explained: Explained) -> list[Burst]:
     return [one for one in passes if one is not largest] if is_act else passes
 
 
-def _in_step(start: int, starts: Sequence[int], period: int) -> bool:
+def _in_step(start: int, starts: Sequence[int], period: int, slack: int) -> bool:
     """Whether two others of the sorted starts, which hold this one too, lie whole periods away."""
-    reach, found = _TTL_STEPS * period + _TTL_SLACK_MILLIS, -1  # itself
+    reach, found = _TTL_STEPS * period + slack, -1  # itself
     for other in starts[bisect_left(starts, start - reach) : bisect_right(starts, start + reach)]:
         apart = abs(other - start)
         periods = min(max(round(apart / period), 1), _TTL_STEPS)
-        found += other == start or abs(apart - periods * period) <= _TTL_SLACK_MILLIS
+        found += other == start or abs(apart - periods * period) <= slack
         if found >= 2:
             return True
     return False
@@ -273,7 +270,8 @@ def _odd_ones(bursts: Sequence[Burst]) -> dict[int, str]:
         found[largest.first] = "it is twice as large as all else here"
     starts = sorted(one.first_wall for one in jobs)
     period = interval(starts)
-    odd = [one for one in jobs if period and not _in_step(one.first_wall, starts, period)]
+    slack = max(_TTL_SLACK_MILLIS, period // 10)
+    odd = [one for one in jobs if period and not _in_step(one.first_wall, starts, period, slack)]
     if len(odd) * 10 <= len(jobs):  # as few as an interval leaves out
         found |= {one.first: f"it is out of step with all else here, every {period / 1_000:,.0f} s" for one in odd}
     return found
@@ -328,7 +326,7 @@ def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
     if len(before) < YOUNG or sum(one.documents for one in before) * 2 > pieces[largest].documents * len(before):
         return [pieces]
     close = largest
-    while close and pieces[close - 1].gap(pieces[close]) < SLOW_MILLIS:
+    while close and pieces[close - 1].gap(pieces[close]) <= CLUMP_MILLIS:
         close -= 1
     return [pieces[:close], pieces[close:]] if close else [pieces]
 
@@ -346,7 +344,7 @@ def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
             return _Seam.ONE
     if gap <= EPISODE_MILLIS:
         return _Seam.ONE
-    return _Seam.OPEN if alone or gap <= GAP_MILLIS else _Seam.TWO
+    return _Seam.OPEN
 
 
 def _touch_one(older: Burst, newer: Burst) -> bool:
@@ -453,6 +451,6 @@ def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Wind
 def _session_finding(run: Burst, *, low: bool) -> Finding:
     form = Form.BATCH if run.batch >= MANY and run.batch * 2 >= run.documents else Form.SINGLE
     # Each deployment ends some workers.
-    ended = run.millis >= max(YOUNG_WINDOW_MILLIS, SLOW_MILLIS * run.documents)
+    ended = run.millis >= max(YOUNG_WINDOW_MILLIS, CLUMP_MILLIS * run.documents)
     note = "a worker that ended, or a script that pauses" if ended else ""
     return Finding(run, form, note=note, sessions=1, confidence="low" if low or ended else "high")
