@@ -278,11 +278,6 @@ def session_in(raw: bytes, start: int) -> bytes:
     return raw[start + 23 : start + 39]
 
 
-def is_one_session(batch: bytes, starts: Sequence[int]) -> bool:
-    """Whether entries that begin with an ``lsid`` are all of one session."""
-    return len({batch[start + 23 : start + 39] for start in starts}) == 1
-
-
 def user_in(raw: bytes, start: int) -> bytes:
     """The hash of the session's user (SHA-256 of ``user@db``) in such an entry; empty where there is none."""
     return raw[start + 49 : start + 81] if raw[start + 39 : start + 44] == _UID else b""

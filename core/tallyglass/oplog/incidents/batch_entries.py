@@ -12,7 +12,7 @@ from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
 from tallyglass.oplog.incidents.burst import MANY, RAW_BYTES, Burst, Sample, sample_of
-from tallyglass.oplog.incidents.families import LEAST_RUN, RUN_MILLIS
+from tallyglass.oplog.incidents.families import LEAST_RUN
 from tallyglass.oplog.incidents.id_order import MARKS
 from tallyglass.oplog.incidents.touched import SAMPLED_IDS, Touched, touched_by
 
@@ -83,19 +83,6 @@ class BatchEntries:
         if marked or high - low >= MANY:
             burst.samples = (burst.marks[0] if burst.marks else self.sample(low),)
         return burst
-
-    def statement(self) -> Burst | None:
-        """All as a run, if one session wrote them under one transaction number, which never goes down: a bulkWrite."""
-        one, other = self.first, self.last
-        if self.op_at != SESSION_OP_AT or self.size < SAMPLED_RUN or not one[2] == other[2] >= 0:
-            return None
-        if other[1] - one[1] > RUN_MILLIS or not layout.is_one_session(self.batch, self.starts):
-            return None
-        run = Burst(one[0], other[0], one[1], other[1], self.size, self.size, one[2], one[2])
-        run.batch = run.head = run.tail = self.size
-        run.session, run.samples = layout.session_in(self.batch, self.starts[0]), (self.sample(0),)
-        run.user, run.find_and_modify = self.user_and_image(0)
-        return run
 
     def _touched_by(self, low: int, high: int) -> Touched:
         """A sample of the documents that were updated; empty for deletes, and in the form of servers before 5.0."""

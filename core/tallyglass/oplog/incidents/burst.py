@@ -7,7 +7,7 @@ oplog is cut into slices, and in whatever direction they are read, the bursts ar
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tallyglass.oplog.entry.entry import read_entry
@@ -201,6 +201,23 @@ def join_ends(older: Ends, newer: Ends, follows: Callable[[Burst, Burst], bool])
     if follows(older[-1], newer[0]):
         row[len(older) - 1 : len(older) + 1] = [older[-1].join(newer[0])]
     return (row, []) if len(row) <= 2 else ([row[0], row[-1]], row[1:-1])
+
+
+def extended(
+    ends: Ends, bursts: Iterable[Burst], follows: Callable[[Burst, Burst], bool], close: Callable[[Burst], None]
+) -> Ends:
+    """The ends of a chain with bursts in order of time that are all older or all newer. ``close`` takes in those that
+    cannot grow any more."""
+    chain: Ends = []
+    for one in bursts:
+        chain, closed = join_ends(chain, [one], follows)
+        for burst in closed:
+            close(burst)
+    older = bool(ends) and chain[-1].last < ends[0].first
+    ends, closed = join_ends(*((chain, ends) if older else (ends, chain)), follows)
+    for burst in closed:
+        close(burst)
+    return ends
 
 
 def burst_of(stamps: list[Stamp], session: bytes, user: bytes) -> Burst:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
@@ -12,7 +13,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.batch_entries import SAMPLED_RUN, BatchEntries
-from tallyglass.oplog.incidents.burst import Burst, Ends, Sample, burst_of, join_ends
+from tallyglass.oplog.incidents.burst import Burst, Ends, Sample, burst_of, extended
 from tallyglass.oplog.incidents.families import (
     LEAST_RUN,
     NEXT_MILLIS,
@@ -22,7 +23,6 @@ from tallyglass.oplog.incidents.families import (
     Scale,
     follows_in_session,
 )
-from tallyglass.oplog.incidents.recurrence import Closed
 
 RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
@@ -36,16 +36,13 @@ RunKey = tuple[str, str, bytes]
 
 @dataclass(slots=True)
 class _Session:
-    """The entries of one session in a batch: their places in it, and their stamps. ``closed`` takes in what is noted
-    of its runs that cannot grow any more."""
+    """The entries of one session in a batch: their places in it, and their stamps."""
 
-    family: Family
     session: bytes
     user: bytes
     entries: BatchEntries
     places: list[int]
     stamps: list[Stamp]
-    closed: list[Closed]
 
     def run(self, low: int, high: int) -> Burst:
         """Those from ``low`` up to before ``high`` as a run."""
@@ -70,28 +67,20 @@ class Compactor:
         family = self.family(group.envelope.ns, group.envelope.op, None)
         entries = BatchEntries(batch, group.starts, group.ends, group)
         family.count(entries.size, entries.size, entries.first, entries.last)
-        made: dict[tuple[int, int], Burst] = {}
         for scale in (family.fine, family.coarse):
-            self._extend(scale, entries, others, made, marked=True)
+            self._extend(scale, entries, others, marked=True)
 
     def bursts(self, ns: str, op: str, bursts: list[Burst]) -> None:
         """Deletes or updates without a session that one entry holds several of."""
         family = self.family(ns, op, None)
         for scale in (family.fine, family.coarse):
-            self._extend_by(scale, [burst.copy() for burst in bursts])
+            scale.extend([burst.copy() for burst in bursts])
 
     def in_sessions(self, batch: bytes, group: EntryGroup, others: list[Burst]) -> None:
         """Deletes or updates of sessions; ``others`` are those in the same batch that one entry holds several of.
         Raises Malformed."""
         ns, op = group.envelope.ns, group.envelope.op
         whole = BatchEntries(batch, group.starts, group.ends, group)
-        if not others and (run := whole.statement()) is not None:
-            family = self.family(ns, op, run.user)
-            family.count(whole.size, whole.size, whole.first, whole.last)
-            self._extend(family.fine, whole, [], {}, marked=False)
-            self._extend_run((ns, op, run.session), family, run)
-            self._check_room(_runs(family))
-            return
         whole.read_all()
         sessions, numbers = whole.sessions()
         places: defaultdict[bytes, list[int]] = defaultdict(list)
@@ -107,61 +96,23 @@ class Compactor:
             if len(of_users) > 1:
                 mine = whole.only(sorted(place for session in theirs for place in places[session]))
             family.count(mine.size, mine.size, mine.first, mine.last)
-            self._extend(family.fine, mine, [], {}, marked=False)
-            closed = list[Closed]()
+            self._extend(family.fine, mine, marked=False)
             for session in theirs:
                 own = stamps if len(places) == 1 else [stamps[place] for place in places[session]]
+                one_session = _Session(session, user, whole, places[session], own)
+                runs = [one_session.run(low, high) for low, high in pairwise(_breaks(own))]
                 beside = [one for one in others if one.session == session]
-                self._runs_of(_Session(family, session, user, whole, places[session], own, closed), beside)
-            if closed:
-                _runs(family).note(closed)
+                self._extend_runs((ns, op, session), family, sorted([*runs, *beside], key=lambda run: run.first))
         for one in others:
             family = self.family(ns, op, one.user)
             family.count_burst(one)
             if one.session not in places:
-                self._extend_run((ns, op, one.session), family, one)
+                self._extend_runs((ns, op, one.session), family, [one])
 
-    def _extend(
-        self,
-        scale: Scale,
-        entries: BatchEntries,
-        others: list[Burst],
-        made: dict[tuple[int, int], Burst],
-        *,
-        marked: bool,
-    ) -> None:
-        """Extend a scale by the entries of a batch, with ``others``. Closed bursts do not change any more: those in
-        ``made``, by their bounds, are shared between scales."""
-        bounds = entries.stretches(scale.reach)
-        if others or len(bounds) <= 3:
-            found = [entries.burst(low, high, marked=marked) for low, high in pairwise(bounds)]
-            if others:
-                found = sorted([*found, *(one.copy() for one in others)], key=lambda one: one.first)
-            self._extend_by(scale, found)
-            return
-        first = entries.burst(bounds[0], bounds[1], marked=marked)
-        last = entries.burst(bounds[-2], bounds[-1], marked=marked)
-        entries.read_all()
-        walls, inner = entries.walls, bounds[1:-1]
-        closed = [(high - low, walls[low], walls[high - 1]) for low, high in pairwise(inner)]
-        scale.note(closed)
-        for low, (size, _, _) in zip(inner, closed, strict=False):
-            if size >= scale.least and scale.keeps(size, entries.ts[low]):
-                burst = made.get((low, size))
-                if burst is None:
-                    burst = made[low, size] = entries.burst(low, low + size, marked=marked)
-                scale.keep(burst)
-        scale.extend([first, last])
-        self._check_room(scale)
-
-    def _extend_by(self, scale: Scale, bursts: list[Burst]) -> None:
-        """Extend a scale by bursts in order of time, which may overlap."""
-        chain: Ends = []
-        for burst in bursts:
-            chain, closed = join_ends(chain, [burst], scale.follows)
-            for one in closed:
-                scale.close(one)
-        scale.extend(chain)
+    def _extend(self, scale: Scale, entries: BatchEntries, others: Iterable[Burst] = (), *, marked: bool) -> None:
+        """Extend a scale by the entries of a batch, with ``others``."""
+        bursts = [entries.burst(low, high, marked=marked) for low, high in pairwise(entries.stretches(scale.reach))]
+        scale.extend(sorted([*bursts, *(one.copy() for one in others)], key=lambda one: one.first))
         self._check_room(scale)
 
     def runs(self, ns: str, op: str, bursts: list[Burst]) -> None:
@@ -169,52 +120,18 @@ class Compactor:
         for burst in bursts:
             family = self.family(ns, op, burst.user)
             family.count_burst(burst)
-            self._extend_run((ns, op, burst.session), family, burst)
+            self._extend_runs((ns, op, burst.session), family, [burst])
 
-    def _runs_of(self, one: _Session, others: list[Burst]) -> None:
-        """The runs of one session in a batch, with ``others`` of it."""
-        scale, stamps, bounds = _runs(one.family), one.stamps, _breaks(one.stamps)
-        key = one.family.ns, one.family.op, one.session
-        if others:
-            found = sorted([*map(one.run, bounds, bounds[1:]), *others], key=lambda run: run.first)
-            for run in found:
-                self._extend_runs(key, one.family, [run], one.closed)
-            return
-        chain = [one.run(bounds[0], bounds[1])]
-        if len(bounds) > 2:
-            chain.append(one.run(bounds[-2], bounds[-1]))
-            for low, high in pairwise(bounds[1:-1]):
-                first = stamps[low]
-                one.closed.append((high - low, first[1], stamps[high - 1][1]))
-                if high - low >= scale.least and scale.keeps(high - low, first[0]):
-                    scale.keep(one.run(low, high))
-        self._extend_runs(key, one.family, chain, one.closed)
-        self._check_room(scale)
-
-    def _extend_run(self, key: RunKey, family: Family, run: Burst) -> None:
-        closed = list[Closed]()
-        self._extend_runs(key, family, [run], closed)
-        if closed:
-            _runs(family).note(closed)
-
-    def _extend_runs(self, key: RunKey, family: Family, chain: Ends, closed: list[Closed]) -> None:
-        held, scale = self._runs.get(key), _runs(family)
-        if held is None:
-            self._runs[key] = chain, family
-            if len(self._runs) > RUN_LIMIT:
-                _, (ends, owner) = self._runs.popitem(last=False)
-                for run in ends:
-                    _runs(owner).close(run)
-            return
-        ends = held[0]
-        older = chain[-1].last < ends[0].first
-        ends, between = join_ends(*((chain, ends) if older else (ends, chain)), follows_in_session)
-        self._runs[key] = ends, family
+    def _extend_runs(self, key: RunKey, family: Family, runs: Iterable[Burst]) -> None:
+        """Extend the runs of a session by those of a batch."""
+        ends, scale = self._runs[key][0] if key in self._runs else [], _runs(family)
+        self._runs[key] = extended(ends, runs, follows_in_session, scale.close), family
         self._runs.move_to_end(key)
-        for run in between:
-            closed.append((run.documents, run.first_wall, run.last_wall))
-            if scale.keeps(run.documents, run.first):
-                scale.keep(run)
+        if len(self._runs) > RUN_LIMIT:
+            _, (ends, owner) = self._runs.popitem(last=False)
+            for run in ends:
+                _runs(owner).close(run)
+        self._check_room(scale)
 
     def open_runs(self) -> dict[int, list[Burst]]:
         """The runs that may still grow, by the identity of their family."""

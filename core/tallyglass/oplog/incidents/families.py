@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.entry.layout import Stamp
-from tallyglass.oplog.incidents.burst import Burst, Ends, join_ends, scattered
-from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Closed, Recurrence
+from tallyglass.oplog.incidents.burst import Burst, Ends, extended, scattered
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Recurrence
 
 CLUMP_MILLIS = 50
 """The longest pause within a statement: 21 ms was the longest of 60,000 on an idle server, but a busy one pauses."""
@@ -56,39 +56,27 @@ class Scale:
         """Whether the newer burst goes on where the older one stopped."""
         return older.gap(newer) <= self.reach
 
-    def extend(self, chain: Ends) -> None:
-        """Join a chain that is older or newer than all so far."""
-        ends = self.ends
-        older = bool(ends) and chain[-1].last < ends[0].first
-        self.ends, closed = join_ends(*((chain, ends) if older else (ends, chain)), self.follows)
-        for burst in closed:
-            self.close(burst)
+    def extend(self, bursts: Iterable[Burst]) -> None:
+        """Join bursts in order of time that are all older or all newer than all so far."""
+        self.ends = extended(self.ends, bursts, self.follows, self.close)
 
     def close(self, burst: Burst) -> None:
         """Take a burst that cannot grow any more."""
-        self.note([(burst.documents, burst.first_wall, burst.last_wall)])
+        self.count += 1
+        if self.recurrence is None:
+            self.recurrence = Recurrence()
+        self.recurrence.add(burst)
         if self.keeps(burst.documents, burst.first):
-            self.keep(burst)
-
-    def keep(self, burst: Burst) -> None:
-        """Keep a closed burst that is large enough."""
-        self.kept.append(burst)
-        if len(self.kept) < _FEW:
-            burst.shrink()
-        if len(self.kept) > KEPT + _SLACK:
-            self.bound(KEPT)
+            self.kept.append(burst)
+            if len(self.kept) < _FEW:
+                burst.shrink()
+            if len(self.kept) > KEPT + _SLACK:
+                self.bound(KEPT)
 
     def keeps(self, documents: int, first: int) -> bool:
         """Whether a burst is large enough to be kept."""
         least = self.least
         return documents > least or (documents == least and scattered(first) <= self.least_rank)
-
-    def note(self, closed: Sequence[Closed]) -> None:
-        """Count bursts that cannot grow any more, and when they were seen."""
-        self.count += len(closed)
-        if self.recurrence is None:
-            self.recurrence = Recurrence()
-        self.recurrence.add_all(closed)
 
     def bound(self, limit: int) -> None:
         """Keep the ``limit`` largest bursts."""
