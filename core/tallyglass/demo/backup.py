@@ -27,7 +27,7 @@ from tallyglass.text import clean
 
 Document = dict[str, Any]
 
-_SECONDS = 600
+_DUMP_SECONDS = 600  # a guard against a hanging tool: the demo's few documents take seconds
 _JSON = json_util.CANONICAL_JSON_OPTIONS.with_options(uuid_representation=UuidRepresentation.STANDARD)
 _NOT_DUMPED = frozenset({"local", "config"})
 
@@ -54,7 +54,7 @@ def _with_mongodump(tool: str, uri: str, folder: Path) -> None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_SECONDS,
+            timeout=_DUMP_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -29,10 +29,13 @@ from tallyglass.moment import from_seconds
 HOURS = 30.0
 """Age of the backup. More than a day, so that a forecast sees both busy and quiet hours."""
 
-_OPLOG_BYTES = 990 * 1024 * 1024
-_QUIET_SECONDS = 120
+_OPLOG_BYTES = 990 * 1024 * 1024  # the smallest that mongod creates by itself: the demo's forecast of its reach is real
+_QUIET_SECONDS = 120  # of a quiet server's no-ops before the backup, so that the oplog reaches back beyond its start
 _STEPS, _STEPS_OF_POOL, _STEPS_OF_LAST_HOUR = 120, 500, 60
-_AT_ONCE = 2_000
+"""Changes of a counter in the backdated hours, of a pool of a thousand counters, and of each in the last hour: a
+forecast needs dozens of changes over a day for a band."""
+
+_AT_ONCE = 2_000  # entries in one applyOps, which may have 16 MB: these have less than 1 kB each
 _FORMER = "people_2019"
 
 

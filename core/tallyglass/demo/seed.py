@@ -13,8 +13,8 @@ from tallyglass.demo.numbering import Document
 from tallyglass.demo.streams import Stream
 from tallyglass.moment import from_seconds
 
-_DAYS = 40
-_CARTS = 120
+_DAYS = 40  # over which the documents of the past are spread: ObjectIds of several weeks
+_CARTS = 120  # two screens of documents that an accident deletes
 STAGING = {"import": 60, "scratch": 40}
 """Collections of a leftover database, dropped by an accident, with their number of documents."""
 

@@ -25,8 +25,8 @@ from tallyglass.demo.numbering import (
 )
 from tallyglass.mongo.gateway import Namespace
 
-_DAY = 86_400
-_DAY_SWING = 0.6
+_DAY = 86_400  # seconds
+_DAY_SWING = 0.6  # the share by which day and night differ from the mean rate, so that bands have something to show
 
 Make = Callable[[random.Random, Any], Document]
 

@@ -22,7 +22,7 @@ from tallyglass.demo.streams import Stream, all_streams
 PERSON = "nightly-cleanup 3.2"
 """The application by which accidents happen."""
 
-_RETRY_SECONDS = 1.0
+_RETRY_SECONDS = 1.0  # a service pauses about so long; an election takes several
 
 
 @dataclass(frozen=True, slots=True)

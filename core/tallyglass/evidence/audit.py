@@ -31,7 +31,7 @@ from tallyglass.text import clean, clean_name
 RUN_MILLIS = 60_000
 """How long after its line a delete or update is thought to be possibly running: the line does not say."""
 
-_REMOTES_LIMIT = 20_000
+_REMOTES_LIMIT = 20_000  # addresses with a name of an application: some 4 MB; the oldest goes first
 _DEFINITIONS = {
     "dropCollection": "drop", "dropDatabase": "dropDatabase", "dropIndex": "dropIndexes",
     "createIndex": "createIndexes", "renameCollection": "rename",

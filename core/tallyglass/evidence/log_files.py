@@ -27,7 +27,7 @@ _BEGUN = re.compile(r"_\d{10}\Z")
 """When a file of a folder of evidence was begun."""
 
 _GZIP = b"\x1f\x8b"
-_SAME_LINES = 50
+_SAME_LINES = 50  # newest lines of the server, one of which its file must have: more than are written between two reads
 
 
 def files_of(path: Path) -> list[Path]:

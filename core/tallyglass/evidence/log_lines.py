@@ -24,11 +24,12 @@ from tallyglass.evidence.statement import REDACTED, is_redacted, write_of
 from tallyglass.moment import ZERO, Ts
 from tallyglass.text import clean, clean_name
 
-STARTING, ACCEPTED, ENDED, METADATA = 4615611, 22943, 22944, 51800
-LOGIN, LOGIN_7 = 20250, 5286306
-SLOW, TTL = 51803, 5479200
-DROPPED_TABLE, DROPPED_INDEX, BUILT = 22214, 22206, 20345
-DROP_DATABASE, RENAMED, COLL_MOD, REGISTERED = 20342, 20319, 5324200, 20438
+# Ids of log lines in MongoDB's source, constant from version to version.
+STARTING, ACCEPTED, ENDED, METADATA = 4615611, 22943, 22944, 51800  # ids of a process and its connections
+LOGIN, LOGIN_7 = 20250, 5286306  # ids of a login before 7.0 and since
+SLOW, TTL = 51803, 5479200  # ids of a slow query and of a TTL pass
+DROPPED_TABLE, DROPPED_INDEX, BUILT = 22214, 22206, 20345  # ids of collections and indexes
+DROP_DATABASE, RENAMED, COLL_MOD, REGISTERED = 20342, 20319, 5324200, 20438  # ids of other definitions
 
 _ID = re.compile(r'"id":(\d+)')
 _ID_WITHIN = 160
@@ -41,10 +42,10 @@ BESIDE_LIMIT = 500
 """Statements of one client that are kept beside those of the incidents: what else it did."""
 
 _SLACK_MILLIS = 5
+"""How far the line of a delete may lie outside its command, which reads the clock itself."""
+
 _CLOCK_MILLIS = 1_500
 """How far a log's clock may be ahead of cluster times, which are whole seconds, before it is doubted."""
-
-"""How far the line of a delete may lie outside its command, which reads the clock itself."""
 
 _WRITING = (
     '"type":"remove"', '"type":"update"', '"txnNumber"', '"delete":', '"update":', '"findAndModify":', '"bulkWrite":',

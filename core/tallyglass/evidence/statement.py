@@ -14,8 +14,8 @@ from tallyglass.text import clean, clean_name
 REDACTED = "###"
 """What the server puts in place of values with ``redactClientLogData``."""
 
-_NESTING = 6
-_WIDTH = 40
+_NESTING = 6  # levels of a filter that are written: people nest $and, $or and $elemMatch to four
+_WIDTH = 40  # members of one level that are written: more than a person types or reads
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 _PLAIN_ID = (str, int, float)
 _CUT = " (cut by the server)"

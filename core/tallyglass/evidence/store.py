@@ -27,7 +27,7 @@ KEEP_SECONDS = 7 * 86_400
 PARTS = 16
 """A file is followed by another when it holds this part of a folder's bytes, so that the oldest can be removed."""
 
-_HOUR = 3_600
+_FILE_SECONDS = 3_600  # old records go file by file, so an hour of them at a time
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]")
 _NAME = re.compile(r"(?P<member>.+)_(?P<begun>\d{10})\.log\Z")
 
@@ -74,7 +74,7 @@ class EvidenceFolder:
     def _begun(self, member: str, size: int) -> int:
         """When the file for so many more bytes was begun; removes old files before it begins another."""
         now, file = int(time.time()), self._open.get(member)
-        if file is None or now - file.begun >= _HOUR or file.size + size > self.keep_bytes // PARTS:
+        if file is None or now - file.begun >= _FILE_SECONDS or file.size + size > self.keep_bytes // PARTS:
             self._clean()
             file = self._open[member] = _File(max(now, file.begun + 1 if file else 0))
         file.size += size

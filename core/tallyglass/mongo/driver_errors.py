@@ -25,15 +25,16 @@ from tallyglass.mongo.gateway import OPLOG
 from tallyglass.mongo.unreachable import lost, not_resolved, unreachable
 from tallyglass.text import clean
 
-UNAUTHORIZED = 13
-NAMESPACE_NOT_FOUND = 26
-INVALID_NAMESPACE = 73
-AUTHENTICATION_FAILED = 18
-INVALID_BSON = 22
-COMMAND_NOT_FOUND = 59
-ATLAS_ERROR = 8000
+# Codes by which a server names its errors: error_codes.yml in MongoDB's source, but for those of Atlas.
+UNAUTHORIZED = 13  # code "Unauthorized"
+NAMESPACE_NOT_FOUND = 26  # code "NamespaceNotFound"
+INVALID_NAMESPACE = 73  # code "InvalidNamespace"
+AUTHENTICATION_FAILED = 18  # code "AuthenticationFailed"
+INVALID_BSON = 22  # code "InvalidBSON"
+COMMAND_NOT_FOUND = 59  # code "CommandNotFound"
+ATLAS_ERROR = 8000  # code of every refusal by Atlas's proxy
+NOT_PRIMARY_OR_SECONDARY = 13436  # code "NotPrimaryOrSecondary"
 DIRECT_SHARD = "issueDirectShardOperations on the cluster"
-NOT_PRIMARY_OR_SECONDARY = 13436
 
 # A pattern in the driver's text, the sentence, and the advice. Without advice, the driver's text is shown.
 _LOGINS = (

@@ -17,8 +17,10 @@ from bson.datetime_ms import DatetimeMS
 MAJORITY = {"w": "majority"}
 """The write concern of every emitted write: whatever the server's default is, a failover does not lose it."""
 
-_INT32 = 2**31
+_INT32 = 2**31  # one more than the largest 32-bit integer
 _LAST_DATE = 8_640_000_000_000_000
+"""Milliseconds from 1970 to the last time that JavaScript's ``Date`` has: 100 million days (ECMA-262)."""
+
 _REPLACEMENT = "\ufffd"
 
 

@@ -18,7 +18,7 @@ from tallyglass_tui.cli.options import ConnectionOptions, connection_options, js
 if TYPE_CHECKING:
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView
 
-_SHOWN_MEMBERS = 5
+_SHOWN_MEMBERS = 5  # of a group, the worst first: it does not push other counters off a terminal of 24 lines
 
 
 @click.command()

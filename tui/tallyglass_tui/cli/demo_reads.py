@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident
 
 MISTAKE = "deleteMany"
-_PATIENCE = 60.0
-_ENTRIES = 4
-_AGAIN = 0.25
+_PATIENCE = 60.0  # seconds; a guard: the first accident comes after one
+_ENTRIES = 4  # of the oplog: the report of four jobs is about a screen long
+_AGAIN = 0.25  # seconds between two scans, each of which takes about a tenth of that
 
 
 async def accidents(gateway: Gateway) -> list[Incident]:

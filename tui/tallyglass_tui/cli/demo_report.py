@@ -14,8 +14,8 @@ from tallyglass_tui.cli.incidents import as_table
 if TYPE_CHECKING:
     from tallyglass.demo.session import Demo
 
-_FIRST_ACCIDENT = 1.0
-_ROWS = 10
+_FIRST_ACCIDENT = 1.0  # seconds: nobody watches, so there is no reason to wait
+_ROWS = 10  # of each table: the report of four jobs is about a screen long
 
 
 def report(port: int | None, mongod: str | None) -> int:

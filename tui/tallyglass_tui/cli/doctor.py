@@ -50,7 +50,7 @@ def command(
     return 0 if all(finding.ok for finding in found.findings) else 1
 
 
-_SHOWN = 12
+_SHOWN = 12  # names in one answer, which still fits on a screen; the rest is counted
 
 
 def _pre_images(given: ConnectionOptions, wants_json: bool, seconds: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-_INTERRUPTED = 130
+_INTERRUPTED = 130  # by the convention of shells: 128 and SIGINT. Imported from nowhere, so that nothing loads before.
 
 
 def main() -> None:

@@ -26,10 +26,11 @@ _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What the file or the disk behind stdout says; files that a command opens itself have their own sentences."""
 
 TRACEBACK_VARIABLE = "TALLYGLASS_TRACEBACK"
-OK = 0
-BAD_USAGE = 2
-UNKNOWN = 3
-INTERRUPTED = 130
+# Exit codes. Commands may end with others of their own, which their help lists.
+OK = 0  # exit code
+BAD_USAGE = 2  # exit code, also Click's
+UNKNOWN = 3  # exit code of plugins of monitoring systems for what could not be found out
+INTERRUPTED = 130  # exit code by the convention of shells: 128 and SIGINT
 _KINDS = {"float range": "a number", "integer range": "a whole number"}
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 5.0  # a polite end of sessions on a live server takes milliseconds; a dead one must not delay the exit
 
 
 def timeout_of(default: float, *names: str) -> Callable[[Command], Command]:

@@ -13,7 +13,7 @@ from tallyglass.moment import FORMS, iso, parse_time
 from tallyglass.objectid import ObjectIdParts, decode, find_all, first_of, last_of, range_filter
 from tallyglass_tui.cli.options import echo_time
 
-_STDIN_CHARACTERS = 16_000_000
+_STDIN_CHARACTERS = 16_000_000  # the size of the largest document
 
 
 @click.command(epilog=f"TIME: {FORMS}.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallyglass.evidence.store import EvidenceFolder
     from tallyglass.mongo.gateway import Gateway
 
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = 60.0  # for the first answer: a set elects within 12 s, and a busy machine needs several times that
 
 
 @click.command()

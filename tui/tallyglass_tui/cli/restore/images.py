@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tallyglass.restore.model.undo import Accident, Return
     from tallyglass.restore.undo.sources.images import ImageSelection
 
-_PROGRESS_EVERY = 20_000
+_PROGRESS_EVERY = 20_000  # pre-images between two lines: some seconds
 
 
 @click.command(hidden=True)

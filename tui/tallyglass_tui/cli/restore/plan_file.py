@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tallyglass.connection.target import Target
     from tallyglass.restore.model.plan import Plan
 
-_PLAN_BYTES = 200_000_000
+_PLAN_BYTES = 200_000_000  # of a plan that lists a million ids; a file that is no plan must not fill the memory
 # Counting a large collection is one command without an answer for minutes; heartbeats notice a dead server.
 PATIENT: dict[str, Any] = {"socketTimeoutMS": 3_700_000}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NICE = 5
 """Less urgent than the screen that waits for it."""
-_REPORT_SECONDS = 0.25
+_REPORT_SECONDS = 0.25  # as often as the screen is painted at most
 
 
 @click.command("plan-for-screen", hidden=True)

@@ -53,8 +53,8 @@ def show_progress() -> Progress:
     return show
 
 
-_SHOWN_SECONDS = 0.5
-_LOGGED_SECONDS = 30.0
+_SHOWN_SECONDS = 0.5  # between two states of the line in a terminal
+_LOGGED_SECONDS = 30.0  # between two lines in a log, which keeps them all
 
 
 def tell_doubts(checks: Iterable[Check]) -> None:
@@ -71,7 +71,7 @@ def in_words(check: Check) -> str:
     return f"{clean(check.title, 2_000)} {clean(check.advice)}".rstrip()
 
 
-_MOST_LOSSES = 20
+_MOST_LOSSES = 20  # rows of each kind, so that the commands below are not scrolled away
 
 
 def as_lines(made: Plan) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tallyglass_tui.cli.headless import as_json, ask, print_text
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option, target_of
 from tallyglass_tui.cli.schedule import as_schedule, duration, emit_option, own_words
 
-HOLE = 2
+HOLE = 2  # exit code
 EVERY = 600.0
 """Seconds between two slices, where nothing else is asked for."""
 

@@ -9,7 +9,7 @@ from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.text import clean
 
-_NAME = 24
+_NAME = 24  # cells of a lane's name, under a third of 80 columns
 _FIXED_LINES = 7
 """Lines beside those of the bases: two of the axis, the lanes, the key and the prompt after it."""
 OPLOG, RESTORABLE, HOLE, BASE, UNFIT = "-", "=", "x", "B", "!"
