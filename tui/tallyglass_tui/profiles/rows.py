@@ -122,8 +122,9 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
         lines.append(_fact("server", f"{name} {found.version}{': ' if members else ''}{members}", room))
     if state.counter:
         left = fmt.time_left(state.counter.forecast, now)
-        of = f"first of {fmt.plural(state.counters or 0, 'counter')}"
-        text = f"{of}: {state.counter.ns} {state.counter.id}, {fmt.share(state.counter.used)} used, {fmt.ENDS}: {left}"
+        name = f"{state.counter.ns} {state.counter.id}".rstrip()
+        # Short enough that the end of a counter with a usual name fits on 80 columns.
+        text = f"first of {state.counters or 0:,}: {name}, {fmt.share(state.counter.used)} used, {fmt.ENDS}: {left}"
         lines.append(_fact("counter", text, room, _STYLES[state.level].replace("table", "text")))
     if state.window:
         text = f"reaches {_hours(state.window.hours)} back"
