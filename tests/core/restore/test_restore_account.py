@@ -115,6 +115,17 @@ def test_a_number_that_others_increased_to_what_the_accident_had_left_is_right()
     assert trace.state is State.RIGHT
 
 
+def test_a_removed_document_with_one_name_twice_comes_back_byte_for_byte() -> None:
+    """No other bytes of it can be compared with what it was."""
+    body = b"".join(bson.encode({name: value})[4:-1] for name, value in (("_id", 1), ("s", "a"), ("s", "b")))
+    twice, other = ((len(one) + 5).to_bytes(4, "little") + one + b"\0" for one in (body, body + b"\x0an\0"))
+    for came, state in ((twice, State.RIGHT), (other, State.TWICE)):
+        trace = DocumentTrace(twice)
+        trace.accident("d", b"")
+        trace.repair("i", came)
+        assert (trace.state, trace.brought_back) == (state, state is State.RIGHT)
+
+
 def test_an_insert_of_the_accidents_stays_and_is_named() -> None:
     assert after(("accident", "i", COPY), copy=None).state is State.INSERTED
     assert after(("accident", "i", COPY), ("others", "d", {"_id": 1}), copy=None).state is State.RIGHT

@@ -127,6 +127,19 @@ async def test_what_another_return_undid_is_known_wherever_the_first_reading_end
         assert [step.owner for step in steps if step.op == "u"] == undone
 
 
+async def test_a_run_that_wrote_nothing_does_not_claim_what_others_wrote_after_the_next() -> None:
+    """Its repair was loaded anew by the next run, which wrote it; a write of a session is no return's."""
+    session = {"lsid": {"id": COLLECTION}, "txnNumber": 1, "stmtId": 0}
+    entries = [*_OPLOG[:8]]
+    for second in (111, 115):
+        made = entry(second, "c", {"create": "c_pitr_T"}, ns="s.$cmd")
+        entries += [made, loaded(second + 1, 3, (105, 1)), entry(second + 2, "u", _BEGUN, 3, ns=_STAGING)]
+    entries += [entry(118, "u", _BACK, 3, **session), entry(119, "u", _BACK, 3), entry(120, "u", _BACK, 3)]
+    hit, _, _ = await read(Server(entries, *_DOCUMENTS), replace(_UPDATES, last=Ts(105, 1)), None)
+    owners = {key[1]: [step.owner for step in steps if step.op == "u"] for key, steps in hit}
+    assert owners[3] == [OWN, OTHERS, REPAIR, OTHERS]
+
+
 async def test_a_removal_is_undone_in_the_documents_that_came_back() -> None:
     made = [repair((0x10, id_.to_bytes(4, "little")), None, bson.encode({"_id": id_}), [Ts(108, 1)]) for id_ in (4, 5)]
     entries = [

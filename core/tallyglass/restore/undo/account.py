@@ -194,7 +194,7 @@ class DocumentTrace:
             good, after = self.removed or o, o
         else:
             good, after = self._without_accident(before), apply_update(before, o)
-        still = {path: get(good, path) for path in differing(after, good)}
+        still = {path: get(good, path) for path in differing(after, good)} if after != good else {}
         for path in self.changed.keys() - still.keys():
             self.brought_back = True
             if path in self.left and self.left[path][0] == get(after, path):

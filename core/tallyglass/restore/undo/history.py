@@ -57,7 +57,7 @@ _CHUNK = 10_000
 _STORED_AT_ONCE = 1_000
 _NEVER = Ts(2**32, 0)
 _LAST = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM operation UNION SELECT max(n) FROM removal)"
-_STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class HistoryStep(NamedTuple):
@@ -246,7 +246,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
         place = whole.ts.t, whole.ts.i, whole.wall_millis or 0
-        chunk.append((number, entry.id_key, own, entry.op, o, *place, sender))
+        chunk.append((number, entry.id_key, own, entry.op, o, *place, sender, whole.linked))
         if len(chunk) == _STORED_AT_ONCE:
             rows.executemany(_STORE, chunk)
             chunk.clear()
@@ -277,22 +277,28 @@ async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) ->
 
 
 async def _mark_repairs(source: Gateway, history: History, limit: Ts) -> None:
-    """Find what returns wrote: after a run began to write the repairs, the first operation without a session that
-    leaves what the repair says. What that undid is noted for :func:`_mark_undone`."""
+    """Find what returns wrote: after a run began to write the repairs, and before the next one loaded its own, the
+    first operation without a session that leaves what the repair says. What that undid is noted for
+    :func:`_mark_undone`."""
     rows = history.rows
-    written = f"SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND own = {OTHERS} ORDER BY n"
+    written = (
+        "SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND (t, i) < (?, ?)"
+        f" AND own = {OTHERS} AND NOT linked ORDER BY n"
+    )
     left = "SELECT rowid, t, i, repair FROM staged WHERE rowid > ? AND name = ? AND repair > x'' ORDER BY rowid LIMIT ?"
     for name, made in history.staging():
         await _read_staged(source, history, name, made)
         marks = rows.execute("SELECT t, i FROM staged WHERE name = ? AND repair = x''", (name,))
         begun, last = [Ts(t, i) for t, i in marks], 0
+        loaded = [Ts(t, i) for t, i in rows.execute("SELECT t, i FROM staging WHERE name = ? ORDER BY t, i", (name,))]
         while some := rows.execute(left, (last, name, AT_ONCE)).fetchall():
             last, found, undone_there = some[-1][0], list[tuple[int]](), list[tuple[bytes, int, int]]()
             for row, t, i, raw in some:
                 since = next((ts for ts in begun if ts > Ts(t, i)), None)
                 if since is None:
                     continue
-                for n, op, o in rows.execute(written, (id_key(raw), *since)):
+                until = next((ts for ts in loaded if ts > Ts(t, i)), _NEVER)
+                for n, op, o in rows.execute(written, (id_key(raw), *since, *until)):
                     if is_written_from(parse(raw), op, o):
                         undone = undone_by(raw)
                         known = bool(undone) and all(ts >= limit for ts in undone)

@@ -13,7 +13,7 @@ from tallyglass.text import clean
 
 _TABLES = (
     "CREATE TABLE operation (n INTEGER PRIMARY KEY, id BLOB, own INTEGER, op TEXT, o BLOB,"
-    " t INTEGER, i INTEGER, millis INTEGER, sender INTEGER)",
+    " t INTEGER, i INTEGER, millis INTEGER, sender INTEGER, linked INTEGER)",
     "CREATE TABLE removal (n INTEGER, own INTEGER, t INTEGER, i INTEGER)",
     "CREATE TABLE refined (n INTEGER PRIMARY KEY, changes BLOB)",
     "CREATE TABLE explained (n INTEGER PRIMARY KEY, own INTEGER)",
