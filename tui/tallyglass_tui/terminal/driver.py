@@ -56,9 +56,15 @@ _RESET = _PEN_RESET + b"\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b
 _X10_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}", re.DOTALL)
 _X10_START = re.compile(rb"\x1b\[(M[\x20-\xff]{0,2})?\Z", re.DOTALL)
 
+_CONTINUATION = re.compile(rb"[\x80-\xbf]")
+"""A byte of a character in UTF-8 that is not its first."""
+
 
 class InputDecoder:
-    """Decodes input from the terminal: X10 mouse reports are removed, invalid UTF-8 is replaced."""
+    """Decodes input from the terminal: X10 mouse reports are removed, invalid UTF-8 is replaced.
+
+    A character that is never completed is dropped, so that the key after it stays a key of its own.
+    """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -72,7 +78,10 @@ class InputDecoder:
         data = _X10_MOUSE.sub(b"", self._held + data)
         partial = _X10_START.search(data)
         self._held = data[partial.start() :] if partial else b""
-        return self._decoder.decode(data[: len(data) - len(self._held)])
+        data = data[: len(data) - len(self._held)]
+        if data and not _CONTINUATION.match(data):
+            self._decoder.reset()
+        return self._decoder.decode(data)
 
 
 class NonBlockingWriter(threading.Thread):
