@@ -20,6 +20,8 @@ from builders.plans import changed, make_plan
 from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import Path as FieldPath
+from tallyglass.oplog.entry.changes import Value, differing, get
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
@@ -35,6 +37,8 @@ from .scenario import Scenario, Undo
 from .server import BESIDE, MemoryServer, load_repairs, merge_repairs
 from .statements import Document, Effect, Statement, StatementError, Write, apply, same
 from .world import NS, Step, World, in_order
+
+Assigned = tuple[FieldPath, Value | None]
 
 _GAP_MILLIS = 3_000
 """A row of the list of incidents ends where nothing of its kind follows within this."""
@@ -164,13 +168,15 @@ class Session:
                     and sessions[step.who] == statement.session]  # fmt: skip
         if write is None or statement.session is not None:
             return []
+        # Where nobody knows the statement, all that is seen of it is what its entries leave.
+        seen = set[Assigned]() if "text" in one.knowledge else {pair for step in own for pair in _assigned(step)}
         found = []
         for step in self.world.steps:
             if step.who == one.accident or (sessions[step.who] is not None and not self._many(step.who)):
                 continue
             if step.kind == write.kind == "delete" or (
                 step.kind == write.kind == "update" and step.before is not None
-                and _explains(write, step.before, step.effects)
+                and (_explains(write, step.before, step.effects) or _assigned(step) <= seen)
             ):  # fmt: skip
                 found.append(step)
         return found
@@ -187,6 +193,14 @@ class Session:
         for id_ in damaged:
             hopeful = _hopeful(self.world, result.undo.accident, id_)
             result.listed_though_right += hopeful is not _NO_HOPE and _alike(hopeful, wanted.get(id_))
+
+
+def _assigned(step: Step) -> set[Assigned]:
+    """The paths that an update sets, each with its value; none for another step."""
+    if step.before is None:
+        return set()
+    before, after = (bson.encode(one) for one in (step.before, apply(step.before, step.effects)))
+    return {(path, get(after, path)) for path in differing(before, after)}
 
 
 def _explains(write: Write, before: Document, effects: Sequence[Effect]) -> bool:

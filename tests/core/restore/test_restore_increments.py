@@ -19,8 +19,8 @@ def diff(**fields: Any) -> bytes:
 
 def found(rows: list[tuple[Any, Any]]) -> dict[Any, int]:
     search = IncrementSearch()
-    for before, after in rows:
-        search.feed(bson.encode({"_id": 1, "n": before}), diff(n=after))
+    for id_, (before, after) in enumerate(rows):
+        search.feed(bson.encode({"_id": id_, "n": before}), diff(n=after))
     return search.found
 
 
@@ -77,8 +77,10 @@ def test_what_one_formula_explains(rows: list[tuple[Any, Any]], is_explained: bo
 def test_an_increment_makes_a_field_that_is_not_there() -> None:
     search = IncrementSearch()
     for before in (1, 2, 3):
-        search.feed(bson.encode({"_id": 1, "n": before}), diff(n=before + 5))
+        search.feed(bson.encode({"_id": before, "n": before}), diff(n=before + 5))
     search.feed(bson.encode({"_id": 1}), diff(n=5))
+    assert (search.found, search.explained) == ({}, {(b"n",)}), "three documents"
+    search.feed(bson.encode({"_id": 4}), diff(n=5))
     assert (search.found, search.explained) == ({(b"n",): 5}, {(b"n",)})
     search.feed(bson.encode({"_id": 1}), diff(n=6))
     assert (search.found, search.explained) == ({}, set())
@@ -100,6 +102,16 @@ def test_a_later_increment_stays_on_the_value_without_the_accident() -> None:
     assert trace.state is DocumentState.HOLDS
     trace.repair("u", diff(n=105))
     assert trace.state is DocumentState.RIGHT
+
+
+def test_an_increment_that_may_be_a_product_stays_unclear() -> None:
+    """Others add 5 to many numbers; 5 after 10 may be what they doubled."""
+    document, trace = Counterfactual(COPY, COPY, increments=STEP), DocumentTrace(COPY, increments=STEP)
+    for one in (document, trace):
+        one.accident("u", diff(n=5))
+        one.others("u", diff(n=10))
+    assert document.verdict is Verdict.UNCLEAR
+    assert trace.state is DocumentState.COMPUTED
 
 
 @pytest.mark.parametrize("after", [206, 205.0, Int64(205)])

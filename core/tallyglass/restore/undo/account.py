@@ -25,7 +25,7 @@ from tallyglass.oplog.entry.changes import (
     repeats_name,
 )
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.restore.undo.increments import Increments, increased, is_increment, number
+from tallyglass.restore.undo.increments import FACTORS, Increments, increased, is_increment, number
 
 _DECIMAL = 0x13
 _NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL})
@@ -285,8 +285,8 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
 
 
-_FACTORS, _SUMMANDS = (1, -1, 2, 3, 0.5, 10, 100), (0, 1, -1, 10, 100)
-"""What numbers are usually computed with; any two numbers are related by some factor and summand."""
+_SUMMANDS = (0, 1, -1, 10, 100)
+"""What is usually added to numbers, beside a factor; any two numbers are related by some factor and summand."""
 
 
 class _Held:
@@ -314,7 +314,7 @@ def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: 
     one, result = number(bad), number(value)
     if one is None or result is None:
         return value == bad
-    usual = any(result == one * factor + summand for factor in _FACTORS for summand in _SUMMANDS)
+    usual = any(result == one * factor + summand for factor in FACTORS for summand in _SUMMANDS)
     return usual or any(result in (one + other, one - other, other - one, one * other) for other in fields)
 
 

@@ -17,7 +17,11 @@ Increments = Mapping[Path, int]
 """What others add at a path."""
 
 _LEAST_WRITES, _LEAST_NUMBERS = 4, 3
-"""Writes of others that must add the same, and to how many different numbers: a value that is set fits one number."""
+"""Writes that one formula must explain, and of how many different numbers: a value that is set fits one number."""
+_LEAST_DOCUMENTS = 4
+"""The documents in which others must add the same: with fewer, one coincidence is a third of what is known."""
+FACTORS = (1, -1, 2, 3, 0.5, 10, 100)
+"""By what numbers are usually multiplied; any two numbers are related by some factor."""
 _INTEGERS = frozenset({walk.INT32, walk.INT64})
 
 
@@ -29,9 +33,13 @@ class _Field:
     factors: set[float | None] = field(default_factory=set)
     numbers: set[float] = field(default_factory=set)
     writes: int = 0
+    documents: set[Value | None] = field(default_factory=set)
+    """The first ``_id``s."""
 
-    def feed(self, before: Value | None, after: Value | None) -> None:
+    def feed(self, identity: Value | None, before: Value | None, after: Value | None) -> None:
         self.writes += 1
+        if len(self.documents) < _LEAST_DOCUMENTS:
+            self.documents.add(identity)
         one, other = before and number(before), after and number(after)
         if (before is not None and one is None) or other is None:
             self.steps.add(None)
@@ -61,14 +69,16 @@ class IncrementSearch:
         try:
             after = apply_update(before, o)
             for path in differing(before, after):
-                self.fields.setdefault(path, _Field()).feed(get(before, path), get(after, path))
+                found = self.fields.setdefault(path, _Field())
+                found.feed(get(before, (b"_id",)), get(before, path), get(after, path))
         except (Unfit, Malformed):
             return
 
     @property
     def found(self) -> dict[Path, int]:
         """The paths at which nothing but the same whole number was ever added, often enough."""
-        steps = {path: item.only(item.steps) for path, item in self.fields.items()}
+        known = {path: one for path, one in self.fields.items() if len(one.documents) == _LEAST_DOCUMENTS}
+        steps = {path: item.only(item.steps) for path, item in known.items()}
         return {path: int(step) for path, step in steps.items() if step is not None and step % 1 == 0}
 
     @property
@@ -99,6 +109,12 @@ def _difference(before: Value | None, after: Value | None) -> int | None:
     return _number(after) - _number(before)
 
 
+def _may_be_product(before: Value | None, after: Value | None) -> bool:
+    """Whether a usual factor makes one number of another: one write among many that add may be one that multiplies."""
+    one, other = (0 if value is None else _number(value) for value in (before, after))
+    return one != 0 and any(one * factor == other for factor in FACTORS)
+
+
 def is_increment(increments: Increments, path: Path, before: Value | None, after: Value | None) -> bool:
     """Whether a change is the increment that is known at its path."""
     return path in increments and _difference(before, after) == increments[path]
@@ -108,8 +124,10 @@ def increased(
     increments: Increments, path: Path, before: Value | None, after: Value | None, good: Value | None
 ) -> Value | None:
     """What ``good`` would have become by the increment that made ``after`` of ``before``; None where that is no known
-    increment, or the type of the sum is not certain."""
+    increment, or may be a product as well, or the type of the sum is not certain."""
     if not is_increment(increments, path, before, after) or good is None or good[0] not in _INTEGERS:
+        return None
+    if _may_be_product(before, after):
         return None
     kinds = [one[0] for one in (before, after) if one is not None]
     if good[0] == walk.INT32 and kinds != [walk.INT32, walk.INT32]:
