@@ -8,7 +8,7 @@ absent, never 0 or infinite.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -39,6 +39,18 @@ class MetricFamily:
     help: str
     labels: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], float], ...]
+
+
+def known_families(
+    prefix: str, values: Mapping[str, tuple[str, float | None]], labels: Mapping[str, str] | None = None
+) -> list[MetricFamily]:
+    """One metric for each value that is known: its name after ``prefix``, with its help text; all have the labels."""
+    names, texts = tuple(labels or ()), tuple((labels or {}).values())
+    return [
+        MetricFamily(f"{PREFIX}{prefix}_{name}", text, names, ((texts, float(value)),))
+        for name, (text, value) in values.items()
+        if value is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True)

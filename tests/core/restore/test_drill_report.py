@@ -24,7 +24,6 @@ from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
 from tallyglass.restore.drill.report import (
     PHASES,
-    DrillFinding,
     Report,
     compare,
     document_of,
@@ -35,6 +34,7 @@ from tallyglass.restore.drill.report import (
 from tallyglass.restore.drill.result import comparable, measured, succeeded
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup, FromBackup
 
@@ -46,7 +46,7 @@ def report(level: str = "ok", **more: object) -> Report:
 
 def test_a_report_is_read_back_whole_and_any_change_is_noticed() -> None:
     made = report(
-        findings=(DrillFinding("disk", "ok", "Room."),), output=("a", "b"), seconds={"plan": 1.25}, rto_seconds=3.5
+        findings=(Check("disk", Level.OK, "Room."),), output=("a", "b"), seconds={"plan": 1.25}, rto_seconds=3.5
     )
     assert from_json(to_json(made)) == made
     for broken in (to_json(made).replace('"shop.a": 10', '"shop.a": 11'), to_json(made)[:-1], "[]", "{}"):
@@ -217,7 +217,7 @@ def test_the_time_to_restore_is_that_of_all_phases() -> None:
     done = succeeded(run, None)
     assert (done.rto_seconds, done.level, done.id, done.previous) == (21.3, "ok", "", "")
     assert done.title.endswith("1 namespace, 10 documents, in 21 s.")
-    weak = DrillFinding("loss", "warn", "Much was lost.")
+    weak = Check("loss", Level.WARN, "Much was lost.")
     run.known = replace(run.known, findings=(weak,), namespaces={"a.b": 1, "a.c": 1})
     done = succeeded(run, report())
     assert (done.level, done.id, done.previous.split()[0]) == ("warn", done.differences[0].id, "2026-11-22T08:55:07Z")

@@ -15,7 +15,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
-from tallyglass.restore.proof.base import BaseFacts, OplogEvidence, read_base
+from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.id_states import EXISTED, EXISTS, IdStore
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.replay import Replay
@@ -41,7 +41,7 @@ def facts(
     after = LaterWrites(replay.timeline, LIMIT)
     for row in later:
         after.feed(row)
-    return read_base(held, replay.catalog, evidence=OplogEvidence(before, after))
+    return read_base(held, replay.catalog, earlier=before, later=after)
 
 
 def ours(row: Entry) -> Entry:
@@ -96,7 +96,7 @@ def test_the_count_that_a_drop_states(tmp_path: Path, ids: tuple[int, ...], coun
     inside = facts(tmp_path, ids, *rows, dropped)
     after = facts(tmp_path, ids, rows[0], later=(*rows[1:], dropped))
     for found in (inside, after):
-        assert [(one.stated.documents, one.computed) for one in found.count_mismatches] == (
+        assert [(one.stated, one.computed) for one in found.count_mismatches] == (
             [(count, len(ids) + 1)] if wrong else []
         )
 
@@ -106,9 +106,7 @@ def test_the_count_that_a_rename_over_another_states(tmp_path: Path) -> None:
                 o2={"numRecords": 9})  # fmt: skip
     made = entry(20, "c", "s.$cmd", {"create": "t"}, ui=OTHER)
     for found in (facts(tmp_path, (1, 2), made, row), facts(tmp_path, (1, 2), made, later=(row,))):
-        assert [(one.stated.ns, one.stated.documents, one.computed) for one in found.count_mismatches] == [
-            ("s.c", 9, 2)
-        ]
+        assert [(one.ns, one.stated, one.computed) for one in found.count_mismatches] == [("s.c", 9, 2)]
     other = replace(stored(tmp_path, 1)["s.c"], uuid=bytes(NEITHER).hex())
     replay = run(Replay({"s.c": other}), made, row)
     assert read_base({"s.c": other}, replay.catalog).count_mismatches == [], "another collection was replaced"
@@ -119,7 +117,7 @@ def test_what_was_made_in_the_window_is_counted_too(tmp_path: Path) -> None:
     one = entry(21, "i", "s.n", {"_id": 1}, ui=OTHER)
     dropped = entry(30, "c", "s.$cmd", {"drop": "n"}, ui=OTHER, o2={"numRecords": 2})
     for found in (facts(tmp_path, (1,), made, one, dropped), facts(tmp_path, (1,), made, one, later=(dropped,))):
-        assert [(miss.stated.documents, miss.computed) for miss in found.count_mismatches] == [(2, 1)]
+        assert [(miss.stated, miss.computed) for miss in found.count_mismatches] == [(2, 1)]
 
 
 def test_the_definitions_of_views_are_not_counted(tmp_path: Path) -> None:

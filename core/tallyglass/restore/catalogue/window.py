@@ -9,7 +9,7 @@ from enum import IntEnum
 from itertools import pairwise
 from pathlib import Path
 
-from tallyglass.counters.metrics import PREFIX, MetricFamily
+from tallyglass.counters.metrics import MetricFamily, known_families
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
@@ -232,8 +232,4 @@ def families(window: RecoverableWindow, status: int) -> list[MetricFamily]:
             window.hours_left * 3600 if window.hours_left is not None else None,
         ),
     }
-    return [
-        MetricFamily(f"{PREFIX}restore_window_{name}", text, (), (((), float(value)),))
-        for name, (text, value) in values.items()
-        if value is not None
-    ]
+    return known_families("restore_window", values)

@@ -117,10 +117,9 @@ def base_documents(found: Findings) -> Checks:
                 "The backup holds later writes: it ended after the point. Use an older one.",
             )
     for mismatch in base.count_mismatches[:5]:
-        stated = mismatch.stated
         yield block(
             "count-differs",
-            f"{clean_name(stated.ns)} held {stated.documents:,} documents when it was dropped at {stated.ts}; "
+            f"{clean_name(mismatch.ns)} held {mismatch.stated:,} documents when it was dropped at {mismatch.ts}; "
             f"backup and oplog give {mismatch.computed:,}.",
             _COUNT_MISMATCH,
         )

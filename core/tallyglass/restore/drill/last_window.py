@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyglass.moment import Ts, iso, parse_time, parse_ts
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.text import clean
+from tallyglass.typed_json import Misfit, built, plain
 from tallyglass.whole_file import write_whole
 
 if TYPE_CHECKING:
@@ -57,30 +59,16 @@ def keep_window(deployment: str, found: LastWindow) -> None:
     """Store it as the last one of a deployment. Raises InputError if that fails."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    content = {
-        "made": iso(found.made), "status": found.status, "first": str(found.first or ""), "last": str(found.last or ""),
-        "holes": found.holes, "why": found.why, "seconds": found.seconds,
-    }  # fmt: skip
-    write_whole(_path(deployment), json.dumps(content))
+    write_whole(_path(deployment), json.dumps(plain(found)))
 
 
 def last_window(deployment: str) -> LastWindow | None:
     """The last window of a deployment; None if there is none, or it cannot be read."""
     try:
         with _path(deployment).open(encoding="ascii") as file:
-            content = json.loads(file.read(_MOST_BYTES))
-        first, last = (parse_ts(content[name]) if content[name] else None for name in ("first", "last"))
-        band = content["seconds"]
-        return LastWindow(
-            parse_time(content["made"]),
-            int(content["status"]),
-            first,
-            last,
-            int(content["holes"]),
-            clean(str(content["why"]), 200),
-            (float(band[0]), float(band[1])) if band else None,
-        )
-    except (OSError, ValueError, KeyError, TypeError):
+            found: LastWindow = built(LastWindow, json.loads(file.read(_MOST_BYTES)), "window")
+        return replace(found, why=clean(found.why, 200))
+    except (OSError, ValueError, TypeError, InputError, Misfit):
         return None
 
 

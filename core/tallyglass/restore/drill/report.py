@@ -10,8 +10,9 @@ from typing import Any
 
 from tallyglass.errors import InputError
 from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
-from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.check import Check, Level
 from tallyglass.text import clean
+from tallyglass.typed_json import Misfit, built
 
 FORMAT = 3
 """Of the JSON document. Format 1 lacks ``rate_limit``, ``nice``, ``load`` and ``output``; format 2 what begins with
@@ -28,16 +29,6 @@ _SHRUNK = 0.5
 
 PHASES = ("plan", "secure", "restore", "verify")
 """The phases of a real restore, until the data can be used."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrillFinding:
-    """One finding: ``id`` is that of a check, or one of the drill's own; ``level`` is ok, warn or block."""
-
-    id: str
-    level: str
-    title: str
-    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +74,8 @@ class Report:
     documents: int | None = None
     namespaces: Mapping[str, int | None] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
-    findings: tuple[DrillFinding, ...] = ()
-    differences: tuple[DrillFinding, ...] = ()
+    findings: tuple[Check, ...] = ()
+    differences: tuple[Check, ...] = ()
     output: tuple[str, ...] = ()
     previous: str = ""
     seed: int | None = None
@@ -150,17 +141,17 @@ def from_json(text: str) -> Report:
                 f"That report of a drill has format {content['format']}; this version reads {FORMAT}.",
                 "Read it with the version of tallyglass that wrote it.",
             )
-        lists = {name: tuple(DrillFinding(**one) for one in content[name]) for name in ("findings", "differences")}
+        lists = {name: built(tuple[Check, ...], content[name], name) for name in ("findings", "differences")}
         report = Report(**(content | lists | {"output": tuple(content.get("output", ()))}))
         right = whole and report.level in CODES
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (Misfit, ValueError, TypeError, KeyError, AttributeError):
         right = False
     if not right:
         raise InputError("That file is not a whole report of a drill.")
     return report
 
 
-def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tuple[DrillFinding, ...]:
+def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tuple[Check, ...]:
     """Collections that were verified last time and are now missing or have lost half of their documents: a backup that
     restores may still be incomplete."""
     if before is None:
@@ -169,25 +160,15 @@ def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tupl
     for ns, held in sorted(before.namespaces.items()):
         shown = clean(ns)
         if ns not in namespaces:
-            found.append(
-                DrillFinding(
-                    "collection-gone",
-                    Level.WARN.value,
-                    f"{shown} was in the last drill and is not in this one.",
-                    "If it was not dropped on purpose, the backup may leave it out.",
-                )
-            )
+            title = f"{shown} was in the last drill and is not in this one."
+            advice = "If it was not dropped on purpose, the backup may leave it out."
+            found.append(Check("collection-gone", Level.WARN, title, advice))
             continue
         now = namespaces[ns]
         if held and now is not None and now <= held * _SHRUNK:
-            found.append(
-                DrillFinding(
-                    "documents-halved",
-                    Level.WARN.value,
-                    f"{shown} holds {now} documents; in the last drill it held {held}.",
-                    "If they were not deleted on purpose, look at the backup.",
-                )
-            )
+            title = f"{shown} holds {now} documents; in the last drill it held {held}."
+            advice = "If they were not deleted on purpose, look at the backup."
+            found.append(Check("documents-halved", Level.WARN, title, advice))
     return tuple(found)
 
 
@@ -218,7 +199,7 @@ def _sections(report: Report) -> Iterator[Section | None]:
         yield Section(title, [Table(("namespace", "documents"), counts, frozenset({1}))])
 
 
-def _found(title: str, findings: Sequence[DrillFinding]) -> Section | None:
+def _found(title: str, findings: Sequence[Check]) -> Section | None:
     rows = [(one.level, one.id, clean(f"{one.title} {one.advice}".rstrip(), 600)) for one in findings]
     return Section(title, [Table(("", "check", "result"), rows)]) if rows else None
 

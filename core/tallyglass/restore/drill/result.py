@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tallyglass.moment import Ts, iso, parse_ts
-from tallyglass.restore.drill.report import PHASES, UNKNOWN, DrillFinding, Report, compare
+from tallyglass.restore.drill.report import PHASES, UNKNOWN, Report, compare
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.stopped import Failed
 from tallyglass.restore.model.check import Level
@@ -67,7 +67,7 @@ def planned(known: Report, plan: Plan) -> Report:
         point_time=iso(plan.facts.limit.time),
         point_age=_age(plan.facts.limit),
         findings=tuple(
-            DrillFinding(check.id, check.level.value, clean(check.title, 300), clean(check.advice, 300))
+            replace(check, title=clean(check.title, 300), advice=clean(check.advice, 300))
             for check in plan.checks
             if check.level is not Level.WARN or check.id in WEAK
         ),
@@ -108,7 +108,7 @@ def succeeded(run: DrillRun, before: Report | None) -> Report:
     """The report of a drill that proved its backup, compared with the drill before it."""
     known = run.known
     differences = compare(before, known.namespaces)
-    weak = [one for one in known.findings if one.level == Level.WARN.value]
+    weak = [one for one in known.findings if one.level is Level.WARN]
     worst = (*differences, *weak)
     rto = sum(run.seconds.get(phase, 0) for phase in PHASES)
     count = len(known.namespaces)

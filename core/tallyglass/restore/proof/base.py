@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry.walk import Malformed
@@ -17,9 +18,8 @@ from tallyglass.restore.model.indexes import index_names
 from tallyglass.restore.proof.catalog import Catalog, Collection
 from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, UPDATE_ONLY
 from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
-from tallyglass.restore.proof.stated_counts import CountMismatch, StatedCount
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
-from tallyglass.restore.timeline.timeline import VIEWS, Timeline
+from tallyglass.restore.timeline.timeline import VIEWS, Removal, Timeline
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.text import clean_name
 
@@ -28,6 +28,15 @@ _DOUBLE, _INT32, _INT64 = b"\x01", b"\x10", b"\x12"
 
 MOST_BYTES = 64 * 2**30
 """The most bytes of backup files that are read; a check reports what was not read."""
+
+
+class CountMismatch(NamedTuple):
+    """A count ``stated`` in the oplog, by the removal of a collection, that differs from what backup and oplog give."""
+
+    ns: str
+    ts: Ts
+    stated: int
+    computed: int
 
 
 @dataclass(slots=True)
@@ -45,7 +54,6 @@ class BaseFacts:
     fatal: int = 0
     unread_bytes: int = 0
     count_mismatches: list[CountMismatch] = field(default_factory=list)
-    """Counts recorded in the oplog that differ from what backup and oplog give."""
     unlike_earlier: dict[str, int] = field(default_factory=dict)
     """Documents that differ from what the entries before the start left, by namespace."""
     indexes_unlike_earlier: dict[str, list[str]] = field(default_factory=dict)
@@ -56,41 +64,36 @@ class BaseFacts:
     """Documents of more than :data:`LARGE` in the backup, by namespace at the point."""
 
 
-@dataclass(frozen=True, slots=True)
-class OplogEvidence:
-    """Evidence about the data from the oplog before and after the window."""
-
-    earlier: EarlierWrites
-    later: LaterWrites
-
-
 def read_base(
     stored: Mapping[str, StoredCollection],
     catalog: Catalog,
     archive: Path | None = None,
     most_bytes: int = MOST_BYTES,
-    evidence: OplogEvidence | None = None,
+    *,
+    earlier: EarlierWrites | None = None,
+    later: LaterWrites | None = None,
 ) -> BaseFacts:
-    """Walk every file of the backup that the replay builds on, or the ``archive``, and compare it with the evidence.
+    """Walk every file of the backup that the replay builds on, or the ``archive``, and compare it with what the oplog
+    shows before and after the window.
 
     Slow: run it in a thread.
     """
     facts = BaseFacts()
     catalog.ids.end()
-    evidence = evidence or OplogEvidence(EarlierWrites(()), LaterWrites(Timeline(), ZERO))
-    evidence.later.ids.end()
+    earlier, later = earlier or EarlierWrites(()), later or LaterWrites(Timeline(), ZERO)
+    later.ids.end()
     by_base = {id(item.base): ("", item) for item in catalog.removed if item.base is not None}
     by_base |= {id(item.base): (ns, item) for ns, item in catalog.collections.items() if item.base is not None}
     counts = []
     for source in stored.values():
         ns, item = by_base.get(id(source), ("", None))
-        counts.append(_Count(source, ns, item, evidence))
+        counts.append(_Count(source, ns, item, earlier, later))
     if archive is not None:
         _read_archive(archive, counts, facts, most_bytes)
     else:
         _read_files(counts, facts, most_bytes)
-    _count_created(catalog, evidence.later, facts)
-    _compare_indexes(stored, catalog, evidence.earlier, facts)
+    _count_created(catalog, later, facts)
+    _compare_indexes(stored, catalog, earlier, facts)
     return facts
 
 
@@ -120,7 +123,7 @@ def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> No
             _compare_later(ns, made, later.of(made.uuid, ns), _Untouched(), documents, facts)
     for made in catalog.removed:
         if made.base is None and made.touched is not None:
-            _compare_count(made.stated, made.touched.existing(), facts)
+            _compare_count(made.removal, made.touched.existing(), facts)
 
 
 @dataclass(slots=True)
@@ -138,12 +141,14 @@ class _Count:
     ``ns`` is its stored namespace at the point; empty if it no longer exists.
     """
 
-    def __init__(self, source: StoredCollection, ns: str, item: Collection | None, evidence: OplogEvidence) -> None:
+    def __init__(
+        self, source: StoredCollection, ns: str, item: Collection | None, earlier: EarlierWrites, later: LaterWrites
+    ) -> None:
         self.source, self.ns, self.item = source, ns, item
         uuid = item.uuid if item is not None else b""
         self._touched = item.touched if item is not None else None
-        self._earlier = evidence.earlier.by_uuid.get(uuid, {}) if item is not None and item.touched is not None else {}
-        self._later = evidence.later.of(uuid, ns) if ns else None
+        self._earlier = earlier.by_uuid.get(uuid, {}) if self._touched is not None else {}
+        self._later = later.of(uuid, ns) if ns else None
         self._waiting: dict[bytes, bool] = {}
         """Documents whose state is not looked up yet: whether each is unlike what the entries before the start left."""
         self._total = 0
@@ -202,7 +207,7 @@ class _Count:
         documents = self._total - self._present + item.touched.existing()
         self._compare_earlier(facts)
         if not self.ns:
-            _compare_count(item.stated, documents, facts)
+            _compare_count(item.removal, documents, facts)
             return
         _find_missing(self.ns, item, facts)
         facts.large[self.ns] = self._large
@@ -247,16 +252,13 @@ def _compare_later(
     _compare_count(later.dropped, documents - there + now, facts)
 
 
-def _compare_count(stated: StatedCount | None, computed: int, facts: BaseFacts) -> None:
+def _compare_count(removed: Removal | None, computed: int, facts: BaseFacts) -> None:
     # Views are restored from their definitions; the documents in system.views are not counted, nor those of databases
     # whose writes are not replayed: what PBM removes in admin has a count.
-    if (
-        stated is not None
-        and stated.ns.partition(".")[0] not in LEFT_OUT
-        and stated.documents != computed
-        and not stated.ns.endswith(VIEWS)
-    ):
-        facts.count_mismatches.append(CountMismatch(stated, computed))
+    if removed is None or removed.ns.partition(".")[0] in LEFT_OUT or removed.ns.endswith(VIEWS):
+        return
+    if removed.documents is not None and removed.documents != computed:
+        facts.count_mismatches.append(CountMismatch(removed.ns, removed.ts, removed.documents, computed))
 
 
 def _read_files(counts: Sequence[_Count], facts: BaseFacts, left: int) -> None:

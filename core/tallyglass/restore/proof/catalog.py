@@ -13,7 +13,7 @@ from typing import Any
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.model.indexes import is_id_index
 from tallyglass.restore.proof.id_states import IdStates, IdStore
-from tallyglass.restore.proof.stated_counts import StatedCount
+from tallyglass.restore.timeline.timeline import Removal
 
 Index = dict[str, Any]
 
@@ -31,8 +31,8 @@ class Collection:
     touched: IdStates | None = None
     built: frozenset[str] = frozenset()
     """Names of indexes that already exist: on a spare that runs on a copy of the data files."""
-    stated: StatedCount | None = None
-    """The document count in the entry that dropped it."""
+    removal: Removal | None = None
+    """What the entry that dropped it records, with the document count."""
 
     @property
     def is_capped(self) -> bool:

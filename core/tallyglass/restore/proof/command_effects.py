@@ -8,7 +8,6 @@ from typing import Any
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.model.proof import BUCKETS
 from tallyglass.restore.proof.catalog import Catalog
-from tallyglass.restore.proof.stated_counts import StatedCount
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.timeline import removal
 from tallyglass.text import clean, clean_name
@@ -68,8 +67,8 @@ class Commands:
         """Keep the number of removed documents that a drop, or a rename over another collection, records."""
         removed = removal(entry)
         found = self.catalog.collections.get(removed.ns) if removed else None
-        if removed and found is not None and found.uuid == removed.uuid:
-            found.stated = StatedCount.of(removed, entry.ts) or found.stated
+        if removed and removed.documents is not None and found is not None and found.uuid == removed.uuid:
+            found.removal = removed
 
     def _create(self, ns: str, entry: Entry) -> None:
         options = {key: value for key, value in entry.o.items() if key not in ("create", "idIndex", "autoIndexId")}

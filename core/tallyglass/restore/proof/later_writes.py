@@ -14,17 +14,16 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.restore.proof.id_states import IdStates, IdStore
-from tallyglass.restore.proof.stated_counts import StatedCount
-from tallyglass.restore.timeline.timeline import VIEWS, Timeline, removal
+from tallyglass.restore.timeline.timeline import VIEWS, Removal, Timeline, removal
 
 
 @dataclass(slots=True)
 class CollectionWrites:
-    """The later writes to one collection, by id. ``dropped`` is the count that its drop records."""
+    """The later writes to one collection, by id. ``dropped`` has the count that its drop records."""
 
     ns: str
     ids: IdStates
-    dropped: StatedCount | None = None
+    dropped: Removal | None = None
     is_dropped: bool = False
     complete: bool = True
     """Whether the ids account for every change: not after ``emptycapped``."""
@@ -97,6 +96,6 @@ class LaterWrites:
         if (removed := removal(entry)) and (drops or removed.documents is not None):
             found = self._writes(removed.uuid, removed.ns)
             found.is_dropped |= drops
-            found.dropped = StatedCount.of(removed, entry.ts)
+            found.dropped = removed
         elif entry.command in ("emptycapped", "truncateRange") and entry.ui:
             self._writes(entry.ui, entry.ns).complete = False

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.backup.backup import ARCHIVE, Contents
+from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.proof.after_point import read_later
-from tallyglass.restore.proof.base import BaseFacts, OplogEvidence, read_base
+from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.cover import cover, slice_of
 from tallyglass.restore.proof.expectation import expect
 from tallyglass.restore.proof.findings import Covered, Located, Replayed
@@ -28,13 +28,19 @@ async def replayed(gateway: Gateway, located: Located, start: Start, progress: P
     covered = await cover(gateway, located, start, frozenset(), progress)
     loss, later = await read_later(gateway, covered, progress)
     uuids = {item.uuid_bytes for item in contents.collections.values()}
-    evidence = OplogEvidence(await read_earlier(gateway, covered.start.ts, uuids), later)
-    base = await _read_base(contents, covered.replay, evidence)
+    earlier = await read_earlier(gateway, covered.start.ts, uuids)
+
+    async def read(replay: Replay) -> BaseFacts:
+        archive = contents.backup.path if contents.backup.form == ARCHIVE else None
+        stored = contents.collections
+        return await asyncio.to_thread(read_base, stored, replay.catalog, archive, earlier=earlier, later=later)
+
+    base = await read(covered.replay)
     replay = covered.replay
     without = replay.groups_to_leave_out() | frozenset(base.dead_updates)
     if without and not replay.unexplained():
         covered = await cover(gateway, located, covered.start, without, progress)
-        base = await _read_base(contents, covered.replay, evidence)
+        base = await read(covered.replay)
     covered.replay.finish()
     covered = _compare_live(covered, live, later.timeline)
     return Replayed(covered, base, expect(covered.replay.catalog, base), slice_of(covered), loss, later)
@@ -46,8 +52,3 @@ def _compare_live(covered: Covered, live: LiveCollections, timeline: Timeline) -
     if saved is not None and saved.hole is not None:
         return replace(covered, unlisted=frozenset(ns.partition(".")[0] for ns in stored))
     return replace(covered, stale=stale(stored, live, timeline), unlisted=live.unknown)
-
-
-async def _read_base(contents: Contents, replay: Replay, evidence: OplogEvidence) -> BaseFacts:
-    archive = contents.backup.path if contents.backup.form == ARCHIVE else None
-    return await asyncio.to_thread(read_base, contents.collections, replay.catalog, archive, evidence=evidence)

@@ -12,19 +12,21 @@ VIEWS = ".system.views"
 
 
 class Removal(NamedTuple):
-    """A collection that one command removed: its UUID, its name then, and how many documents it had, if recorded."""
+    """A collection that one command removed: its UUID, its name as stored then, how many documents it had, if that is
+    recorded, and when."""
 
     uuid: bytes
     ns: str
     documents: int | None
+    ts: Ts
 
 
 def removal(entry: Entry) -> Removal | None:
     """The collection that a command removed, by a drop or by a rename over it; None for any other."""
     if entry.command == "drop" and entry.ui:
-        return Removal(entry.ui, f"{entry.db}.{entry.o.get('drop')}", entry.records)
+        return Removal(entry.ui, f"{entry.db}.{entry.o.get('drop')}", entry.records, entry.ts)
     if entry.command == "renameCollection" and entry.replaced:
-        return Removal(entry.replaced, str(entry.o.get("to")), entry.records)
+        return Removal(entry.replaced, str(entry.o.get("to")), entry.records, entry.ts)
     return None
 
 

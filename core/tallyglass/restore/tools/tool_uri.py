@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,78 +20,41 @@ from tallyglass.connection.uri_options import SPELLED, check_options
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 
+CARRIED = frozenset({
+    "authmechanism", "authmechanismproperties", "authsource", "compressors", "directconnection", "replicaset",
+    "srvservicename", "ssl", "tls", "tlscafile", "tlscertificatekeyfile", "tlsdisableocspendpointcheck",
+})  # fmt: skip
+"""Options that mean the same to the tools; of the properties of a login, those that :func:`_properties` knows."""
 
-class Fate(StrEnum):
-    """What becomes of an option on its way into the tools' URI."""
+DROPPED = frozenset({
+    # How Tallyglass itself reads; the tools set a name of their own, and retry by default.
+    "appname", "connect", "datetime_conversion", "driver", "enableoverloadretargeting", "fsync", "maxadaptiveretries",
+    "maxconnecting", "maxpoolsize", "minpoolsize", "retryreads", "retrywrites", "server_api", "servermonitoringmode",
+    "tz_aware", "unicode_decode_error_handler", "uuidrepresentation", "waitqueuemultiple", "zlibcompressionlevel",
+    # The tools up to 100.18.0 take milliseconds for seconds.
+    "connecttimeoutms", "heartbeatfrequencyms", "localthresholdms", "maxidletimems", "serverselectiontimeoutms",
+    "sockettimeoutms", "timeoutms", "waitqueuetimeoutms", "wtimeoutms",
+    # The tools read from the primary, where the proof was made, entries that a majority has; mongorestore waits for a
+    # majority, which is more than any of these.
+    "maxstalenessseconds", "readconcernlevel", "readpreference", "readpreferencetags", "journal", "w",
+    # The first cannot be combined with the name of the set; only an encrypted key needs the other, and that is refused.
+    "srvmaxhosts", "tlscertificatekeyfilepassword",
+})  # fmt: skip
+"""Options that change nothing of what the tools read or write."""
 
-    KEEP = "keep"
-    DROP = "drop"
-    WARN = "warn"
-    """Left out, with a warning to the operator."""
-    REFUSE = "refuse"
-    """No command can be made that means the same."""
+WARNED = {"srvallowedhostssuffix": "Only PyMongo knows it."}
+"""Options that are left out with a warning to the operator."""
 
-
-_TOOLS_OWN = "It only concerns how Tallyglass itself reads."
-_TIMES = "The tools up to 100.18.0 take milliseconds for seconds."
-
-FATES: dict[str, tuple[Fate, str]] = {
-    "appname": (Fate.DROP, "The tools set their own name."),
-    "authmechanism": (Fate.KEEP, ""),
-    "authmechanismproperties": (Fate.KEEP, "Those that the tools know: see :func:`_properties`."),
-    "authsource": (Fate.KEEP, ""),
-    "compressors": (Fate.KEEP, ""),
-    "connect": (Fate.DROP, _TOOLS_OWN),
-    "connecttimeoutms": (Fate.DROP, _TIMES),
-    "datetime_conversion": (Fate.DROP, _TOOLS_OWN),
-    "directconnection": (Fate.KEEP, ""),
-    "driver": (Fate.DROP, _TOOLS_OWN),
-    "enableoverloadretargeting": (Fate.DROP, _TOOLS_OWN),
-    "fsync": (Fate.DROP, _TOOLS_OWN),
-    "heartbeatfrequencyms": (Fate.DROP, _TIMES),
-    "journal": (Fate.DROP, "mongorestore waits for a majority, which is more."),
-    "loadbalanced": (Fate.REFUSE, "A load balancer hides which member is read; name the members themselves."),
-    "localthresholdms": (Fate.DROP, _TIMES),
-    "maxadaptiveretries": (Fate.DROP, _TOOLS_OWN),
-    "maxconnecting": (Fate.DROP, _TOOLS_OWN),
-    "maxidletimems": (Fate.DROP, _TIMES),
-    "maxpoolsize": (Fate.DROP, _TOOLS_OWN),
-    "maxstalenessseconds": (Fate.DROP, "The commands read from the primary, where the proof was made."),
-    "minpoolsize": (Fate.DROP, _TOOLS_OWN),
-    "readconcernlevel": (Fate.DROP, "The entries that are read are majority-committed already."),
-    "readpreference": (Fate.DROP, "The commands read from the primary, where the proof was made."),
-    "readpreferencetags": (Fate.DROP, "The commands read from the primary, where the proof was made."),
-    "replicaset": (Fate.KEEP, ""),
-    "retryreads": (Fate.DROP, "The tools retry by default."),
-    "retrywrites": (Fate.DROP, "The tools retry by default."),
-    "server_api": (Fate.DROP, _TOOLS_OWN),
-    "servermonitoringmode": (Fate.DROP, _TOOLS_OWN),
-    "serverselectiontimeoutms": (Fate.DROP, _TIMES),
-    "sockettimeoutms": (Fate.DROP, _TIMES),
-    "srvallowedhostssuffix": (Fate.WARN, "Only PyMongo knows it."),
-    "srvmaxhosts": (Fate.DROP, "It cannot be combined with the name of the set."),
-    "srvservicename": (Fate.KEEP, ""),
-    "ssl": (Fate.KEEP, ""),
-    "timeoutms": (Fate.DROP, _TIMES),
-    "tls": (Fate.KEEP, ""),
-    "tlsallowinvalidcertificates": (Fate.REFUSE, "The tools would check nothing at all; give them tlsCAFile."),
-    "tlsallowinvalidhostnames": (Fate.REFUSE, "The tools would check nothing at all; use names that are in it."),
-    "tlscafile": (Fate.KEEP, ""),
-    "tlscertificatekeyfile": (Fate.KEEP, ""),
-    "tlscertificatekeyfilepassword": (Fate.DROP, "Only an encrypted key needs it, and that one is refused."),
-    "tlscrlfile": (Fate.REFUSE, "The tools have no revocation lists."),
-    "tlsdisableocspendpointcheck": (Fate.KEEP, ""),
-    "tlsinsecure": (Fate.REFUSE, "It checks nothing at all; give the tools tlsCAFile."),
-    "tz_aware": (Fate.DROP, _TOOLS_OWN),
-    "unicode_decode_error_handler": (Fate.DROP, _TOOLS_OWN),
-    "uuidrepresentation": (Fate.DROP, _TOOLS_OWN),
-    "w": (Fate.DROP, "mongorestore waits for a majority, which is more."),
-    "waitqueuemultiple": (Fate.DROP, _TOOLS_OWN),
-    "waitqueuetimeoutms": (Fate.DROP, _TIMES),
-    "wtimeoutms": (Fate.DROP, _TIMES),
-    "zlibcompressionlevel": (Fate.DROP, "The tools have no such option."),
+REFUSED = {
+    "loadbalanced": "A load balancer hides which member is read; name the members themselves.",
+    "tlsallowinvalidcertificates": "The tools would check nothing at all; give them tlsCAFile.",
+    "tlsallowinvalidhostnames": "The tools would check nothing at all; use names that are in it.",
+    "tlscrlfile": "The tools have no revocation lists.",
+    "tlsinsecure": "It checks nothing at all; give the tools tlsCAFile.",
 }
-"""Every URI option of PyMongo, by its lower-case name."""
+"""Options for which no command can be made that means the same; harmless where they are false."""
+
+_KNOWN = CARRIED | DROPPED | WARNED.keys() | REFUSED.keys()
 
 _WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
 _KNOWN_PROPERTIES = frozenset({"SERVICE_NAME", "ENVIRONMENT", "TOKEN_RESOURCE"})
@@ -122,46 +84,46 @@ def tool_uri(uri: str, set_name: str = "", alone: str = "") -> ToolUri:
     options, user, hosts, srv = _parsed(uri)
     if alone:
         options, hosts = options | {"directconnection": True}, (alone,)
-    kept, warnings = _kept(options)
-    _refuse_encrypted_key(kept.get("tlsCertificateKeyFile", ""))
-    if kept.get("authMechanism") == "DEFAULT":
-        del kept["authMechanism"]
-    mechanism = kept.get("authMechanism", "")
-    warnings += _said_of(mechanism, "ENVIRONMENT:" in kept.get("authMechanismProperties", ""))
-    if srv and user and "authSource" not in kept and mechanism not in _ELSEWHERE:
+    carried, warnings = _carried(options)
+    _refuse_encrypted_key(carried.get("tlsCertificateKeyFile", ""))
+    if carried.get("authMechanism") == "DEFAULT":
+        del carried["authMechanism"]
+    mechanism = carried.get("authMechanism", "")
+    warnings += _said_of(mechanism, "ENVIRONMENT:" in carried.get("authMechanismProperties", ""))
+    if srv and user and "authSource" not in carried and mechanism not in _ELSEWHERE:
         warnings.append(
             f"The commands say authSource=admin. If the TXT record of {clean(hosts[0])} says another, add that."
         )
-    if (user or mechanism in _ELSEWHERE) and "authSource" not in kept:
-        kept["authSource"] = "$external" if mechanism in _ELSEWHERE else "admin"
-    if set_name and kept.get("directConnection") != "true":
-        kept["replicaSet"] = set_name
+    if (user or mechanism in _ELSEWHERE) and "authSource" not in carried:
+        carried["authSource"] = "$external" if mechanism in _ELSEWHERE else "admin"
+    if set_name and carried.get("directConnection") != "true":
+        carried["replicaSet"] = set_name
     if len(hosts) == 1 and not set_name and not srv:
-        kept["directConnection"] = "true"
+        carried["directConnection"] = "true"
     scheme = "mongodb+srv" if srv else "mongodb"
     login = f"{quote(user, safe='')}@" if user else ""
-    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(kept.items()))
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(carried.items()))
     text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
     asks = bool(user) and mechanism not in _WITHOUT_PASSWORD
     return ToolUri(text, user, asks, hosts, tuple(warnings))
 
 
-def _kept(options: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
+def _carried(options: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
     """The options that the tools get, as they spell them, and warnings of what is left out."""
     warnings: list[str] = []
-    kept: dict[str, str] = {}
+    carried: dict[str, str] = {}
     for name, value in options.items():
-        fate, why = FATES.get(name, (Fate.REFUSE, "It is not known how the tools read it."))
-        refused = name in ("tlsinsecure", "tlsallowinvalidcertificates", "tlsallowinvalidhostnames", "loadbalanced")
-        if fate is Fate.REFUSE and not (refused and not value):
+        if name in REFUSED and not value:
+            continue
+        if name not in _KNOWN or name in REFUSED:
+            why = REFUSED.get(name, "It is not known how the tools read it.")
             raise InputError(f"The option {clean(name)} has no equivalent in the database tools.", why)
-        if fate is Fate.WARN:
-            warnings.append(f"{clean(name)} is left out. {why}")
-        if fate is Fate.KEEP and isinstance(value, dict):
-            value = _properties(value, warnings)
-        if fate is Fate.KEEP and value != "":
-            kept[SPELLED["tls" if name == "ssl" else name]] = _as_text(value)
-    return kept, warnings
+        if name in WARNED:
+            warnings.append(f"{clean(name)} is left out. {WARNED[name]}")
+        if name in CARRIED:
+            text = _properties(value, warnings) if isinstance(value, dict) else _as_text(value)
+            carried |= {SPELLED["tls" if name == "ssl" else name]: text} if text else {}
+    return carried, warnings
 
 
 def _properties(given: dict[str, object], warnings: list[str]) -> str:
