@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts
-from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, decode, entry_ts
+from tallyglass.restore.backup.backup import ARCHIVE, Anchor, Contents, StoredCollection, earliest, ends_of
+from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, decode
 from tallyglass.restore.backup.compression import Compression, compression_of, open_plain
 from tallyglass.restore.backup.crc64 import Checksum, checksum
 from tallyglass.restore.backup.metadata import Metadata, read_metadata
 from tallyglass.restore.model.proof import BUCKETS
+from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean
 
 MAGIC = (0x8199E26D).to_bytes(4, "little")
@@ -28,33 +29,6 @@ LARGEST = 16 * 2**20
 """Bytes of the largest document that mongorestore reads from an archive."""
 SMALL = 16 * 2**20
 """Bytes up to which a collection is held in memory as a whole."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedCollection:
-    """One collection of the prelude."""
-
-    ns: str
-    kind: str
-    options: dict[str, Any]
-    indexes: tuple[dict[str, Any], ...]
-    uuid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """The contents of an archive. ``first`` and ``last`` are the ends of its oplog; None without one. ``first_entry``
-    and ``last_entry`` are the same as raw entries."""
-
-    compression: Compression
-    server_version: str
-    tool_version: str
-    collections: tuple[ArchivedCollection, ...]
-    first: Ts | None
-    last: Ts | None
-    problems: tuple[str, ...]
-    first_entry: bytes | None = None
-    last_entry: bytes | None = None
 
 
 class Readable(Protocol):
@@ -80,8 +54,11 @@ class _Broken(ValueError):
     """The archive is damaged or cut off here."""
 
 
-def read(path: Path) -> Archive:
+def read(path: Path) -> Contents:
     """Read the archive from one end to the other. Raises InputError where the file is no archive."""
+    header: dict[str, Any] = {}
+    rows: list[_Row] = []
+    anchors: tuple[Anchor, ...] = ()
     try:
         with open_plain(path) as file:
             if file.read(len(MAGIC)) != MAGIC:
@@ -90,22 +67,28 @@ def read(path: Path) -> Archive:
                     "Name a dump directory, an archive or data files.",
                 )
             header, rows = _prelude(file)
-            ends, problems = _body(file, rows)
-            first, last = (entry_ts(raw) if raw else None for raw in ends)
+            anchors, problems = _body(file, rows)
     except UNREADABLE as error:
-        problem = f"the archive cannot be read to its end: {error}"
-        return Archive(compression_of(path), "", "", (), None, None, (problem,))
-    return Archive(
-        compression=compression_of(path),
+        header, rows, problems = {}, [], (f"the archive cannot be read to its end: {error}",)
+    stored = [row.stored for row in rows if row.db]
+    collections = {one.ns: one for one in stored}
+    compression = compression_of(path)
+    backup = Backup(
+        path=path,
+        form=ARCHIVE,
+        gzip=compression is Compression.GZIP,
+        compressed=compression not in (Compression.NONE, Compression.GZIP),
+        start=anchors[0].ts if anchors else None,
+        end=anchors[-1].ts if anchors else None,
+        source="oplog" if anchors else "file times",
         server_version=clean(str(header.get("server_version", ""))),
         tool_version=clean(str(header.get("tool_version", ""))),
-        collections=tuple(row.stored for row in rows if row.db),
-        first=first,
-        last=last,
-        problems=problems,
-        first_entry=ends[0],
-        last_entry=ends[1],
+        namespaces=tuple(sorted(collections)),
+        bytes=path.stat().st_size,
+        has_oplog=bool(anchors),
+        taken_hint=earliest([path]),
     )
+    return Contents(backup, collections, problems, users="admin.system.users" in collections, anchors=anchors)
 
 
 def documents(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -164,10 +147,10 @@ class _Row:
     metadata: Metadata
 
     @property
-    def stored(self) -> ArchivedCollection:
+    def stored(self) -> StoredCollection:
         found = self.metadata
         name = self.collection.removeprefix(BUCKETS) if found.kind == "timeseries" else self.collection
-        return ArchivedCollection(f"{self.db}.{name}", found.kind, found.options, found.indexes, found.uuid)
+        return StoredCollection(f"{self.db}.{name}", found.kind, None, found.options, found.indexes, found.uuid)
 
     @property
     def data(self) -> _Name:
@@ -196,27 +179,28 @@ def _row(row: dict[str, Any]) -> _Row:
     raise _Broken("its list of collections is damaged")
 
 
-def _body(file: IO[bytes], rows: list[_Row]) -> tuple[tuple[bytes | None, bytes | None], tuple[str, ...]]:
-    """The first and the last entry of the oplog, and what is missing: mongodump ends each collection of the prelude,
-    also one without documents."""
-    first: bytes | None = None
-    last: bytes | None = None
+def _body(file: IO[bytes], rows: list[_Row]) -> tuple[tuple[Anchor, ...], tuple[str, ...]]:
+    """The ends of the oplog, and what is missing: mongodump ends each collection of the prelude, also one without
+    documents."""
     ended: set[_Name] = set()
     begun: set[_Name] = set()
-    for name, raw in _blocks(file):
-        begun.add(name)
-        if raw is None:
-            ended.add(name)
-        elif name == OPLOG:
-            first = first or raw
-            last = raw
+
+    def oplog() -> Iterator[bytes]:
+        for name, raw in _blocks(file):
+            begun.add(name)
+            if raw is None:
+                ended.add(name)
+            elif name == OPLOG:
+                yield raw
+
+    ends = ends_of(oplog())
     listed = {row.data for row in rows}
     # mongodump writes the end of a view, too, which has no documents.
     needed = {row.data for row in rows if row.metadata.kind != "view"}
     problems = [f"the archive breaks off within {name}" for name in sorted(begun - ended)]
     problems += [f"the archive breaks off before {name}" for name in sorted(needed - begun)]
     problems += [f"the archive holds {name}, which it does not list" for name in sorted(begun - listed)]
-    return (first, last), tuple(problems)
+    return ends, tuple(problems)
 
 
 def _blocks(file: IO[bytes]) -> Iterator[tuple[_Name, bytes | None]]:

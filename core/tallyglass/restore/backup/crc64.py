@@ -8,39 +8,38 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Protocol
 
 try:
     import lzma
 except ImportError:  # CPython can be built without it
     lzma = None  # type: ignore[assignment]
 
-_POLYNOMIAL = 0xC96C5795D7870F42
 _ALL_ONES = 2**64 - 1
+"""The state before the first byte, and what the last one is inverted with."""
 _CHUNK = 2**16
 """The most bytes of one uncompressed chunk of LZMA2."""
 
 
-class Checksum(Protocol):
-    """A checksum of bytes that arrive in pieces."""
+class Checksum:
+    """A checksum of bytes that arrive in pieces, computed byte by byte."""
+
+    def __init__(self) -> None:
+        self._state = _ALL_ONES
 
     def add(self, data: bytes) -> None:
         """Add the next bytes."""
-        ...
+        state = self._state
+        for byte in data:
+            state = _TABLE[(state ^ byte) & 255] ^ state >> 8
+        self._state = state
 
     def matches(self, crc: int) -> bool:
         """Whether the checksum of all bytes is ``crc``, signed or not. Nothing can be added after it."""
-        ...
+        return self._state ^ _ALL_ONES == crc & _ALL_ONES
 
 
-def checksum() -> Checksum:
-    """A checksum of no bytes, by the fastest way that this Python has."""
-    fast = lzma is not None and lzma.is_check_supported(lzma.CHECK_CRC64)
-    return XzChecksum() if fast else TableChecksum()
-
-
-class XzChecksum:
-    """Verified by the decoder of ``.xz`` files."""
+class XzChecksum(Checksum):
+    """The checksum as the decoder of ``.xz`` files verifies it."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
@@ -59,7 +58,7 @@ class XzChecksum:
             self._flush()
 
     def matches(self, crc: int) -> bool:
-        """Whether the checksum of all bytes is ``crc``, signed or not."""
+        """Whether the checksum of all bytes is ``crc``."""
         self._flush()
         end = b"\0" * (1 + -(self._written + 1) % 4)  # the end of LZMA2, and padding to whole words
         try:
@@ -77,32 +76,24 @@ class XzChecksum:
             self._written += len(chunk) + 3
 
 
-class TableChecksum:
-    """Computed byte by byte."""
-
-    def __init__(self) -> None:
-        self._state = _ALL_ONES
-
-    def add(self, data: bytes) -> None:
-        """Add the next bytes."""
-        state = self._state
-        for byte in data:
-            state = _TABLE[(state ^ byte) & 255] ^ state >> 8
-        self._state = state
-
-    def matches(self, crc: int) -> bool:
-        """Whether the checksum of all bytes is ``crc``, signed or not."""
-        return self._state ^ _ALL_ONES == crc & _ALL_ONES
+def checksum() -> Checksum:
+    """A checksum of no bytes, by the fastest way that this Python has."""
+    fast = lzma is not None and lzma.is_check_supported(lzma.CHECK_CRC64)
+    return XzChecksum() if fast else Checksum()
 
 
 def _crc32(data: bytes) -> bytes:
     return struct.pack("<I", zlib.crc32(data))
 
 
-def _row(value: int) -> int:
-    for _ in range(8):
-        value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-    return value
+def reflected_table(polynomial: int) -> tuple[int, ...]:
+    """What each byte adds to a reflected CRC."""
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = value >> 1 ^ (polynomial if value & 1 else 0)
+        table.append(value)
+    return tuple(table)
 
 
-_TABLE = tuple(map(_row, range(256)))
+_TABLE = reflected_table(0xC96C5795D7870F42)  # ECMA-182

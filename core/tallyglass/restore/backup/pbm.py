@@ -17,7 +17,7 @@ from typing import Any
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.restore.backup.backup import LEFT_OUT, PBM, Anchor, Contents, StoredCollection, anchors_of
+from tallyglass.restore.backup.backup import LEFT_OUT, PBM, Anchor, Contents, StoredCollection, ends_of
 from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
 from tallyglass.restore.backup.metadata import Metadata, read_metadata
 from tallyglass.restore.model.source import Backup
@@ -143,12 +143,9 @@ def _indexes(found: Metadata) -> tuple[dict[str, Any], ...]:
 
 def _own_oplog(folder: Path, start: Ts, end: Ts, problems: list[str]) -> tuple[Anchor, ...]:
     """The ends of the entries that were written during the backup, which must be those of its note."""
-    first = last = None
     try:
-        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-            for raw in documents(file):
-                first, last = first or raw, raw
-        anchors = anchors_of(first, last)
+        files = sorted(folder.iterdir()) if folder.is_dir() else ()
+        anchors = ends_of(raw for file in files for raw in documents(file))
     except (BrokenFile, Malformed) as error:
         problems.append(f"its own oplog is damaged: {error}")
         return ()

@@ -8,10 +8,12 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.paths import absolute_path
-from tallyglass.restore.backup import pbm, walg
-from tallyglass.restore.backup.backup import Contents, read_archive, read_directory, with_sidecar
+from tallyglass.restore.backup import archive, pbm, walg
+from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.data_files import read_data_files
+from tallyglass.restore.backup.directory import read_directory
 from tallyglass.restore.backup.packed_files import is_packed
+from tallyglass.restore.backup.sidecar import with_sidecar
 from tallyglass.text import clean
 
 
@@ -41,5 +43,5 @@ def _read(path: Path) -> Contents:
     if path.is_dir():
         return read_data_files(path) if (path / "WiredTiger").exists() else read_directory(path)
     if path.is_file():
-        return read_data_files(path) if is_packed(path) else read_archive(path)
+        return read_data_files(path) if is_packed(path) else archive.read(path)
     raise InputError(f"{clean(str(path))} is neither a file nor a folder.", "Name the backup itself.")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO
 
+from tallyglass.restore.backup.crc64 import reflected_table
+
 try:
     from google_crc32c import value as _crc32c
 except ImportError:
@@ -17,7 +19,9 @@ except ImportError:
 _IDENTIFIERS = {b"sNaPpY": False, b"S2sTwO": True}
 """By the name of a stream: whether copies may repeat the last offset."""
 _COMPRESSED, _PLAIN, _IDENTIFIER, _FIRST_SKIPPABLE = 0x00, 0x01, 0xFF, 0x80
+"""Kinds of chunks; an unknown one from the last of these on may be passed over."""
 _LARGEST_BLOCK = 4 * 2**20
+"""Bytes of the largest block that the format allows, unpacked."""
 _TO_SIGN = 0xA282EAD8
 """Added to a rotated CRC, so that the checksum of data which holds checksums is no weak one."""
 
@@ -123,10 +127,4 @@ def _slow_crc32c(data: bytes) -> int:
     return state ^ 0xFFFFFFFF
 
 
-def _row(value: int) -> int:
-    for _ in range(8):
-        value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
-    return value
-
-
-_TABLE = tuple(map(_row, range(256)))
+_TABLE = reflected_table(0x82F63B78)  # CRC-32C

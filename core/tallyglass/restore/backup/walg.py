@@ -14,7 +14,8 @@ from typing import Any
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.backup import Anchor, Contents, read_archive
+from tallyglass.restore.backup import archive
+from tallyglass.restore.backup.backup import Anchor, Contents
 from tallyglass.text import clean
 
 SENTINEL = "_backup_stop_sentinel.json"
@@ -64,7 +65,7 @@ def read(sentinel: Path) -> Contents:
         raise InputError(f"{clean(str(folder))} holds {len(streams)} streams instead of one.", "Copy it again.")
     if streams[0].suffix == ".br":
         raise InputError(f"{clean(str(streams[0]))} is compressed with brotli.", "Decompress it with wal-g first.")
-    found = read_archive(streams[0])
+    found = archive.read(streams[0])
     backup = replace(found.backup, start=before, end=max(found.backup.end or after, after), source="note")
     size, stated = streams[0].stat().st_size, content.get("DataSize")
     problems = [] if name == folder.name else [f"its sentinel is that of {clean(name, 60)}"]

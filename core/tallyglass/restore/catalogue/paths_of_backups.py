@@ -9,10 +9,10 @@ from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup import pbm, walg
 from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.backup.backup import SIDECAR
 from tallyglass.restore.backup.compression import BAD_GZIP, open_plain
 from tallyglass.restore.backup.data_files import is_in_use
 from tallyglass.restore.backup.packed_files import is_packed
+from tallyglass.restore.backup.sidecar import SIDECAR
 from tallyglass.text import clean
 
 _OWN_FILES = ("oplog.bson", "WiredTiger", SIDECAR, "prelude.json", "prelude.json.gz")

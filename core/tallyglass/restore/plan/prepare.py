@@ -15,7 +15,7 @@ from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.paths import absolute_path
-from tallyglass.restore.backup.backup import SIDECAR, SIDECAR_FORMAT
+from tallyglass.restore.backup.sidecar import SIDECAR, SIDECAR_FORMAT
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.spare.spare import feature_version
 from tallyglass.restore.timeline.coverage import majority
