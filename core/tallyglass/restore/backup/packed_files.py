@@ -14,6 +14,7 @@ from tallyglass.text import clean
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.zst")
 _CHUNK = 2**20
+"""Bytes that are read at once behind the end of the archive, where nothing is kept of them."""
 STORAGE = "storage.bson"
 """In this file a server keeps the options that data files were made with."""
 

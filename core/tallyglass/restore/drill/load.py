@@ -21,6 +21,7 @@ _UNITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 LEAST_CACHE = 256 * 2**20
 """The smallest cache that mongod accepts."""
 _MOST_CACHE = 2**30
+"""More is left to what else runs on the machine."""
 _BESIDE = 512 * 2**20
 """What the tools, the plan and the server need in addition to the cache."""
 

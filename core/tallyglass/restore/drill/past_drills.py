@@ -22,8 +22,10 @@ from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 
 _MOST_BYTES = 50_000_000
+"""Far more than a report has: a file that is larger is none."""
 _PROVED = (Level.OK.value, Level.WARN.value)
 _LOOK_SECONDS = 30.0
+"""A drill takes minutes: its result need not be shown sooner."""
 _RANDOM_KEPT = 1_000
 """Drills at random points that are counted: nearly three years of nights."""
 

@@ -50,6 +50,7 @@ done
 rm -rf "$1"
 """
 _END_SECONDS = 30.0
+"""A process that was killed ends at once, unless it waits for a disk."""
 
 
 class DrillRunning(TallyglassError):

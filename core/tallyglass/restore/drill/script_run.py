@@ -21,6 +21,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.self_extracting import MODE, script
 
 _POLL_SECONDS = 0.2
+"""How exactly phases are timed, and how long a tool may exceed its rate."""
 
 _STEP = re.compile(rb"^\[\d+/\d+\] ([a-z]+): ", re.MULTILINE)
 """What the script says first of a step."""

@@ -13,7 +13,9 @@ from tallyglass.restore.model.check import Level
 from tallyglass.text import clean
 
 _MOST_BYTES = 200_000
+"""Of the end of the log: far more than a failed step prints."""
 _LAST_LINES = 20
+"""What fits on one screen of the report."""
 _LEAST_FREE = 64 * 2**20
 """With less room on the disk, the script may not have been able to write its reason."""
 

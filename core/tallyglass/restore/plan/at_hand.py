@@ -10,12 +10,13 @@ from pathlib import Path
 from bson import MaxKey
 from bson.binary import UUID_SUBTYPE, Binary
 
-from tallyglass.errors import InputError, PrivilegeError, ReadError
+from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.catalogue.backups import list_backups
+from tallyglass.restore.timeline.identity import list_live
 from tallyglass.restore.undo.incident_scope import why_not_undone, written
 from tallyglass.restore.undo.sources.images import PRE_IMAGES
 from tallyglass.text import clean_name
@@ -98,19 +99,12 @@ async def _first_image(
 async def _uuids(gateway: Gateway, databases: Collection[str]) -> dict[str, bytes]:
     """The UUID of each collection in the databases with these names, as they are shown; without those that this user
     may not read."""
-    found: dict[str, bytes] = {}
     try:
         listed = await gateway.list_databases()
     except PrivilegeError:
-        return found
-    for db in listed:
-        if clean_name(db) in databases:
-            try:
-                infos = await gateway.list_collections(db)
-            except (PrivilegeError, ReadError):  # may not be read, or has a name that the driver refuses
-                continue
-            found |= {clean_name(str(info.ns)): info.uuid for info in infos if info.uuid}
-    return found
+        return {}
+    live = await list_live(gateway, (db for db in listed if clean_name(db) in databases))
+    return {clean_name(ns): uuid for uuid, ns in live.uuids.items()}
 
 
 async def _ends(gateway: Gateway, backup: Path) -> tuple[Ts, ...] | None:

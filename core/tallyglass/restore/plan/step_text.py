@@ -11,6 +11,7 @@ from tallyglass.text import clean, shell_quote
 
 _PROMPT = "  $ "
 _LABEL = 9
+"""Columns up to the text: an indent of two, the longest label, its colon and a blank."""
 
 
 def step_text(number: int, total: int, step: Command, width: int = WIDTH) -> Iterator[str]:

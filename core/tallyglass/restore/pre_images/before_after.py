@@ -30,7 +30,9 @@ from tallyglass.text import clean_name
 _OPERATIONS = 20
 """How many operations of one transaction are shown."""
 _CHANGES = 200
+"""Changed fields of one document that are shown: about ten screens."""
 _DOCUMENT = 20_000
+"""Characters of a document that are shown, also about ten screens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 
-from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.undo import Return, Strategy
@@ -15,6 +14,7 @@ from tallyglass.restore.proof.findings import Assessed, Replayed
 from tallyglass.restore.proof.reissue import find_reissues
 from tallyglass.restore.proof.returns import plan_returns
 from tallyglass.restore.timeline import coverage
+from tallyglass.restore.timeline.identity import list_live
 from tallyglass.restore.undo.infer import find_accident, removals_since
 
 
@@ -24,11 +24,11 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     inputs = covered.inputs
     loss = replayed.loss
     names = {item.ns for item in replayed.expected} | ({inputs.choice.target} if inputs.choice else set())
-    live, unknown, others = await live_names(gateway, {name.partition(".")[0] for name in names})
+    live = await list_live(gateway, {name.partition(".")[0] for name in names})
     stamp = inputs.limit.time.strftime("%Y%m%dT%H%M%S")
     if inputs.choice is not None:
         row = Return(inputs.choice.ns, Strategy.COPY, inputs.choice.target)
-        taken = inputs.choice.target in live
+        taken = inputs.choice.target in live.names
         return Assessed(replayed, loss, loss.last or covered.start.newest, returns=(row,), target_taken=taken)
     seen = loss.last or covered.start.newest
     found = await find_accident(
@@ -36,7 +36,9 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     )
     accident = found.accident
     updated = accident.ns if accident.updates else ""
-    returns = plan_returns(replayed.expected, loss.changed, live, inputs.incident, stamp, unknown, updated, others)
+    returns = plan_returns(
+        replayed.expected, loss.changed, live.names, inputs.incident, stamp, live.unlisted, updated, live.views
+    )
     catalog = covered.replay.catalog
     return Assessed(
         replayed,
@@ -49,26 +51,11 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         groups=found.groups,
         left_out=found.left_out,
         returns=returns,
-        definitions=await find_definitions(gateway, catalog, loss.changed, live - others, inputs.incident, returns),
+        definitions=await find_definitions(
+            gateway, catalog, loss.changed, live.names - live.views, inputs.incident, returns
+        ),
         overwritten=await coverage.overwritten(gateway, covered.start),
     )
-
-
-async def live_names(gateway: Gateway, databases: set[str]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """The names that exist now in these databases, the databases that may not be listed, and the names that are not of
-    plain collections."""
-    names: set[str] = set()
-    others: set[str] = set()
-    unknown: set[str] = set()
-    for db in sorted(databases):
-        try:
-            found = await gateway.list_collections(db)
-        except (PrivilegeError, ReadError):
-            unknown.add(db)
-            continue
-        names |= {str(item.ns) for item in found}
-        others |= {str(item.ns) for item in found if item.kind != "collection"}
-    return frozenset(names), frozenset(unknown), frozenset(others)
 
 
 async def _find_counters(gateway: Gateway, replayed: Replayed, copy: Gateway | None) -> CounterFacts:

@@ -24,7 +24,9 @@ AT_ONCE = 500
 """The most documents whose states are asked for in one query. SQLite before 3.32 takes 999 values."""
 
 _CHUNK = 10_000
+"""Documents that are marked in one transaction of the file: so many ids take less than 1 MB."""
 _PLACE_BYTES = 8
+"""Of the ``ts`` of an entry, as one number."""
 
 # A document that the file knows already: existence is the newer one, the beginning is the older one.
 _ADD = """

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.backup.backup import ARCHIVE
+from tallyglass.restore.backup.backup import ARCHIVE, LEFT_OUT
 from tallyglass.restore.proof.after_point import read_later
 from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.cover import cover, slice_of
@@ -24,7 +24,8 @@ async def replayed(gateway: Gateway, located: Located, start: Start, progress: P
     """Read the window, what lies around it, and the backup; window and backup once more where entries have to be left
     out of the replay."""
     contents = located.inputs.contents
-    live = await list_live(gateway, contents.collections)
+    # Before the end of the oplog is read: a collection that is dropped meanwhile is listed, or its drop is seen.
+    live = await list_live(gateway, {ns.partition(".")[0] for ns in contents.collections} - LEFT_OUT)
     covered = await cover(gateway, located, start, frozenset(), progress)
     loss, later = await read_later(gateway, covered, progress)
     uuids = {item.uuid_bytes for item in contents.collections.values()}

@@ -29,6 +29,7 @@ from tallyglass.text import clean
 
 _DRAFT = ".oplog-draft.bson.gz"
 _BATCH = 10_000
+"""Entries that are asked for at once; the server ends a batch at 16 MB anyway."""
 _LEVEL = 1
 """Takes a third of the time of gzip's default level, for a tenth more bytes."""
 

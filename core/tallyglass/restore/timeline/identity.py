@@ -8,12 +8,12 @@ file is from an older dump or another set. The backup's own oplog must be part o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway
+from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.restore.backup.backup import LEFT_OUT, Anchor, StoredCollection
@@ -22,31 +22,33 @@ from tallyglass.restore.timeline.timeline import Timeline
 
 @dataclass(frozen=True, slots=True)
 class LiveCollections:
-    """What is live in the databases of the backup: collections by UUID, views by name. ``unknown`` are databases whose
-    collections or UUIDs may not be listed."""
+    """What is live in some databases: collections by UUID, the names of all, and of these the ``views``, time-series
+    collections among them. ``unlisted`` are databases that may not be listed, ``unknown`` these and those whose UUIDs
+    are not shown."""
 
     uuids: Mapping[bytes, str]
     views: frozenset[str]
     unknown: frozenset[str]
+    names: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
 
 
-async def list_live(gateway: Gateway, stored: Mapping[str, StoredCollection]) -> LiveCollections:
-    """List the databases of the backup. Call it before the end of the oplog is read, so that a collection that is
-    dropped meanwhile is either listed or its drop is seen."""
-    uuids: dict[bytes, str] = {}
-    views: set[str] = set()
-    unknown: set[str] = set()
-    for db in sorted({ns.partition(".")[0] for ns in stored} - LEFT_OUT):
+async def list_live(gateway: Gateway, databases: Iterable[str]) -> LiveCollections:
+    """List these databases; one that this user may not read, or whose name the driver refuses, is unlisted."""
+    listed: list[CollectionInfo] = []
+    unlisted: set[str] = set()
+    for db in sorted(databases):
         try:
-            found = await gateway.list_collections(db)
+            listed += await gateway.list_collections(db)
         except (PrivilegeError, ReadError):
-            unknown.add(db)
-            continue
-        views |= {str(info.ns) for info in found if info.kind != "collection"}
-        uuids |= {info.uuid: str(info.ns) for info in found if info.uuid}
-        if any(info.kind == "collection" and not info.uuid for info in found):
-            unknown.add(db)
-    return LiveCollections(uuids, frozenset(views), frozenset(unknown))
+            unlisted.add(db)
+    return LiveCollections(
+        {info.uuid: str(info.ns) for info in listed if info.uuid},
+        frozenset(str(info.ns) for info in listed if info.kind != "collection"),
+        frozenset(unlisted).union(info.ns.db for info in listed if info.kind == "collection" and not info.uuid),
+        frozenset(str(info.ns) for info in listed),
+        frozenset(unlisted),
+    )
 
 
 def stale(stored: Mapping[str, StoredCollection], live: LiveCollections, timeline: Timeline) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tallyglass.errors import InputError
 
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,14 @@ PLAIN = (100, 10)
 """These suffice where no validator and no changed index is replayed, on the servers that they were tested with."""
 
 _PLAIN_BEFORE = (8, 0)
+"""The first server with which those were not tested."""
 
 TOOLS_FROM = "https://www.mongodb.com/try/download/database-tools"
 MONGOSH_FROM = "https://www.mongodb.com/try/download/shell"
 
 _VERSION = re.compile(r"version:\s*(?:r|v)?(\d+)\.(\d+)\.(\d+)")
 _BY_SERVER = (((9, 0), (100, 18)), ((8, 3), (100, 16)))
+"""Servers from this version on, and the first tools that support them by their changelog."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypedDict, Unpack
 
 from tallyglass.restore.model.step import Command, Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.tools import mongosh
@@ -25,43 +26,38 @@ def with_files(steps: PlanSteps, *files: PlanFile) -> PlanSteps:
     return PlanSteps(steps.commands, (*files, *helpers, *steps.files))
 
 
+class Details(TypedDict, total=False):
+    """What else is known of a step, as :class:`Command` describes it."""
+
+    undo: str
+    mode: RunMode
+    proof: Proof
+    seconds: float | None
+    counts: tuple[str, ...]
+    exits: tuple[int, ...]
+
+
 def run(
-    phase: Phase,
-    title: str,
-    effect: Effect,
-    argv: Sequence[str],
-    *,
-    why: str,
-    undo: str = "",
-    mode: RunMode = RunMode.ONCE,
-    proof: Proof = Proof(),  # noqa: B008 - it is frozen
-    seconds: float | None = None,
-    counts: tuple[str, ...] = (),
-    exits: tuple[int, ...] = (0,),
+    phase: Phase, title: str, effect: Effect, argv: Sequence[str], *, why: str, **details: Unpack[Details]
 ) -> PlanSteps:
     """A step that is one command."""
-    step = Command(
-        phase, title, tuple(argv), shell_join(argv), why, undo, proof, mode, effect, counts, seconds, exits
-    )  # fmt: skip
-    return PlanSteps((step,))
+    return PlanSteps((Command(phase, title, tuple(argv), shell_join(argv), why, effect=effect, **details),))
 
 
 def run_shell(
-    phase: Phase, title: str, effect: Effect, file: PlanFile, *, why: str, undo: str = "",
-    mode: RunMode = RunMode.ONCE, counts: tuple[str, ...] = (),
-) -> PlanSteps:  # fmt: skip
+    phase: Phase, title: str, effect: Effect, file: PlanFile, *, why: str, **details: Unpack[Details]
+) -> PlanSteps:
     """A step that is a small shell program."""
-    step = run(phase, title, effect, ("bash", file.name), why=why, undo=undo, mode=mode, counts=counts)
-    return replace(step, files=(file,))
+    return replace(run(phase, title, effect, ("bash", file.name), why=why, **details), files=(file,))
 
 
 def run_mongosh(
-    phase: Phase, title: str, effect: Effect, name: str, statements: Sequence[str], *, why: str, undo: str = "",
-    mode: RunMode = RunMode.ONCE, counts: tuple[str, ...] = (),
+    phase: Phase, title: str, effect: Effect, name: str, statements: Sequence[str], *, why: str,
+    **details: Unpack[Details],
 ) -> PlanSteps:  # fmt: skip
-    """A step that is a small mongosh program."""
-    argv = mongosh_call(name)
-    step = run(phase, title, effect, argv, why=why, undo=undo, mode=mode, counts=counts, seconds=1.0)
+    """A step that is a small mongosh program, which takes about a second."""
+    details.setdefault("seconds", 1.0)
+    step = run(phase, title, effect, mongosh_call(name), why=why, **details)
     return replace(step, files=(PlanFile(name, mongosh.program(statements)),))
 
 
