@@ -26,7 +26,7 @@ from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.counter_fix import Fix
-from tallyglass.restore.proof.counter_search import Found
+from tallyglass.restore.proof.counter_search import CounterFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.loss import LossCount
@@ -58,7 +58,7 @@ def restored(
     seen = Replayed(covered, BaseFacts(), made.proof.expected, made.proof.slice)
     raised = mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})
     counter = Fix(ns, Reissue(ns, name, "seq", 1, 5, raised), restored=True, live=True)
-    assessed = Assessed(seen, LossCount(), LIMIT, counters=Found((counter,)), returns=made.undo.returns)
+    assessed = Assessed(seen, LossCount(), LIMIT, counters=CounterFacts((counter,)), returns=made.undo.returns)
     source, spare = tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/")
     steps = commands(made, assessed, source.text, spare.text, made.proof.slice)
     return changed(made, commands=steps.commands, files=steps.files)

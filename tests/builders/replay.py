@@ -8,9 +8,15 @@ from typing import Any
 import bson
 from bson import Binary, Int64, Timestamp
 
+from tallyglass.moment import ZERO
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.proof.after_point import AfterPoint
+from tallyglass.restore.proof.counter_inserts import CounterInserts
+from tallyglass.restore.proof.later_writes import LaterWrites
+from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.timeline.timeline import Timeline
 
 UUID = Binary(bytes(range(16)), 4)
 
@@ -56,3 +62,8 @@ def delete(at: int, number: Any, ns: str = "s.c") -> Entry:
 
 def kinds(replay: Replay) -> list[str]:
     return [problem.kind for problem in replay.problems]
+
+
+def after_point(loss: LossCount | None = None, later: LaterWrites | None = None) -> AfterPoint:
+    """What reads the entries from the point on, for these two or for one of them."""
+    return AfterPoint(loss or LossCount(), later or LaterWrites(Timeline(), ZERO), CounterInserts())

@@ -19,7 +19,7 @@ from tallyglass.report.html import to_html
 from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.last_window import keep_window, last_window, summary
+from tallyglass.restore.drill.last_window import last_window, store_window, summary
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
 from tallyglass.restore.drill.report import (
@@ -113,9 +113,9 @@ def test_names_of_the_data_do_nothing_in_the_markdown() -> None:
 def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
     assert past_drills.last("d1") is None
     good, bad = report(), report("block", id="coverage")
-    past_drills.keep(good)
-    past_drills.keep(bad)
-    past_drills.keep(report(deployment="d2", level="unknown"))
+    past_drills.store(good)
+    past_drills.store(bad)
+    past_drills.store(report(deployment="d2", level="unknown"))
     assert past_drills.last("d1") == bad
     assert past_drills.last("d1", proved=True) == good
     assert past_drills.last("d2", proved=True) is None
@@ -138,12 +138,12 @@ def test_the_last_window_is_kept_and_named_in_one_line() -> None:
     now = Ts(1_795_337_707, 4)
     whole = RecoverableWindow((), (), (Stretch(Ts(now.t - 3_600, 1), now),), now)
     assert last_window("d1") is None
-    keep_window("d1", summary(whole, 0, "", (10.0, 20.0)))
+    store_window("d1", summary(whole, 0, "", (10.0, 20.0)))
     found = last_window("d1")
     assert found is not None
     assert (found.status, found.holes, found.seconds) == (0, 0, (10.0, 20.0))
     assert found.line == "every second from 2026-11-22 07:55Z to 11-22 08:55Z"
-    keep_window("d1", summary(RecoverableWindow((), (), ()), 2, "the newest base\x1b cannot be proven"))
+    store_window("d1", summary(RecoverableWindow((), (), ()), 2, "the newest base\x1b cannot be proven"))
     found = last_window("d1")
     assert found is not None
     assert found.line.startswith("nothing can be restored. the newest base")

@@ -19,7 +19,7 @@ from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof import reissue
 from tallyglass.restore.proof.counter_inserts import CounterInserts
-from tallyglass.restore.proof.counter_search import Found, Search
+from tallyglass.restore.proof.counter_search import CounterFacts, CounterSearch
 from tallyglass.restore.proof.reissue import _Follower, find_reissues
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.counter_paths import may_be_counter
@@ -76,7 +76,7 @@ async def search(
     reads: Any = ...,
     stored: dict[str, StoredCollection] | None = None,
     **more: Any,
-) -> Found:
+) -> CounterFacts:
     """``backup`` and ``live`` are the value of the counter there, None where it is not there. ``reads`` are all the
     documents that are live, None where they may not be read. ``stored`` are the collections of the backup that exist
     at the point."""
@@ -89,7 +89,7 @@ async def search(
     return await find_reissues(gateway, stored, {NS: Changed(updates=1)}, START, LIMIT, **more)
 
 
-def values(found: Found) -> list[tuple[Any, Any]]:
+def values(found: CounterFacts) -> list[tuple[Any, Any]]:
     return [(row.restored, row.live) for row in found.rows]
 
 
@@ -208,7 +208,7 @@ async def test_live_values_are_read_up_to_a_limit_and_unreadable_ones_are_report
 
 
 def test_only_what_may_be_about_a_counter_is_parsed() -> None:
-    follower = _Follower(search := Search(LIMIT), frozenset({NS}))
+    follower = _Follower(search := CounterSearch(LIMIT), frozenset({NS}))
     walker = BatchWalker(follower)
     uuid, wall = Binary(b"u" * 16, 4), datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import Binary, Int64, Timestamp
 
-from builders.replay import FIRST, NEITHER, OTHER, UUID, delete, entry, insert, kinds, run, stored, update
+from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, entry, insert, kinds, run, stored, update
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
@@ -39,8 +39,9 @@ def facts(
     for row in earlier:
         before.feed(row)
     after = LaterWrites(replay.timeline, LIMIT)
+    sink = after_point(later=after)
     for row in later:
-        after.feed(row)
+        sink.feed(row)
     return read_base(held, replay.catalog, earlier=before, later=after)
 
 
@@ -171,8 +172,9 @@ def test_the_backup_has_the_indexes_of_the_last_command_before_it(
 
 def test_a_collection_whose_uuid_the_backup_does_not_give_is_known_by_its_name() -> None:
     after = LaterWrites(Timeline(), LIMIT)
-    after.feed(entry(101, "c", "s.$cmd", {"drop": "c"}, ui=OTHER, o2={"numRecords": 5}))
-    after.feed(entry(102, "d", "s.system.views", {"_id": "s.v"}, ui=NEITHER))
+    sink = after_point(later=after)
+    sink.feed(entry(101, "c", "s.$cmd", {"drop": "c"}, ui=OTHER, o2={"numRecords": 5}))
+    sink.feed(entry(102, "d", "s.system.views", {"_id": "s.v"}, ui=NEITHER))
     found = after.of(b"", "s.c")
     assert found is not None
     assert found.dropped is not None
@@ -199,7 +201,7 @@ def test_the_ids_of_the_window_and_of_what_came_after_are_bounded_together() -> 
 def test_a_drop_after_the_point_does_not_explain_what_the_backup_lacks() -> None:
     replay = Replay({})
     replay.feed(insert(20, 1, "s.c", ui=OTHER))
-    LaterWrites(replay.timeline, LIMIT).feed(entry(101, "c", "s.$cmd", DROP, ui=OTHER))
+    after_point(later=LaterWrites(replay.timeline, LIMIT)).feed(entry(101, "c", "s.$cmd", DROP, ui=OTHER))
     assert list(replay.unexplained().values()) == ["s.c"]
 
 
@@ -271,8 +273,9 @@ def test_what_a_transaction_made_that_was_open_at_the_point_is_newer() -> None:
     ended = part(110, [INSERTED | {"o": {"_id": 2}}], count=3, prevOpTime={"ts": Timestamp(90, 1), "t": Int64(1)})
     after = LaterWrites(run(Replay({}), begun).timeline, LIMIT)
     assert begun.txn is not None
-    after.begin(begun.txn, [begun])
-    after.feed(ended)
+    sink = after_point(later=after)
+    sink.transactions.begin(begun.txn, [begun])
+    sink.feed(ended)
     assert after.is_newer(bytes(OTHER)), "it took effect after the point"
 
 

@@ -10,6 +10,7 @@ import bson
 import pytest
 from bson import Binary, Int64, Timestamp
 
+from builders.replay import after_point
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
@@ -36,8 +37,9 @@ def group(at: Ts, *inner: dict[str, Any], **more: Any) -> dict[str, Any]:
 def whose(what: Incident | None, *rows: dict[str, Any]) -> tuple[int, int]:
     """How many operations on ``s.c`` are the incident's, and how many are others'."""
     count = LossCount(what)
+    sink = after_point(count)
     for one in rows:
-        count.feed(read_entry(bson.encode(one)))
+        sink.feed(read_entry(bson.encode(one)))
     changed = count.changed["s.c"]
     return changed.by_incident, changed.others
 
@@ -95,7 +97,7 @@ def test_every_kind_of_incident_is_undone_or_explained() -> None:
 
 def test_the_same_in_another_collection_is_someone_elses() -> None:
     count = LossCount(incident("updateMany"))
-    count.feed(read_entry(bson.encode(row(Ts(5, 2), "u", 1, "s.d"))))
+    after_point(count).feed(read_entry(bson.encode(row(Ts(5, 2), "u", 1, "s.d"))))
     assert (count.changed["s.d"].by_incident, count.changed["s.d"].others) == (0, 1)
 
 

@@ -22,7 +22,7 @@ from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.precheck import quick_answer
 from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.restore.proof.progress import Step
-from tallyglass.restore.proof.prove import gather
+from tallyglass.restore.proof.prove import prove
 from tallyglass.restore.proof.request import RestoreRequest
 
 UUID = Binary(bytes(range(16)), 4)
@@ -128,9 +128,9 @@ def dump(tmp_path: Path) -> Path:
     return backup(tmp_path / "dump", 1, 2)
 
 
-async def prove(folder: Path, source: Source, **how: Any) -> Findings:
+async def proved(folder: Path, source: Source, **how: Any) -> Findings:
     request = RestoreRequest(folder, "mongodb://h:1/", **({"before": LIMIT} | how))
-    return await gather(source, request)  # type: ignore[arg-type]
+    return await prove(source, request)  # type: ignore[arg-type]
 
 
 def assessed(found: Findings) -> Assessed:
@@ -143,7 +143,7 @@ async def test_the_replay_begins_before_what_mongodump_may_have_missed(
     tmp_path: Path, sidecar: bool, begins: int
 ) -> None:
     source = Source(noop(80), noop(90), noop(95), noop(100), insert(150, 3), noop(200), noop(300))
-    found = await prove(backup(tmp_path / "b", 1, 2, sidecar=sidecar), source)
+    found = await proved(backup(tmp_path / "b", 1, 2, sidecar=sidecar), source)
     assert assessed(found).covered.start.ts == Ts(begins, 1)
 
 
@@ -153,7 +153,7 @@ async def test_the_start_moves_back_to_the_first_of_all_transactions(dump: Path)
         group(80, insert(80, 9), previous=0, session=2, partialTxn=True), noop(85), noop(90),
         group(110, previous=80, session=2), group(120, previous=60), noop(200), noop(300),
     ]  # fmt: skip
-    found = assessed(await prove(dump, Source(*rows)))
+    found = assessed(await proved(dump, Source(*rows)))
     assert (found.covered.start.ts, found.covered.moved_for_transaction) == (Ts(60, 1), True)
     assert found.covered.lost_beginning is None
     assert found.replayed.base.documents == {"s.c": 4}
@@ -163,7 +163,7 @@ async def test_the_start_moves_back_to_the_first_of_all_transactions(dump: Path)
 async def test_a_transaction_whose_beginning_is_lost_is_named(dump: Path, held: list[int]) -> None:
     rows = [noop(70), noop(90), group(110, previous=80, session=2), group(120, previous=60), noop(200), noop(300)]
     rows += [group(t, previous=0, session=2, partialTxn=True) for t in held]
-    found = assessed(await prove(dump, Source(*rows)))
+    found = assessed(await proved(dump, Source(*rows)))
     assert found.covered.lost_beginning in (Ts(60, 1), Ts(80, 1))
 
 
@@ -178,7 +178,7 @@ async def test_a_transaction_whose_beginning_is_lost_is_named(dump: Path, held: 
 async def test_the_replay_file_holds_the_window_and_the_entry_at_the_limit(
     dump: Path, at_limit: dict[str, Any], held: tuple[int, Ts]
 ) -> None:
-    found = assessed(await prove(dump, Source(noop(90), insert(110, 3), insert(150, 4), at_limit, noop(300))))
+    found = assessed(await proved(dump, Source(noop(90), insert(110, 3), insert(150, 4), at_limit, noop(300))))
     made = found.replayed.slice
     assert isinstance(made, Slice)
     assert (made.entries, made.first, made.last) == (held[0], Ts(90, 1), held[1])
@@ -190,7 +190,7 @@ async def test_an_update_of_what_is_gone_is_left_out_where_it_would_stop_the_rep
 ) -> None:
     update = entry(95, "u", {"$v": 2, "diff": {}}, o2={"_id": 77})
     rows = [noop(90), update, entry(96, "d", {"_id": 77}), insert(150, 3), noop(200), noop(300)]
-    found = assessed(await prove(dump, Source(*rows, version=version)))
+    found = assessed(await proved(dump, Source(*rows, version=version)))
     assert found.covered.replay.without == (frozenset({Ts(95, 1)}) if left_out else frozenset())
     assert found.covered.replay.applied == (2 if left_out else 3)
     assert found.replayed.base.documents == {"s.c": 3}
@@ -200,18 +200,18 @@ async def test_a_group_on_a_collection_gone_before_the_backup_is_left_out(dump: 
     ghost = insert(95, 1, ui=GONE) | {"ns": "s.gone"}
     drop = entry(97, "c", {"drop": "gone"}, "s.$cmd") | {"ui": GONE}
     rows = [noop(90), group(95, ghost, insert(95, 2)), drop, noop(200), noop(300)]
-    found = assessed(await prove(dump, Source(*rows)))
+    found = assessed(await proved(dump, Source(*rows)))
     assert found.covered.replay.without == {Ts(95, 1)}
     assert found.covered.replay.problems == []
     late = entry(150, "c", {"drop": "gone"}, "s.$cmd") | {"ui": GONE}
     rows[2] = late
-    kept = assessed(await prove(dump, Source(*rows)))
+    kept = assessed(await proved(dump, Source(*rows)))
     assert "dead-operation" in {problem.kind for problem in kept.covered.replay.problems}
 
 
 async def test_a_collection_missing_from_the_backup_is_reported_and_blocks(dump: Path) -> None:
     rows = [noop(90), insert(150, 1, ui=GONE) | {"ns": "s.lacking"}, noop(200), noop(300)]
-    found = assessed(await prove(dump, Source(*rows)))
+    found = assessed(await proved(dump, Source(*rows)))
     assert [problem.kind for problem in found.covered.replay.problems] == ["base-incomplete"]
     request = RestoreRequest(dump, "mongodb://h:1/", before=LIMIT)
     plan = await plan_restore(Source(*rows), request)  # type: ignore[arg-type]
@@ -225,11 +225,11 @@ async def test_a_collection_missing_from_the_backup_is_reported_and_blocks(dump:
 async def test_everything_from_the_limit_on_is_lost(dump: Path) -> None:
     open_one = group(150, insert(150, 10), insert(150, 11), previous=0, partialTxn=True)
     rows = [noop(90), insert(110, 3), open_one, insert(200, 12), group(210, previous=150), insert(250, 13), noop(300)]
-    found = assessed(await prove(dump, Source(*rows)))
+    found = assessed(await proved(dump, Source(*rows)))
     assert found.loss.changed["s.c"].inserts == 4
     assert found.seen == NEWEST
     assert found.replayed.base.documents == {"s.c": 3}
-    nothing = assessed(await prove(dump, Source(noop(90), insert(110, 3), noop(150)), before=Ts(150, 1)))
+    nothing = assessed(await proved(dump, Source(noop(90), insert(110, 3), noop(150)), before=Ts(150, 1)))
     assert nothing.loss.changed == {}
     assert nothing.seen == Ts(150, 1)
 
@@ -238,15 +238,15 @@ async def test_a_database_that_may_not_be_listed_is_not_taken_for_empty(dump: Pa
     incident = Incident(1, "drop", "drop", "s.c", Harm.LOSS, LIMIT, LIMIT, None, None, 1, None)
     drop = entry(200, "c", {"drop": "c"}, "s.$cmd")
     source = Source(noop(90), insert(110, 3), drop, noop(300), live=())
-    (whole,) = assessed(await prove(dump, source, before=None, incident=incident)).returns
+    (whole,) = assessed(await proved(dump, source, before=None, incident=incident)).returns
     source.refused.add("s")
-    (beside,) = assessed(await prove(dump, source, before=None, incident=incident)).returns
+    (beside,) = assessed(await proved(dump, source, before=None, incident=incident)).returns
     assert (whole.beside != "", beside.beside) == (True, "")
 
 
 @pytest.mark.parametrize("before", [Ts(90, 1), Ts(80, 1)])
 async def test_there_is_no_window_before_its_start(dump: Path, before: Ts) -> None:
-    found = await prove(dump, Source(noop(70), noop(90), noop(200), noop(300)), before=before)
+    found = await proved(dump, Source(noop(70), noop(90), noop(200), noop(300)), before=before)
     assert found.located is not None
     assert found.covered is None
 
@@ -278,7 +278,7 @@ async def test_the_proof_tells_how_far_it_is(dump: Path) -> None:
     rows = [noop(90), insert(110, 3), insert(150, 4), noop(200), insert(250, 9), noop(300)]
     steps: list[Step] = []
     request = RestoreRequest(dump, "mongodb://h:1/", before=LIMIT)
-    await gather(Source(*rows), request, steps.append)  # type: ignore[arg-type]
+    await prove(Source(*rows), request, steps.append)  # type: ignore[arg-type]
     assert [(step.entries, step.at, step.share) for step in steps] == [
         (3, Ts(150, 1), pytest.approx(60 / 210)),
         (3, Ts(250, 1), pytest.approx(160 / 210)),

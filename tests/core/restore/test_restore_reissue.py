@@ -6,16 +6,16 @@ import pytest
 from bson import ObjectId
 
 from tallyglass.restore.proof.counter_fix import Fix
-from tallyglass.restore.proof.counter_search import Seen, _even, _row
+from tallyglass.restore.proof.counter_search import SeenNumber, _even, _row
 
 
 def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:
     unknown: list[str] = []
-    assert _row(Seen("s.counters", "orders", "seq", issued=7, now=7, live=True), unknown) is None, "made later"
-    made = _row(Seen("s.counters", "orders", "seq", issued=7), unknown)
+    assert _row(SeenNumber("s.counters", "orders", "seq", issued=7, now=7, live=True), unknown) is None, "made later"
+    made = _row(SeenNumber("s.counters", "orders", "seq", issued=7), unknown)
     assert made is not None
     assert "upsert" in made.fix
-    moved = _row(Seen("s.counters", "orders", "seq", restored=5, issued=7, now=7, live=True), unknown)
+    moved = _row(SeenNumber("s.counters", "orders", "seq", restored=5, issued=7, now=7, live=True), unknown)
     assert moved is not None
     assert '{"$max": {"seq": NumberInt(7)}}' in moved.fix
     assert "upsert" not in moved.fix
@@ -36,7 +36,7 @@ def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:
 def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
     restored: int | None, now: int | None, comes_back: bool, spare_stops: bool, source: str
 ) -> None:
-    seen = Seen("s.counters", "orders", "seq", restored=restored, issued=7, now=now, live=now is not None)
+    seen = SeenNumber("s.counters", "orders", "seq", restored=restored, issued=7, now=now, live=now is not None)
     row = _row(seen, [])
     assert row is not None
     fix = Fix(seen.ns, row, restored is not None, seen.live, lowered=seen.was_lowered)
@@ -60,14 +60,14 @@ def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
 def test_a_counter_goes_to_the_greatest_of_restored_issued_and_live(
     restored: int | None, issued: int | None, now: int | None, least: int | None
 ) -> None:
-    seen = Seen("s.counters", "orders", "seq", restored, issued, now, live=now is not None)
+    seen = SeenNumber("s.counters", "orders", "seq", restored, issued, now, live=now is not None)
     row = _row(seen, [])
     assert (row.live if row else None) == least
 
 
 def test_a_counter_without_a_name_is_not_created_again() -> None:
     unknown: list[str] = []
-    assert _row(Seen("s.counters", ObjectId(), "seq", issued=7), unknown) is None
+    assert _row(SeenNumber("s.counters", ObjectId(), "seq", issued=7), unknown) is None
     assert "start it above 7" in unknown[0]
 
 

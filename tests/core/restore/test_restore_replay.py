@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bson import Int64, Timestamp
 
-from builders.replay import FIRST, NEITHER, OTHER, UUID, delete, entry, insert, kinds, run, stored, update
+from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, entry, insert, kinds, run, stored, update
 from tallyglass.moment import Ts
 from tallyglass.restore.proof import id_states
 from tallyglass.restore.proof.base import read_base
@@ -60,11 +60,11 @@ def test_what_a_capped_collection_removes_itself_is_left_out_where_it_is_refused
     capped = {"s.c": replace(base["s.c"], options={"capped": True})}
     rows = insert(1, 3), delete(2, 1)
     refused = run(Replay(capped, removals=Removals.REFUSED), *rows)
-    assert (refused.made_room, refused.applied, refused.problems) == ([Ts(2, 1)], 1, [])
+    assert (refused.capped_deletes, refused.applied, refused.problems) == ([Ts(2, 1)], 1, [])
     assert read_base(capped, refused.catalog).documents == {"s.c": 2}
     for other in (Replay(capped), Replay(base, removals=Removals.REFUSED)):
         taken = run(other, *rows)
-        assert (taken.made_room, taken.applied) == ([], 2)
+        assert (taken.capped_deletes, taken.applied) == ([], 2)
     unlogged = run(Replay(capped, removals=Removals.UNLOGGED), insert(1, 3))
     assert read_base(capped, unlogged.catalog).documents == {"s.c": None}
 
@@ -88,14 +88,14 @@ def test_dead_collections_are_left_out_only_when_explained(tmp_path: Path) -> No
     explained = run(
         Replay(stored(tmp_path)), insert(1, 1, **ghost), entry(2, "c", "s.$cmd", {"drop": "gone"}, ui=OTHER)
     )
-    assert list(explained.dead) == [Ts(1, 1)]
+    assert list(explained.on_missing_collection) == [Ts(1, 1)]
     assert (explained.applied, kinds(explained)) == (1, [])
     assert kinds(run(Replay(stored(tmp_path)), insert(1, 1, **ghost))) == ["base-incomplete"]
     dropped = entry(2, "c", "s.$cmd", {"drop": "gone"}, ui=OTHER)
     inside = entry(1, "c", "admin.$cmd", {"applyOps": [{"op": "i", "o": {"_id": 1}} | ghost]})
     whole = run(Replay(stored(tmp_path)), inside, dropped)
-    assert (list(whole.dead_groups), whole.applied, kinds(whole)) == ([Ts(1, 1)], 1, [])
-    again = run(Replay(stored(tmp_path), without=frozenset(whole.dead_groups)), inside, dropped)
+    assert (list(whole.groups_on_missing_collections), whole.applied, kinds(whole)) == ([Ts(1, 1)], 1, [])
+    again = run(Replay(stored(tmp_path), without=frozenset(whole.groups_on_missing_collections)), inside, dropped)
     assert (again.entries, again.first, again.applied, kinds(again)) == (1, Ts(2, 1), 1, [])
     living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
     mixed = entry(1, "c", "admin.$cmd", {"applyOps": [{"op": "i", "o": {"_id": 1}} | ghost, living]})
@@ -161,9 +161,10 @@ def test_loss_unfolds_what_takes_effect_after_the_point(tmp_path: Path) -> None:
                   prevOpTime={"ts": Timestamp(1, 1), "t": Int64(1)}, **txn)  # fmt: skip
     loss = LossCount()
     assert begun.txn is not None
-    loss.begin(begun.txn, [begun])
+    sink = after_point(loss)
+    sink.transactions.begin(begun.txn, [begun])
     for row in (insert(2, 1), ended, entry(4, "n", "", {})):
-        loss.feed(row)
+        sink.feed(row)
     assert [(row.ns, row.inserts, row.deletes) for row in loss.losses()] == [("s.c", 1, 4)]
 
 
@@ -183,7 +184,7 @@ def test_what_was_renamed_away_is_explained(tmp_path: Path) -> None:
 
 def test_a_delete_on_a_collection_that_is_gone_is_applied(tmp_path: Path) -> None:
     replay = run(Replay(stored(tmp_path)), delete(1, 1, "s.gone"))
-    assert (replay.applied, replay.dead, kinds(replay)) == (1, {}, [])
+    assert (replay.applied, replay.on_missing_collection, kinds(replay)) == (1, {}, [])
 
 
 def test_only_some_of_config_is_applied(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import bson
 import pytest
 from bson import Int64, Timestamp
 
+from builders.replay import after_point
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
@@ -74,11 +75,12 @@ def test_a_name_beside_that_is_taken_is_not_dropped() -> None:
 def test_what_took_the_name_after_a_bad_update_is_not_overwritten(o: dict[str, Any], strategy: Strategy) -> None:
     what = incident("updateMany", "s.c")
     count = LossCount(what)
+    sink = after_point(count)
     for i, row in enumerate((
         {"op": "u", "ns": "s.c", "o": {"$v": 2, "diff": {}}, "o2": {"_id": 1}},
         {"op": "c", "ns": "s.$cmd", "o": o},
     )):  # fmt: skip
-        count.feed(read_entry(bson.encode({"ts": Timestamp(5, 1 + i), "t": Int64(1), "v": 2, **row})))
+        sink.feed(read_entry(bson.encode({"ts": Timestamp(5, 1 + i), "t": Int64(1), "v": 2, **row})))
     assert plan(expected("s.c"), count.changed, {"s.c"}, what)["s.c"][0] is strategy
 
 

@@ -11,7 +11,7 @@ from bson import Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.proof.prove import gather
+from tallyglass.restore.proof.prove import prove
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import Start
 
@@ -33,7 +33,7 @@ async def test_data_files_that_no_spare_runs_on_are_only_asked_for(tmp_path: Pat
     for name in ("WiredTiger", "_mdb_catalog.wt"):
         (tmp_path / name).touch()
     request = RestoreRequest(tmp_path, "mongodb://h:1/", before=Ts(30, 1), backup_start=Ts(20, 1))
-    found = await gather(Source(), request)  # type: ignore[arg-type]
+    found = await prove(Source(), request)  # type: ignore[arg-type]
     assert found.located is not None
     assert isinstance(found.located.start, Start)
     assert "data-files-not-running" in {check.id for check in run_checks(found)}

@@ -114,7 +114,7 @@ def operations(found: Findings) -> Checks:
     for kind, (name, title) in WORDS.items():
         if kind in replay.kinds:
             yield warn(name, title)
-    yield from _left_out(len(replay.dead), len(replay.without), len(replay.made_room))
+    yield from _left_out(len(replay.on_missing_collection), len(replay.without), len(replay.capped_deletes))
     if replayed is not None:
         yield from _missing_documents(replayed.base, upserts=replay.upserts)
     yield _duration(covered)
@@ -157,8 +157,8 @@ def _duration(covered: Covered) -> Check:
     return warn("duration", title) if minutes > 60 else ok("duration", title)
 
 
-def _left_out(dead: int, updates: int, made_room: int) -> Checks:
-    every = dead + updates + made_room
+def _left_out(dead: int, updates: int, capped_deletes: int) -> Checks:
+    every = dead + updates + capped_deletes
     if every > MOST_LEFT_OUT:
         yield block(
             "dead-operations",
@@ -166,10 +166,10 @@ def _left_out(dead: int, updates: int, made_room: int) -> Checks:
             "Use a backup with a sidecar (tallyglass restore prepare): it needs no entries from before it began.",
         )
         return
-    if made_room:
+    if capped_deletes:
         yield warn(
             "capped-deletes",
-            f"{made_room:,} entries are deletes by which capped collections made room.",
+            f"{capped_deletes:,} entries are deletes by which capped collections made room.",
             "They are left out of the replay, which this server version would stop at; the spare makes room itself.",
         )
     if dead:

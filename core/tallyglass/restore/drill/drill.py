@@ -53,7 +53,7 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
     except TallyglassError as error:
         report = ended(run, Failed("unreadable", error.title, error.advice, level=UNKNOWN))
     report = sealed(past_drills.with_random(report))
-    past_drills.keep(report)
+    past_drills.store(report)
     return report
 
 

@@ -55,7 +55,7 @@ def summary(
     return LastWindow(made, status, first, last, len(window.holes), clean(why, 200), seconds)
 
 
-def keep_window(deployment: str, found: LastWindow) -> None:
+def store_window(deployment: str, found: LastWindow) -> None:
     """Store it as the last one of a deployment. Raises InputError if that fails."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -64,7 +64,7 @@ class Budget:
         self._spent = 0.0
 
     def spend(self, size: float) -> float:
-        """Take ``size`` bytes; return the seconds to wait until they are allowed."""
+        """Spend ``size`` bytes; return the seconds to wait until they are allowed."""
         self._spent += size
         return max(0.0, self._spent / self._rate - (time.monotonic() - self._begun))
 
@@ -99,7 +99,7 @@ class ToolPace:
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
         self._since: dict[int, float] = {}
 
     def check(self, pids: Sequence[int]) -> None:
@@ -109,11 +109,11 @@ class ToolPace:
             moved = _bytes_moved(pid)
             if moved is None:
                 continue
-            # It was not there at the last look, so it has begun since.
-            ahead = moved > self._rate * (now - self._since.setdefault(pid, self._looked))
+            # It was not there at the last check, so it has begun since.
+            ahead = moved > self._rate * (now - self._since.setdefault(pid, self._checked))
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGSTOP if ahead else signal.SIGCONT)
-        self._looked = now
+        self._checked = now
 
 
 def _bytes_moved(pid: int) -> int | None:

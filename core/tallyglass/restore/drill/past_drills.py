@@ -95,7 +95,7 @@ def restore_seconds(size: int, drill: LastDrill | None) -> tuple[float, float] |
     return min(found), max(found)
 
 
-def keep(report: Report) -> None:
+def store(report: Report) -> None:
     """Store a report as the last one of its deployment. Raises InputError if that fails."""
     if not report.deployment:
         return

@@ -47,9 +47,9 @@ async def run_script(run: DrillRun, work: Work) -> None:
         while process.poll() is None:
             if pace is not None:
                 pace.check(await asyncio.to_thread(users_of, work.folder))
-            phases.look()
+            phases.read_log()
             await asyncio.sleep(_POLL_SECONDS)
-        phases.look()
+        phases.read_log()
     finally:
         phases.end()
         # A deadline may end the drill before the script; what it runs goes with the folder.
@@ -72,8 +72,8 @@ class _PhaseClock:
         """The phase that runs."""
         return PHASES[self._number]
 
-    def look(self) -> None:
-        """Read what was printed since the last look."""
+    def read_log(self) -> None:
+        """Read what was printed since the last call."""
         with self._log.open("rb") as file:
             file.seek(self._read)
             text = self._rest + file.read()

@@ -100,7 +100,7 @@ def write_folder(plan: Plan, path: Path) -> Path:
     wanted = folder_files(plan)
     try:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            _must_be_the_same(path, wanted)
+            _check_unchanged(path, wanted)
             return path
         draft = Path(tempfile.mkdtemp(prefix=".tallyglass-", dir=path.parent))
         try:
@@ -126,7 +126,7 @@ def _private(name: str) -> Callable[[str, int], int]:
     return lambda path, flags: os.open(path, flags, mode_of(name))
 
 
-def _must_be_the_same(path: Path, wanted: dict[str, str]) -> None:
+def _check_unchanged(path: Path, wanted: dict[str, str]) -> None:
     shown, advice = clean(str(path)), "Name a new folder."
     plan = path / PLAN
     if not plan.is_file() or not (path / CHECKSUMS).is_file():

@@ -16,7 +16,7 @@ from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.return_work import live_fixes
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.progress import Progress
-from tallyglass.restore.proof.prove import gather
+from tallyglass.restore.proof.prove import prove
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.tools.toolset import found_in
 
@@ -27,7 +27,7 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
     Reads the whole window of the oplog and the whole backup, so it may take minutes: ``progress`` is called after each
     batch. Raises InputError for a request or a backup that cannot be read, and the errors of the gateway.
     """
-    found = await gather(gateway, request, progress)
+    found = await prove(gateway, request, progress)
     plan = _describe(found, request)
     if plan.is_blocked:
         return plan

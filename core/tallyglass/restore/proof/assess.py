@@ -8,7 +8,7 @@ import functools
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.proof.counter_search import Found as CounterFacts
+from tallyglass.restore.proof.counter_search import CounterFacts
 from tallyglass.restore.proof.definitions import find_definitions
 from tallyglass.restore.proof.findings import Assessed, Replayed
 from tallyglass.restore.proof.reissue import find_reissues

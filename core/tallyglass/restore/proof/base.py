@@ -160,18 +160,18 @@ class _Count:
         self._largest: int | None = None
 
     def add(self, raw: bytes) -> None:
-        """Take one document. Raises Malformed."""
+        """Count one document, and compare it. Raises Malformed."""
         self._total += 1
         self._large += len(raw) > LARGE
         key = id_key(raw)
         if key in self._waiting:
-            self._look_up()  # a file with the same id twice
+            self._compare_waiting()  # a file with the same id twice
         expected = self._earlier.get(key)
         self._waiting[key] = expected is not None and not expected.allows(raw)
         if len(self._waiting) == AT_ONCE:
-            self._look_up()
+            self._compare_waiting()
 
-    def _look_up(self) -> None:
+    def _compare_waiting(self) -> None:
         """Compare the waiting documents with what the entries say about them."""
         keys = list(self._waiting)
         states = self._touched.of(keys) if self._touched is not None else _NONE
@@ -181,7 +181,7 @@ class _Count:
             if state is not None:
                 self._present += 1
                 if state & UPDATE_ONLY and self._touched is not None:
-                    self._touched.see(key)
+                    self._touched.mark_in_backup(key)
                 continue
             if (number := whole_number(key)) is not None and (self._largest is None or number > self._largest):
                 self._largest = number
@@ -196,7 +196,7 @@ class _Count:
 
     def finish(self, facts: BaseFacts) -> None:
         """All its documents were read."""
-        self._look_up()
+        self._compare_waiting()
         item = self.item
         if item is None:
             return

@@ -20,7 +20,7 @@ class CounterInserts:
         self._searches: dict[str, _Search | None] = {}
 
     def write(self, ns: str, batch: bytes, o: int) -> None:
-        """Look at the document at ``o``."""
+        """Record the namespace if the document at ``o`` is a counter."""
         try:
             search = self._searches[ns]
         except KeyError:
@@ -34,7 +34,7 @@ class CounterInserts:
             self._searches[ns] = None
 
     def feed(self, entry: Entry) -> None:
-        """Look at an entry of any kind."""
+        """Record the namespaces of the counters that an entry of any kind inserts."""
         for operation in entry.inner() if entry.command == "applyOps" else (entry,):
             if operation.op == "i" and operation.o_raw:
                 self.write(operation.ns, operation.o_raw, 0)

@@ -31,7 +31,7 @@ from tallyglass.text import clean_name
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenNumber:
     """One number: ``restored`` is its value at the point, ``issued`` the greatest one since, ``now`` the live one.
 
     Each is None where there is none. ``least`` is the smallest one issued since. ``label`` names the counter in its
@@ -104,7 +104,7 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Found:
+class CounterFacts:
     """What the search yields; ``unknown`` names what could not be determined. ``paths`` are the numbers of counters,
     by the stored namespace."""
 
@@ -119,23 +119,23 @@ class Found:
 
 
 @dataclass(slots=True)
-class Search:
+class CounterSearch:
     """All numbers of the counter collections that changed after the point, by namespace, id and path."""
 
     limit: Ts
     names: Mapping[bytes, str] = field(default_factory=dict)
     """The names that collections have at the point, by UUID: a rename before or after it does not lose a counter."""
-    seen: dict[tuple[str, bytes, str], Seen] = field(default_factory=dict)
+    seen: dict[tuple[str, bytes, str], SeenNumber] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
 
-    def note(self, ns: str, key: bytes, document: Document) -> list[Seen]:
+    def note(self, ns: str, key: bytes, document: Document) -> list[SeenNumber]:
         """The numbers in a whole document, if it is a counter of a known library."""
         found = []
         for match in sure(ns, document):
             self.paths.setdefault(ns, set()).add(match.path)
             where = (ns, key, match.path)
             label = label_of(match.shape, match.path, document)
-            found.append(self.seen.setdefault(where, Seen(ns, document.get("_id"), match.path, label=label)))
+            found.append(self.seen.setdefault(where, SeenNumber(ns, document.get("_id"), match.path, label=label)))
         return found
 
     def apply(self, operation: Entry, whole: Entry) -> None:
@@ -193,7 +193,7 @@ def greater(one: Any, other: Any) -> Any:
     return one
 
 
-def result_of(search: Search, unknown: list[str]) -> Found:
+def result_of(search: CounterSearch, unknown: list[str]) -> CounterFacts:
     """What the search yields, once all values are known."""
     unknown += _raise_namesakes(search.seen.values())
     fixes = [
@@ -206,7 +206,7 @@ def result_of(search: Search, unknown: list[str]) -> Found:
     unknown += [
         f"{clean_name(ns)} has a number under a name that no update can reach" for ns in paths if _odd(paths[ns])
     ]
-    return Found(tuple(fixes), tuple(unknown), {ns: _even(found) for ns, found in paths.items()})
+    return CounterFacts(tuple(fixes), tuple(unknown), {ns: _even(found) for ns, found in paths.items()})
 
 
 def _even(paths: Iterable[str]) -> tuple[str, ...]:
@@ -218,9 +218,9 @@ def _odd(paths: Sequence[str]) -> bool:
     return len(_even(paths)) < len(paths)
 
 
-def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
+def _raise_namesakes(seen: Iterable[SeenNumber]) -> list[str]:
     """Give documents that are one counter under several ObjectIds the greatest value of them all."""
-    groups: dict[tuple[str, str, str], list[Seen]] = {}
+    groups: dict[tuple[str, str, str], list[SeenNumber]] = {}
     for one in seen:
         if one.label and isinstance(one.id, ObjectId):
             groups.setdefault((one.ns, one.path, one.label), []).append(one)
@@ -239,7 +239,7 @@ def _raise_namesakes(seen: Iterable[Seen]) -> list[str]:
     return words
 
 
-def _row(one: Seen, unknown: list[str]) -> Reissue | None:
+def _row(one: SeenNumber, unknown: list[str]) -> Reissue | None:
     least = one.furthest
     made = one.restored is None and not one.live
     if least is None or (one.live and not one.is_behind):

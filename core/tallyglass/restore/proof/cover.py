@@ -12,7 +12,7 @@ from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.proof.capped import removals
 from tallyglass.restore.proof.findings import Covered, Located
 from tallyglass.restore.proof.inputs import Inputs
-from tallyglass.restore.proof.progress import Progress, steps
+from tallyglass.restore.proof.progress import Progress, reporter
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.saved_oplog.joined import JoinedOplog
 from tallyglass.restore.timeline import coverage
@@ -39,7 +39,7 @@ async def cover(
             begun_after=inputs.contents.backup.start,
         )
         bounds = {"$gte": stamp(start.ts), "$lt": stamp(inputs.limit)}
-        walked = await walk_oplog(gateway, {"ts": bounds}, replay, steps(progress, start))
+        walked = await walk_oplog(gateway, {"ts": bounds}, replay, reporter(progress, start))
         beginnings = [await coverage.chain_beginning(gateway, link) for link in replay.unlinked.values()]
         earliest = min((ts for ts in beginnings if ts is not None), default=None)
         torn = None in beginnings or (earliest is not None and earliest >= start.ts)

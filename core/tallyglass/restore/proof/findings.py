@@ -15,7 +15,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.model.proof import ExpectedNamespace, Slice
 from tallyglass.restore.model.undo import Accident, Return, WriteGroup
 from tallyglass.restore.proof.base import BaseFacts
-from tallyglass.restore.proof.counter_search import Found as CounterFacts
+from tallyglass.restore.proof.counter_search import CounterFacts
 from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.later_writes import LaterWrites

@@ -137,15 +137,15 @@ class IdStates:
         return None if found is None else int(found[0])
 
     def of(self, keys: Sequence[bytes]) -> Mapping[bytes, int]:
-        """The states of those of some documents about which something was noted. At most :data:`AT_ONCE` of them."""
+        """The states of these documents, at most :data:`AT_ONCE`, by id; none of unknown ones. There may be others."""
         if self._store.rows is None:
             return self.held
         marks = ",".join("?" * len(keys))
         query = f"SELECT id, bits FROM state WHERE collection = ? AND id IN ({marks})"
         return dict(self._store.rows.execute(query, (self._number, *keys)))
 
-    def see(self, key: bytes) -> None:
-        """Note that the backup holds the document, so an update of it does not count as missing."""
+    def mark_in_backup(self, key: bytes) -> None:
+        """Record that the backup has the document, so that an update of it does not count as missing."""
         if self._store.rows is None:
             self.held[key] &= ~UPDATE_ONLY
             return

@@ -11,8 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.entry.entry import Entry, Txn
-from tallyglass.oplog.entry.operations import Transactions
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.proof.id_states import IdStates, IdStore
 from tallyglass.restore.timeline.timeline import VIEWS, Removal, Timeline, removal
 
@@ -30,27 +29,22 @@ class CollectionWrites:
 
 
 class LaterWrites:
-    """Feed the entries from the limit on, oldest first. ``ids`` is where the states of documents are kept, those of the
-    window too: both together are bounded."""
+    """Record the operations from the limit on, in the order in which they take effect. ``ids`` has the states of
+    documents, those of the window too: both together are bounded."""
 
     def __init__(self, timeline: Timeline, limit: Ts, ids: IdStore | None = None) -> None:
         self._limit = limit
         self.by_uuid: dict[bytes, CollectionWrites] = {}
         self.timeline = deepcopy(timeline)  # what happens later must not explain what the replay misses
         self.ids = ids or IdStore()
-        self._transactions = Transactions()
 
-    def begin(self, txn: Txn, parts: list[Entry]) -> None:
-        """Take a transaction that began before the limit and was still open there."""
-        self._transactions.begin(txn, parts)
-
-    def feed(self, entry: Entry) -> None:
-        """Take the next entry."""
-        if entry.op == "n":
-            return
-        for operation, whole in self._transactions.feed(entry):
-            self.timeline.feed(operation, whole.ts)
-            self._take(operation)
+    def record(self, entry: Entry, at: Ts) -> None:
+        """Record an operation that takes effect ``at`` this time."""
+        self.timeline.feed(entry, at)
+        if entry.op == "c":
+            self._command(entry)
+        elif entry.op in ("i", "u", "d") and entry.ui:
+            self.write(entry.op, entry.ns, entry.ui, entry.id_key)
 
     def of(self, uuid: bytes, ns: str) -> CollectionWrites | None:
         """The writes to a collection that existed at the point. A backup does not give the UUID of a time-series
@@ -73,14 +67,8 @@ class LaterWrites:
         created = self.timeline.created.get(uuid)
         return created is not None and created >= self._limit
 
-    def _take(self, entry: Entry) -> None:
-        if entry.op == "c":
-            self._command(entry)
-        elif entry.op in ("i", "u", "d") and entry.ui:
-            self.write(entry.op, entry.ns, entry.ui, entry.id_key)
-
     def write(self, op: str, ns: str, ui: bytes, key: bytes) -> None:
-        """Take an insert, update or delete of one document of the collection ``ui``."""
+        """Record an insert, update or delete of one document of the collection ``ui``."""
         found = self.by_uuid.get(ui) or self._writes(ui, ns)
         if found.complete:
             found.ids.touch(key, op)

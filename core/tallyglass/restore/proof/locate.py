@@ -22,7 +22,7 @@ from tallyglass.restore.timeline.identity import foreign_anchor
 async def locate(gateway: Gateway, request: RestoreRequest) -> tuple[Findings, Gateway]:
     """The first two stages, the request and the ends of the oplog, and the gateway that the rest is read through.
 
-    Takes seconds on any oplog of a server; of a saved one it visits every entry. Errors as for :func:`gather`.
+    Takes seconds on any oplog of a server; of a saved one it visits every entry. Errors as for :func:`prove`.
     """
     inputs = await read_inputs(gateway, request)
     if inputs.deployment.sharded or not inputs.deployment.has_oplog:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.entry.entry import Entry, Txn
-from tallyglass.oplog.entry.operations import Transactions
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.proof.base import whole_number
@@ -15,39 +14,28 @@ from tallyglass.text import clean_name
 
 
 class LossCount:
-    """Feed the entries from the limit on, oldest first."""
+    """Show it the entries from the limit on with :meth:`observe`, oldest first, and their operations, in the order in
+    which they take effect, with :meth:`count`."""
 
     def __init__(self, incident: Incident | None = None) -> None:
         self.incident = incident
         self.changed: dict[str, Changed] = {}
-        self.entries = 0
         self._last = -1
         self.fcv_changed: Ts | None = None
         """When feature compatibility was changed after the point: the spare must have what it was before."""
-        self._transactions = Transactions()
 
-    def begin(self, txn: Txn, parts: list[Entry]) -> None:
-        """A transaction that began before the limit and was still open there: it is lost whole."""
-        self._transactions.begin(txn, parts)
-
-    def feed(self, entry: Entry) -> None:
-        """Take the next entry."""
-        self.entries += 1
+    def observe(self, entry: Entry) -> None:
+        """Record how far the oplog was read, and a change of feature compatibility."""
         self._last = entry.ts.number
         if entry.ns == "admin.system.version" and entry.document_id == "featureCompatibilityVersion":
             self.fcv_changed = entry.ts
-        if is_left_out(entry.ns) or entry.op == "n":
-            return
-        for operation, whole in self._transactions.feed(entry):
-            self._count(operation, whole)
 
     def write(self, op: str, ns: str, key: bytes, place: int) -> bool:
-        """Take an insert, update or delete of one document, without its entry. False where the entry is needed: it may
+        """Count an insert, update or delete of one document, without its entry. False where the entry is needed: it may
         be the incident's."""
         incident = self.incident
         if is_left_out(ns) or (incident is not None and self._is_in(incident, ns, place)):
             return False
-        self.entries += 1
         self._last = place
         changed = self.changed.get(ns)
         if changed is None:
@@ -72,7 +60,11 @@ class LossCount:
         """The newest entry; None before the first."""
         return None if self._last < 0 else Ts.of_number(self._last)
 
-    def _count(self, entry: Entry, whole: Entry) -> None:
+    def count(self, entry: Entry, whole: Entry) -> None:
+        """Count an operation that takes effect with ``whole``; a transaction that was open at the limit is lost
+        whole."""
+        if is_left_out(whole.ns):
+            return
         changed = self.changed.setdefault(entry.target if entry.op == "c" else entry.ns, Changed())
         if entry.op == "i":
             changed.inserts += 1

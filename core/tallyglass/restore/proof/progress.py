@@ -28,7 +28,7 @@ Progress = Callable[[Step], None]
 """Called after each batch."""
 
 
-def steps(progress: Progress | None, start: Start) -> Callable[[int, Ts], None] | None:
+def reporter(progress: Progress | None, start: Start) -> Callable[[int, Ts], None] | None:
     """What a walk of the oplog calls to report its progress."""
     if progress is None:
         return None

@@ -17,7 +17,7 @@ from tallyglass.restore.saved_oplog.joined import JoinedOplog
 from tallyglass.restore.timeline.coverage import Start
 
 
-async def gather(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Findings:
+async def prove(gateway: Gateway, request: RestoreRequest, progress: Progress | None = None) -> Findings:
     """Run the stages as far as the facts allow. Raises the errors of the gateway, and InputError for what cannot
     be read."""
     found, oplog = await locate(gateway, request)

@@ -18,7 +18,7 @@ from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.spare import own_spare
-from tallyglass.restore.spare.spare import look_at_spare
+from tallyglass.restore.spare.spare import inspect_spare
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import tool_uri
 
@@ -42,7 +42,7 @@ async def read_inputs(gateway: Gateway, request: RestoreRequest) -> Inputs:
     )
     if deployment.sharded or not deployment.has_oplog:
         return inputs
-    return await _look_at_spare(_with_uris(inputs, request), request)
+    return await _inspect_spare(_with_uris(inputs, request), request)
 
 
 def _with_uris(inputs: Inputs, request: RestoreRequest) -> Inputs:
@@ -62,7 +62,7 @@ def _with_uris(inputs: Inputs, request: RestoreRequest) -> Inputs:
     return inputs
 
 
-async def _look_at_spare(inputs: Inputs, request: RestoreRequest) -> Inputs:
+async def _inspect_spare(inputs: Inputs, request: RestoreRequest) -> Inputs:
     if inputs.own_spare or inputs.spare_uri is None:
         return inputs
     address = request.spare or inputs.spare_uri.hosts[0]
@@ -73,7 +73,7 @@ async def _look_at_spare(inputs: Inputs, request: RestoreRequest) -> Inputs:
     except TallyglassError as error:
         return replace(inputs, uri_trouble=str(error))
     try:
-        spare = await look_at_spare(gateway, address)
+        spare = await inspect_spare(gateway, address)
         if contents.backup.form == DATA_FILES and not spare.trouble:
             contents = await read_running(gateway, contents)
     finally:

@@ -22,7 +22,7 @@ from tallyglass.oplog.read.entries import stamp, walk_oplog
 from tallyglass.restore.backup.archive import small_collections
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, decode, documents, id_key
-from tallyglass.restore.proof.counter_search import Found, Search, result_of
+from tallyglass.restore.proof.counter_search import CounterFacts, CounterSearch, result_of
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.counter_paths import may_be_counter
 from tallyglass.text import clean_name
@@ -42,14 +42,14 @@ async def find_reissues(
     inserted: Container[str] | None = None,
     archive: Path | None = None,
     copy: Gateway | None = None,
-) -> Found:
+) -> CounterFacts:
     """Look at every collection that changed after the point and holds counters.
 
     ``bases`` are the collections of the backup by the names that they have at the point, ``names`` these names by UUID.
     ``inserted`` are the namespaces, by either name, with documents since the start that may be counters; None for all.
     The backup is in files, or in one ``archive``, or is the ``copy`` of data files that runs already.
     """
-    search = Search(limit, names or {})
+    search = CounterSearch(limit, names or {})
     unknown: list[str] = []
     namespaces = []
     candidates = [ns for ns in sorted(changed) if _may_hold_counters(ns)]
@@ -62,12 +62,12 @@ async def find_reissues(
         if base is None:
             by_key = False
         elif archive is not None:
-            by_key = _note_all(search, ns, packed.get(base.ns, []))
+            by_key = _record_backup(search, ns, packed.get(base.ns, []))
         elif copy is not None:
             by_key = await _from_copy(search, copy, ns, base.ns, unknown)
         else:
             by_key = await asyncio.to_thread(_from_files, search, ns, base)
-        is_live = await _note_live(gateway, search, ns, unknown if by_key else [])
+        is_live = await _record_live(gateway, search, ns, unknown if by_key else [])
         if by_key or is_live or inserted is None or ns in inserted:
             namespaces.append(ns)
     if namespaces:
@@ -75,8 +75,8 @@ async def find_reissues(
     return result_of(search, unknown)
 
 
-async def _note_live(gateway: Gateway, search: Search, ns: str, unknown: list[str]) -> bool:
-    """Take the present values of a collection; whether it holds counters."""
+async def _record_live(gateway: Gateway, search: CounterSearch, ns: str, unknown: list[str]) -> bool:
+    """Record the present values of a collection. Returns whether it has counters."""
     try:
         now = await _from_server(gateway, ns)
     except (PrivilegeError, ReadError) as error:
@@ -97,8 +97,8 @@ def _may_hold_counters(ns: str) -> bool:
     return bool(name) and not name.startswith(("system.", "$")) and db not in ("admin", "config")
 
 
-def _from_files(search: Search, ns: str, stored: StoredCollection) -> bool:
-    """Take the values in the backup; whether it has counters."""
+def _from_files(search: CounterSearch, ns: str, stored: StoredCollection) -> bool:
+    """Record the values in the backup. Returns whether it has counters."""
     if stored.data is None:
         return False
     held: list[bytes] = []
@@ -109,19 +109,19 @@ def _from_files(search: Search, ns: str, stored: StoredCollection) -> bool:
             held.append(raw)
     except BrokenFile:
         return False
-    return _note_all(search, ns, held)
+    return _record_backup(search, ns, held)
 
 
-async def _from_copy(search: Search, copy: Gateway, ns: str, stored: str, unknown: list[str]) -> bool:
+async def _from_copy(search: CounterSearch, copy: Gateway, ns: str, stored: str, unknown: list[str]) -> bool:
     try:
-        return _note_all(search, ns, list((await _from_server(copy, stored)).values()))
+        return _record_backup(search, ns, list((await _from_server(copy, stored)).values()))
     except (PrivilegeError, ReadError) as error:
         unknown.append(f"{clean_name(ns)} cannot be read on the spare: {error.title}")
         return False
 
 
-def _note_all(search: Search, ns: str, held: list[bytes]) -> bool:
-    """Take the values in whole documents of the backup; whether there are counters among them."""
+def _record_backup(search: CounterSearch, ns: str, held: list[bytes]) -> bool:
+    """Record the values in whole documents of the backup. Returns whether there are counters among them."""
     found = False
     try:
         for raw in held:
@@ -144,7 +144,7 @@ async def _from_server(gateway: Gateway, ns: str) -> dict[bytes, bytes]:
     return {id_key(raw): raw for raw in held} if len(held) <= MOST_DOCUMENTS else {}
 
 
-async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str], start: Ts) -> None:
+async def _through_oplog(gateway: Gateway, search: CounterSearch, namespaces: list[str], start: Ts) -> None:
     commands = sorted({f"{ns.partition('.')[0]}.$cmd" for ns in namespaces})
     query: dict[str, object] = {"ts": {"$gte": stamp(start)}}
     by_name = {"ns": {"$in": [*namespaces, *commands, "admin.$cmd"]}}
@@ -154,16 +154,16 @@ async def _through_oplog(gateway: Gateway, search: Search, namespaces: list[str]
 
 
 class _Follower:
-    """Takes the entries of the window, and hands those that may be about a counter to the search."""
+    """The sink of the entries of the window: those that may be about a counter go to the search."""
 
-    def __init__(self, search: Search, wanted: frozenset[str]) -> None:
+    def __init__(self, search: CounterSearch, wanted: frozenset[str]) -> None:
         self._search, self._wanted = search, wanted
         self._transactions = Transactions()
 
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
-        """Whether it is of no concern: the entry is fed otherwise."""
+        """Return True for a write that cannot be about a counter; else the entry is fed."""
         search = self._search
         ns = search.names.get(ui, ns)
         if ns not in self._wanted:

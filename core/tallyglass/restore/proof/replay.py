@@ -17,7 +17,7 @@ from tallyglass.restore.proof.capped import Removals
 from tallyglass.restore.proof.catalog import Catalog, Collection
 from tallyglass.restore.proof.command_effects import Commands
 from tallyglass.restore.proof.counter_inserts import CounterInserts
-from tallyglass.restore.timeline.chains import Problem, is_left_out, is_whole
+from tallyglass.restore.timeline.chains import Problem, is_complete, is_left_out
 from tallyglass.restore.timeline.timeline import Timeline
 from tallyglass.text import clean, clean_name
 
@@ -58,11 +58,11 @@ class Replay:
         self.problems: list[Problem] = []
         self.kinds: set[str] = set()
         """Operations that a check reports: rename, collMod, dropIndexes, views, timeseries, validator, users."""
-        self.dead: dict[Ts, tuple[str, bytes]] = {}
+        self.on_missing_collection: dict[Ts, tuple[str, bytes]] = {}
         """Entries to leave out, with the namespace and the UUID of the collection that no longer exists."""
-        self.made_room: list[Ts] = []
+        self.capped_deletes: list[Ts] = []
         """Deletes on capped collections to leave out, if ``removals`` are refused."""
-        self.dead_groups: dict[Ts, tuple[str, bytes]] = {}
+        self.groups_on_missing_collections: dict[Ts, tuple[str, bytes]] = {}
         """Transactions and groups all of whose operations are on such collections. They were not applied;
         read the window again with :meth:`groups_to_leave_out` in ``without``."""
         self.unlinked: dict[Ts, Ts] = {}
@@ -84,7 +84,7 @@ class Replay:
         self._plain: dict[str, Collection | None] = {}
 
     def feed(self, entry: Entry) -> None:
-        """Take the next entry of the window."""
+        """Apply the next entry of the window."""
         self.timeline.feed(entry)
         self.counter_inserts.feed(entry)
         self._plain.clear()
@@ -106,10 +106,10 @@ class Replay:
             if entry.txn is not None:
                 self._transaction(entry, entry.txn)
             elif self._is_dead(entry):
-                self.dead[entry.ts] = (entry.ns, entry.ui)
+                self.on_missing_collection[entry.ts] = (entry.ns, entry.ui)
                 return
             elif self._makes_room(entry):
-                self.made_room.append(entry.ts)
+                self.capped_deletes.append(entry.ts)
                 self._document(entry, top=True)
                 return
             elif entry.command == "applyOps" and self._all_dead([entry]):
@@ -134,7 +134,7 @@ class Replay:
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
-        """Take an insert, update or delete, as :class:`tallyglass.oplog.entry.batch.Sink` describes it."""
+        """Apply an insert, update or delete, as :class:`tallyglass.oplog.entry.batch.Sink` describes it."""
         try:
             found = self._plain[ns]
         except KeyError:
@@ -185,7 +185,7 @@ class Replay:
 
     def unexplained(self) -> dict[Ts, str]:
         """Entries on collections that are missing though nothing dropped or renamed them: the backup lacks them."""
-        dead = self.dead | self.dead_groups
+        dead = self.on_missing_collection | self.groups_on_missing_collections
         gone = self.timeline.is_gone
         return {ts: ns for ts, (ns, uuid) in dead.items() if uuid not in self._stored and not gone(uuid)}
 
@@ -196,7 +196,7 @@ class Replay:
         began: the backup no longer saw that collection, so it saw everything else in the group.
         """
         past = (places for places, uuids in self._split if all(map(self._left_before_backup, uuids)))
-        return frozenset(self.dead_groups).union(*past)
+        return frozenset(self.groups_on_missing_collections).union(*past)
 
     def _left_before_backup(self, uuid: bytes) -> bool:
         """Whether the backup no longer saw a collection under its old name: it was dropped, or has another name
@@ -219,7 +219,7 @@ class Replay:
         if entry.previous is not None and txn not in self._transactions.open:
             self.unlinked[entry.ts] = entry.previous
         parts = self._transactions.complete(entry)
-        if parts and is_whole(parts) and not self._all_dead(parts):
+        if parts and is_complete(parts) and not self._all_dead(parts):
             for inner in chain.from_iterable(part.inner() for part in parts):
                 self._apply(inner, top=False)
 
@@ -250,7 +250,7 @@ class Replay:
             self._split.append((frozenset(part.ts for part in parts), frozenset(inner.ui for inner in dead)))
             return False
         for part in parts:
-            self.dead_groups[part.ts] = (operations[0].ns, operations[0].ui)
+            self.groups_on_missing_collections[part.ts] = (operations[0].ns, operations[0].ui)
         return True
 
     def _is_dead(self, entry: Entry) -> bool:

@@ -8,7 +8,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import DATA_FILES
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER, Spare, look_at_spare
+from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER, Spare, inspect_spare
 from tallyglass.restore.spare.verify import Verification
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean
@@ -18,7 +18,7 @@ async def ready(plan: Plan, spare: Gateway) -> Verification:
     """Check that the spare is not part of the source, and that it is empty unless it runs on a copy of the data files:
     mongorestore drops collections of the same names. The level is a warning if it holds leftovers of an earlier attempt
     of this restore, which may be dropped."""
-    found = await look_at_spare(spare, plan.from_backup.spare)
+    found = await inspect_spare(spare, plan.from_backup.spare)
     full = [db for db in found.databases if not await _only_opened(spare, db)]
     marked = bool(full) and await spare.find_one(MARKS, {"_id": plan.mark}) is not None
     return check_ready(plan, replace(found, databases=tuple(full)), marked=marked)

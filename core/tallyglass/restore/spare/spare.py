@@ -38,7 +38,7 @@ class Spare:
     trouble: str = ""
 
 
-async def look_at_spare(gateway: Gateway, address: str) -> Spare:
+async def inspect_spare(gateway: Gateway, address: str) -> Spare:
     """Read the facts from the spare. If it does not answer, the result says so in ``trouble``."""
     try:
         deployment = await look_at(gateway)

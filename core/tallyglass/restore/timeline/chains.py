@@ -21,7 +21,7 @@ class Problem:
     ts: Ts
 
 
-def is_whole(parts: Sequence[Entry]) -> bool:
+def is_complete(parts: Sequence[Entry]) -> bool:
     """Whether these are all entries of a transaction: each links to the one before it, down to the first."""
     if parts[0].previous is not None:
         return False

@@ -42,7 +42,7 @@ class ExpectedDocument:
             return False
         if self.digest:
             return _digest(raw) == self.digest
-        return _shows(self.update, raw)
+        return _has_values_set_by(self.update, raw)
 
 
 class EarlierWrites:
@@ -59,7 +59,7 @@ class EarlierWrites:
         """Entries of batched writes that a later entry continues."""
 
     def feed(self, entry: Entry) -> None:
-        """Take the next older entry."""
+        """Record the next older entry."""
         self._oldest = entry.ts.number
         txn = entry.txn
         if txn is not None:
@@ -72,21 +72,21 @@ class EarlierWrites:
                 return
             if entry.previous is not None:
                 self._followed.add(entry.previous)
-        self._take(entry)
+        self._record(entry)
 
     @property
     def oldest(self) -> Ts | None:
         """The oldest entry; None before the first."""
         return Ts.of_number(self._oldest) if self._oldest else None
 
-    def _take(self, entry: Entry) -> None:
+    def _record(self, entry: Entry) -> None:
         if entry.command == "applyOps":
             for inner in reversed(list(entry.inner())):
-                self._take(inner)
+                self._record(inner)
         elif entry.command in ("emptycapped", "truncateRange"):
             self._closed.add(entry.ui)
         elif entry.op == "c" and entry.ui in self.by_uuid:
-            self._take_indexes(entry)
+            self._record_indexes(entry)
         found = self.by_uuid.get(entry.ui)
         if found is None or entry.op not in ("i", "u", "d") or entry.ui in self._closed:
             return
@@ -97,14 +97,14 @@ class EarlierWrites:
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:
-        """Take an insert, update or delete, as :class:`tallyglass.oplog.entry.batch.Sink` describes it."""
+        """Record an insert, update or delete, as :class:`tallyglass.oplog.entry.batch.Sink` describes it."""
         self._oldest = place
         found = self.by_uuid.get(ui)
         if found is not None and key not in found and ui not in self._closed:
             found[key] = _expected(op, batch[o : o + _int_at(batch, o)[0]])
         return True
 
-    def _take_indexes(self, entry: Entry) -> None:
+    def _record_indexes(self, entry: Entry) -> None:
         known = self.indexes.setdefault(entry.ui, {})
         if entry.command == "createIndexes":
             spec = entry.o.get("spec")
@@ -134,7 +134,7 @@ def _expected(op: str, o: bytes) -> ExpectedDocument:
     return ExpectedDocument(update=o)
 
 
-def _shows(update: bytes, document: bytes) -> bool:
+def _has_values_set_by(update: bytes, document: bytes) -> bool:
     """Whether a document has the values that an update left. What lies in arrays is not compared, nor are the dotted
     paths of 4.4, which may also be names with a dot."""
     for kind, path, value, array in each_change(update) or ():

@@ -44,7 +44,7 @@ class Timeline:
     """Removed views by namespace; ``db.`` if all views of a database were removed."""
 
     def feed(self, entry: Entry, at: Ts | None = None) -> None:
-        """Take the next entry; ``at`` is when it takes effect, if that is not its own timestamp."""
+        """Record the next entry; ``at`` is when it takes effect, if that is not its own timestamp."""
         at = at or entry.ts
         if entry.op == "d" and entry.ns.endswith(VIEWS):
             self.views_removed.add(str(entry.document_id))

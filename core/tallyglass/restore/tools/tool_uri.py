@@ -89,7 +89,7 @@ def tool_uri(uri: str, set_name: str = "", alone: str = "") -> ToolUri:
     if carried.get("authMechanism") == "DEFAULT":
         del carried["authMechanism"]
     mechanism = carried.get("authMechanism", "")
-    warnings += _said_of(mechanism, "ENVIRONMENT:" in carried.get("authMechanismProperties", ""))
+    warnings += _login_warnings(mechanism, "ENVIRONMENT:" in carried.get("authMechanismProperties", ""))
     if srv and user and "authSource" not in carried and mechanism not in _ELSEWHERE:
         warnings.append(
             f"The commands say authSource=admin. If the TXT record of {clean(hosts[0])} says another, add that."
@@ -133,7 +133,7 @@ def _properties(given: dict[str, object], warnings: list[str]) -> str:
     return ",".join(f"{name}:{given[name]}" for name in sorted(given.keys() & _KNOWN_PROPERTIES))
 
 
-def _said_of(mechanism: str, environment: bool) -> list[str]:
+def _login_warnings(mechanism: str, environment: bool) -> list[str]:
     """What the operator must know about a login that needs more than the URI."""
     if mechanism == "MONGODB-OIDC" and not environment:
         raise InputError(

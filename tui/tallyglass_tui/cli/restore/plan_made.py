@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.restore.plan_text import show_progress, tell_doubts, tell_first
+from tallyglass_tui.cli.restore.plan_text import print_doubts, print_first, show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ def planned(target: Target, wanted: Callable[[Gateway], Awaitable[RestoreRequest
         return await _make(gateway, await wanted(gateway))
 
     made = ask(target, work)
-    tell_doubts(made.checks)
+    print_doubts(made.checks)
     return made
 
 
@@ -41,14 +41,14 @@ async def _make(gateway: Gateway, request: RestoreRequest) -> Plan:
         if isinstance(found, Plan):
             made = found
         elif isinstance(found, QuickAnswer):
-            tell_first(found)
+            print_first(found)
         elif not isinstance(found, Decision):
             print_message(f"using the backup {found}")
         elif made is None:
             for way in found.ways:
                 print_message(clean(way.line, 600))
         else:
-            tell_doubts(made.checks)
+            print_doubts(made.checks)
             print_message("pre-images cannot undo it; planning from the backup")
     assert made is not None
     return made

@@ -22,7 +22,7 @@ CODES = {"ok": 0, "warn": 1, "block": 2}
 WORDS = {"ok": "ok", "warn": "warning", "block": "blocked"}
 
 
-def tell_first(found: QuickAnswer) -> None:
+def print_first(found: QuickAnswer) -> None:
     """What is known before the proof, on stderr: saving the oplog cannot wait for it."""
     print_message(found.line)
     if found.save:
@@ -57,7 +57,7 @@ _SHOWN_SECONDS = 0.5  # between two states of the line in a terminal
 _LOGGED_SECONDS = 30.0  # between two lines in a log, which keeps them all
 
 
-def tell_doubts(checks: Iterable[Check]) -> None:
+def print_doubts(checks: Iterable[Check]) -> None:
     """Prints the checks that warn or block to stderr; equal ones of many namespaces as one."""
     from tallyglass.restore.model.check import merged_checks
 

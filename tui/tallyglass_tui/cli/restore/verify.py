@@ -11,7 +11,7 @@ from tallyglass.text import clean
 from tallyglass_tui.cli.headless import as_json, ask, print_text
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
-from tallyglass_tui.cli.restore.plan_text import CODES, WORDS, in_words, tell_doubts
+from tallyglass_tui.cli.restore.plan_text import CODES, WORDS, in_words, print_doubts
 
 if TYPE_CHECKING:
     pass
@@ -41,7 +41,7 @@ def verify(
         target, lambda gateway: ready(plan, gateway) if empty else compare(plan, gateway, log=log), None, **PATIENT
     )
     if wants_json:
-        tell_doubts(found.checks)
+        print_doubts(found.checks)
         checks = [
             {"id": check.id, "level": check.level, "title": clean(check.title), "advice": clean(check.advice)}
             for check in found.checks

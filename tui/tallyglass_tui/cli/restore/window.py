@@ -117,7 +117,7 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     """Find and judge the window. Raises InputError, and the errors of the gateway."""
     from tallyglass.deployment.identity import identify
     from tallyglass.restore.catalogue.window import find_window, judge
-    from tallyglass.restore.drill.last_window import keep_window, summary
+    from tallyglass.restore.drill.last_window import store_window, summary
     from tallyglass.restore.drill.past_drills import last_of, restore_seconds
 
     async def work(gateway: Gateway | None) -> tuple[RecoverableWindow, LastDrill | None, str]:
@@ -131,7 +131,7 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     base = found.newest_base
     band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
     if deployment:
-        keep_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
+        store_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
     takes = [f"a restore may take {duration(band[0])} to {duration(band[1])}"] if band and found.restorable else []
     shown = [clean(one, 300).replace("|", "/") for one in reasons[:5]]
     words = "; ".join([*shown, _span(found), *takes, *_last(drill)])
