@@ -6,10 +6,8 @@ from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.report.document import Code, Paragraph, Section
+from tallyglass.restore.tools.files import OUTCOME
 from tallyglass.text import clean, clean_block
-
-OUTCOME = "outcome.txt"
-"""What the return wrote of its result; it names documents."""
 
 
 def plan_sections(folder: Path, *, values: bool) -> list[Section]:

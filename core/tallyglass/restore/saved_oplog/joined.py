@@ -21,7 +21,7 @@ from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.read.entries import edge, stamp
-from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog, next_after, read_saved
+from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog, read_saved
 from tallyglass.restore.timeline.coverage import hours_left
 from tallyglass.restore.timeline.identity import is_same_entry
 
@@ -115,7 +115,7 @@ class JoinedOplog:
         if not self._follows or high <= last:
             return
         joins = low <= last and not backward and not query.keys() - {"ts"}
-        begin = {"$gte": stamp(last)} if joins else {"$gte": stamp(max(low, next_after(last)))}
+        begin = {"$gte": stamp(last)} if joins else {"$gte": stamp(max(low, last.next))}
         bounds = begin | ({} if high == _MOST else {"$lte": stamp(high)})
         sort = [("$natural", -1)] if backward else []
         if joins and limit:
@@ -211,7 +211,7 @@ def _bounds(query: Document) -> tuple[Ts, Ts]:
         if name == "$gte":
             low = max(low, ts)
         elif name == "$gt":
-            low = max(low, next_after(ts))
+            low = max(low, ts.next)
         elif name == "$lte":
             high = min(high, ts)
         elif name == "$lt":

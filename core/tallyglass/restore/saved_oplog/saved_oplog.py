@@ -82,17 +82,12 @@ class SavedOplog:
         """Batches that hold all entries from ``low`` to ``high``, each with its bounds and whether all of its entries
         lie within them. Reads files: call it in a thread."""
         for part in reversed(self.parts) if backward else self.parts:
-            least = max(low, next_after(part.after))
+            least = max(low, part.after.next)
             if part.file.last < least or part.file.first > high:
                 continue
             read = part.file.backward if backward else part.file.forward
             for block, inside in read(least, high):
                 yield block, least, high, inside
-
-
-def next_after(ts: Ts) -> Ts:
-    """The next possible timestamp."""
-    return Ts(ts.t, ts.i + 1)
 
 
 def read_saved(paths: Iterable[Path], start: Ts | None = None) -> SavedOplog:

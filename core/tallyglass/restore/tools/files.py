@@ -44,7 +44,7 @@ NULL_IDS = f"{HISTORY}/null-ids.jsonl"
 BACK = "back"
 
 OUTCOME = "outcome.txt"
-"""The account of what came back."""
+"""The account of what came back; it names documents."""
 
 INCOMPLETE = "incomplete"
 """There is such a file until the account finds nothing damaged or unclear."""

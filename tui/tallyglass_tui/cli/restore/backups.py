@@ -12,6 +12,7 @@ import click
 from tallyglass.connection.target import is_uri, with_scheme
 from tallyglass.moment import iso
 from tallyglass.text import clean
+from tallyglass.typed_json import plain
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named, json_option
 
@@ -69,23 +70,12 @@ def _time(ts: Ts | None) -> str:
     return iso(ts.time) if ts else "unknown"
 
 
+_FACTS = ("form", "start", "end", "source", "bytes", "server_version", "namespaces")
+
+
 def _as_dict(one: Listed) -> dict[str, Any]:
-    backup = one.backup
-    found: dict[str, Any] = {
-        "path": clean(str(one.path), 300),
-        "provable": one.provable,
-        "why": clean(one.why),
-        "form": None, "start": None, "end": None, "source": None, "bytes": None, "server_version": None,
-        "namespaces": None,
-    }  # fmt: skip
-    if backup is not None:
-        found |= {
-            "form": backup.form,
-            "start": str(backup.start) if backup.start else None,
-            "end": str(backup.end) if backup.end else None,
-            "source": backup.source,
-            "bytes": backup.bytes,
-            "server_version": backup.server_version,
-            "namespaces": len(backup.namespaces),
-        }
-    return found
+    found = {"path": clean(str(one.path), 300), "provable": one.provable, "why": clean(one.why)}
+    if one.backup is None:
+        return found | dict.fromkeys(_FACTS)
+    facts = plain(one.backup)
+    return found | {name: facts[name] for name in _FACTS} | {"namespaces": len(one.backup.namespaces)}

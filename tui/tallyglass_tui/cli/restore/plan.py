@@ -27,8 +27,7 @@ from tallyglass_tui.cli.options import (
     target_of,
     time_of,
 )
-from tallyglass_tui.cli.restore.plan_made import planned
-from tallyglass_tui.cli.restore.plan_output import checked_outputs, hand_over
+from tallyglass_tui.cli.restore.plan_made import checked_outputs, hand_over, planned
 
 if TYPE_CHECKING:
     from tallyglass.moment import Ts

@@ -13,6 +13,7 @@ import click
 
 from tallyglass.moment import iso
 from tallyglass.text import clean
+from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import WORDS, MonitoringPlugin
@@ -178,9 +179,9 @@ def _as_dict(found: WindowAnswer) -> dict[str, Any]:
     return {
         "status": found.status,
         "reason": found.words,
-        "restorable": [_ends(one) for one in window.restorable],
-        "holes": [_ends(one) for one in window.holes],
-        "oplog": [_ends(one) for one in window.oplog],
+        "restorable": plain(window.restorable),
+        "holes": plain(window.holes),
+        "oplog": plain(window.oplog),
         "bases": [
             {"path": clean(str(one.path), 300), "end": str(one.end) if one.end else None, "provable": one.provable,
              "why": clean(one.why)}
@@ -192,7 +193,3 @@ def _as_dict(found: WindowAnswer) -> dict[str, Any]:
         "rto_seconds": drill.rto_seconds if drill else None,
         "restore_seconds": found.band,
     }  # fmt: skip
-
-
-def _ends(one: Stretch) -> dict[str, str]:
-    return {"first": str(one.first), "last": str(one.last)}
