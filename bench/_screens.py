@@ -158,10 +158,10 @@ def dashboard(page: str, rate: float = 0.0, step: int = 0, uri: str = "", backup
     from tallyglass_tui.shell.context import Context
     from tallyglass_tui.shell.feed import Feeds, open_target
     from tallyglass_tui.terminal.driver import BastionDriver
-    from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
+    from tallyglass_tui.terminal.interpreter import collector_held, tune_interpreter
 
     target = Target.parse(uri or "mongodb://bench/")
-    context = Context(target, backup, garbage=GarbageCollection())
+    context = Context(target, backup, building=collector_held)
     app = Dashboard(context, Feeds(lambda: open_target(target) if uri else SyntheticGateway(rate, step)), PAGES)  # type: ignore[arg-type,return-value]
     app.driver_class = BastionDriver
     tune_interpreter()
@@ -186,14 +186,14 @@ def memory(ticks: int, uri: str = "", backup: Path | None = None, limit: str = "
     from tallyglass_tui.shell.app import Dashboard
     from tallyglass_tui.shell.context import Context
     from tallyglass_tui.shell.feed import Feeds, open_target
-    from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
+    from tallyglass_tui.terminal.interpreter import collector_held, tune_interpreter
 
     gateway = SyntheticGateway(0.0, 7)
     tune_interpreter()
 
     async def day() -> list[float]:
         target = Target.parse(uri or "mongodb://bench/")
-        context = Context(target, backup, garbage=GarbageCollection())
+        context = Context(target, backup, building=collector_held)
         app = Dashboard(context, Feeds(lambda: open_target(target) if uri else gateway), PAGES)  # type: ignore[arg-type,return-value]
         sizes: list[float] = []
         async with app.run_test(size=(80, 24)) as pilot:

@@ -33,7 +33,7 @@ from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
-from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
+from tallyglass_tui.terminal.interpreter import collector_held, tune_interpreter
 
 DB = "bench"
 _TICK = 0.001
@@ -124,7 +124,7 @@ async def measure(uri: str, refreshes: int, touch: Any) -> list[Refresh]:
     blocks = LoopBlocks()
     rows: list[Refresh] = []
     began = time.perf_counter()
-    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0, garbage=GarbageCollection()))) as snapshots:
+    async with closing(watch(gateway, WatchSettings(refresh_seconds=1.0, building=collector_held))) as snapshots:
         async for snapshot in snapshots:
             seconds = time.perf_counter() - began
             finds = commands.finds.values()
@@ -144,7 +144,7 @@ async def press_keys(uri: str, total: int) -> list[Key]:
     """Sort the counters page by every column, reverse it and filter it, while its feed is running."""
     target = Target.parse(uri)
     feeds = Feeds(lambda: open_gateway(target))
-    app = Dashboard(Context(target, garbage=GarbageCollection()), feeds, PAGES)
+    app = Dashboard(Context(target, building=collector_held), feeds, PAGES)
     rows: list[Key] = []
     async with app.run_test(size=(120, 40)) as pilot:
         page = app.screen

@@ -5,18 +5,18 @@ from __future__ import annotations
 import gc
 import resource
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell import run
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.terminal import interpreter
-from tallyglass_tui.terminal.interpreter import GarbageCollection
+from tallyglass_tui.terminal.interpreter import GarbageCollection, collector_held
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def collector() -> Iterator[None]:
 def test_the_collector_rests_while_many_objects_are_built_and_leaves_them_alone_afterwards() -> None:
     assert gc.isenabled()
     frozen = gc.get_freeze_count()
-    with GarbageCollection().building():
+    with collector_held():
         assert not gc.isenabled()
     assert gc.isenabled()
     assert gc.get_freeze_count() > frozen
@@ -40,7 +40,7 @@ def test_the_collector_rests_while_many_objects_are_built_and_leaves_them_alone_
 @pytest.mark.usefixtures("collector")
 def test_a_collector_that_was_disabled_stays_so() -> None:
     gc.disable()
-    with GarbageCollection().building():
+    with collector_held():
         pass
     assert not gc.isenabled()
 
@@ -58,12 +58,12 @@ def test_a_collection_returns_the_memory_of_what_was_freed(monkeypatch: pytest.M
     assert before - resident_mb() > 60
 
 
-def test_only_the_process_of_the_dashboard_has_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_process_of_the_dashboard_holds_its_collector(monkeypatch: pytest.MonkeyPatch) -> None:
     contexts: list[Context] = []
     monkeypatch.setattr(run, "tune_interpreter", lambda: None)
     monkeypatch.setattr(run, "Feeds", lambda *_: SimpleNamespace(close=lambda: None, fatal=None))
     monkeypatch.setattr(Dashboard, "run", lambda app, **_: contexts.append(app.context))
     target = run.Target.parse("mongodb://db1/")
     run.run_dashboard(target, PAGES)
-    assert isinstance(contexts[0].garbage, GarbageCollection)
-    assert Context(target).garbage is NO_GARBAGE_POLICY
+    assert contexts[0].building is collector_held
+    assert Context(target).building is nullcontext

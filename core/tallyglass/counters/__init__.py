@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tallyglass._lazy import lazy
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
     from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass.counters.follow.watch import look, watch
     from tallyglass.counters.recognise.config import CountersConfig, load_config
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "NO_GARBAGE_POLICY",
     "Ceiling",
     "CounterTrouble",
     "CounterView",
@@ -36,7 +34,6 @@ __all__ = [
     "CountersSnapshot",
     "Flag",
     "Forecast",
-    "GarbagePolicy",
     "NumericType",
     "PoolView",
     "Semantics",
@@ -49,8 +46,6 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "NO_GARBAGE_POLICY": "tallyglass.counters.follow.garbage",
-        "GarbagePolicy": "tallyglass.counters.follow.garbage",
         "WatchSettings": "tallyglass.counters.follow.settings",
         "look": "tallyglass.counters.follow.watch",
         "watch": "tallyglass.counters.follow.watch",

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 SLICE_SECONDS = 0.008
 """How long pure work may run between two turns of the event loop: a sixth of the 50 ms from a key to the screen."""
 
 
-class Pacer:
-    """Gives the event loop a turn after each slice of pure work, however many tasks share the work."""
+class Pacer(threading.local):
+    """Gives the event loop a turn after each slice of pure work, however many tasks of a thread share the work."""
 
-    def __init__(self) -> None:
-        self._since = time.perf_counter()
-        self._turn = asyncio.Event()
-        self._waiting = False
+    _since = 0.0
 
     async def rest(self) -> None:
         """Yield to the loop if the slice is used up. Waiting tasks share the next slice instead of taking one each."""
         while time.perf_counter() - self._since >= SLICE_SECONDS:
-            if not self._waiting:
-                self._waiting = True
-                self._turn.clear()
-                asyncio.get_running_loop().call_soon(self._renew)
-            await self._turn.wait()
+            used_up = self._since
+            await asyncio.sleep(0)
+            if self._since == used_up:
+                self._since = time.perf_counter()
 
-    def _renew(self) -> None:
-        self._since = time.perf_counter()
-        self._waiting = False
-        self._turn.set()
+
+rest = Pacer().rest
+"""Yields to the running loop if the slice of this thread is used up."""

@@ -22,7 +22,6 @@ from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels, scattered, value_after
 from tallyglass.counters.history.store import SampleStore
-from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import CounterPlace
 from tallyglass.counters.recognise.finding import UsageFinding
@@ -47,7 +46,7 @@ class Shop:
             for document in documents:
                 yield document
 
-        asyncio.run(self.collection.take(rows(), at, Pacer()))
+        asyncio.run(self.collection.take(rows(), at))
         return [tracker.view() for tracker in self.collection.trackers]
 
     def tracker(self) -> Tracker:
@@ -558,7 +557,7 @@ async def test_a_reading_that_is_cancelled_closes_its_cursor() -> None:
                 closed.append(True)
 
     shop: Any = Shop().collection
-    reading = asyncio.ensure_future(shop.read(Endless(), T0, Pacer()))
+    reading = asyncio.ensure_future(shop.read(Endless(), T0))
     await asyncio.sleep(0.05)
     reading.cancel()
     with contextlib.suppress(asyncio.CancelledError):

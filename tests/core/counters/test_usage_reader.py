@@ -9,7 +9,6 @@ from typing import Any, cast
 import bson
 from bson import Timestamp
 
-from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.usage import findings
 from tallyglass.counters.recognise.usage_reader import UsageReader
@@ -74,7 +73,7 @@ class OplogGateway:
 
 
 def reader_of(gateway: OplogGateway) -> UsageReader:
-    return UsageReader(cast("Gateway", gateway), Pacer(), Timestamp(START, 0), Timestamp(START + SECONDS, 0))
+    return UsageReader(cast("Gateway", gateway), Timestamp(START, 0), Timestamp(START + SECONDS, 0))
 
 
 async def found_by(reader: UsageReader, deadline: float = math.inf) -> tuple[UsageFinding, int]:

@@ -19,7 +19,6 @@ from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import Watcher, look
 from tallyglass.counters.history.oplog_samples import SLICES, OplogPast, PastValue
 from tallyglass.counters.history.store import SampleStore
-from tallyglass.counters.pacer import Pacer
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView, Flag, NumericType
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
@@ -109,8 +108,8 @@ async def test_a_dashboard_on_a_slow_oplog_agrees_with_a_fresh_one(
     (fresh,) = (await look_at(one_member, WatchSettings())).counters
     advance = OplogPast.advance
 
-    async def few_at_once(past: OplogPast, _: float, pacer: Pacer) -> bool:
-        return await advance(past, float("-inf"), pacer)
+    async def few_at_once(past: OplogPast, _: float) -> bool:
+        return await advance(past, float("-inf"))
 
     monkeypatch.setattr(OplogPast, "advance", few_at_once)
     gateway = open_gateway(one_member.uri)
@@ -144,15 +143,15 @@ async def test_new_documents_of_a_group_are_not_read_from_the_oplog(one_member: 
     found = []
     for grouped in ([many], []):
         past = OplogPast(gateway, {many: ("seq",), few: ("seq",)}, Timestamp(int(time.time()), 0), grouped)
-        assert await past.advance(math.inf, Pacer())
+        assert await past.advance(math.inf)
         found.append({ns.collection: len(by_key) for ns, by_key in past.values.items()})
     watcher = Watcher(gateway, WatchSettings())
     await watcher.refresh(5)
-    (group,) = [collection for collection in watcher._collections.values() if collection.groups]
+    (group,) = [collection for collection in watcher._collections.by_ns.values() if collection.groups]
     await watcher.close()
     await gateway.close()
     assert found == [{"many_counters": 1, "counters": 2}, {"many_counters": 300, "counters": 2}]
-    (history,) = [one.series for key, one in group.groups["seq"].trackers() if key == "tenant 7"]
+    (history,) = [one.series for key, one in group.groups["seq"].followed.items() if key == "tenant 7"]
     assert history.steps > 3
 
 

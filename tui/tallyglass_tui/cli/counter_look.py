@@ -42,13 +42,13 @@ def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, 
     from tallyglass.counters.follow.watch import look
     from tallyglass.doctor import why_nothing
     from tallyglass.mongo.driver_errors import NOT_PRIMARY_OR_SECONDARY
-    from tallyglass_tui.terminal.interpreter import GarbageCollection
+    from tallyglass_tui.terminal.interpreter import collector_held
 
     settings = replace(
         watch_settings(given, config, history=history),
         search_seconds=seconds * SEARCH_SHARE,
         look_seconds=seconds * _LOOK_SHARE,
-        garbage=GarbageCollection(),
+        building=collector_held,
     )
 
     async def look_or_say_why(gateway: Gateway) -> CountersSnapshot:

@@ -58,7 +58,7 @@ def _watch(gateway: Gateway, context: Context) -> AsyncIterator[CountersSnapshot
     from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass.counters.follow.watch import watch
 
-    return watch(gateway, replace(context.watch or WatchSettings(), garbage=context.garbage))
+    return watch(gateway, replace(context.watch or WatchSettings(), building=context.building))
 
 
 class CountersPage(Page):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tallyglass.connection.target import Target
-from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.settings import WatchSettings
@@ -20,16 +21,16 @@ NOT_FROM_A_RECORDING = "This is a recording, which may come from anybody: nothin
 class Context:
     """What the dashboard was started with.
 
-    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``garbage`` is how the
-    process may adjust its garbage collector: not at all if the app is only a part of the process. ``recorded``: the
-    dashboard shows a recording.
+    ``label`` is the name of a profile, such as PROD; ``watch`` says how counters are watched; ``building`` makes the
+    context in which many objects are built (see ``WatchSettings``): it leaves the garbage collector as it is if the app
+    is only a part of the process. ``recorded``: the dashboard shows a recording.
     """
 
     target: Target
     backup: Path | None = None
     label: str = ""
     watch: WatchSettings | None = None
-    garbage: GarbagePolicy = NO_GARBAGE_POLICY
+    building: Callable[[], AbstractContextManager[object]] = nullcontext
     recorded: bool = False
 
 

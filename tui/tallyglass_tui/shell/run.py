@@ -19,7 +19,7 @@ from tallyglass_tui.shell.feed import Feeds, open_target
 from tallyglass_tui.shell.keymap import load_keymap
 from tallyglass_tui.shell.page_spec import PageSpec
 from tallyglass_tui.terminal.driver import BastionDriver
-from tallyglass_tui.terminal.interpreter import GarbageCollection, tune_interpreter
+from tallyglass_tui.terminal.interpreter import collector_held, tune_interpreter
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.settings import WatchSettings
@@ -50,7 +50,7 @@ def run_dashboard(
     Raises ConnectError for a target that cannot be used, InputError for an invalid keymap file. stdin and stderr must
     be the terminal.
     """
-    context, notice = Context(target, backup, label, watch, GarbageCollection()), _questions(pages)
+    context, notice = Context(target, backup, label, watch, collector_held), _questions(pages)
     keymap = load_keymap(pages)
     tune_interpreter()
     while True:
@@ -78,7 +78,7 @@ def run_dashboard(
         if app.next_profile is not None and open_profile:
             # The app has left the terminal here, so a password can be asked for.
             try:
-                context, notice = replace(open_profile(app.next_profile), garbage=context.garbage), ""
+                context, notice = replace(open_profile(app.next_profile), building=context.building), ""
             except TallyglassError as error:
                 notice = str(error)
         elif app.feeds.fatal:

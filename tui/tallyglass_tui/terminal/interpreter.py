@@ -26,10 +26,7 @@ def tune_interpreter() -> None:
 
 
 class GarbageCollection:
-    """Runs full collections when the app has time, at most once a minute, and returns freed memory to the system.
-
-    Also the :class:`~tallyglass.counters.follow.garbage.GarbagePolicy` of the dashboard's process.
-    """
+    """Runs full collections when the app has time, at most once a minute, and returns freed memory to the system."""
 
     def __init__(self) -> None:
         self._collected = time.monotonic()
@@ -45,22 +42,19 @@ class GarbageCollection:
             _trim()
             self._collected = time.monotonic()
 
-    @contextmanager
-    def building(self) -> Iterator[None]:
-        """Disable the collector while tens of thousands of long-lived objects are built: it would visit all of them
-        again and again."""
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            yield
-        finally:
-            if was_enabled:
-                self.built()
-                gc.enable()
 
-    def built(self) -> None:
-        """Freeze all present objects: the collector does not visit them again."""
-        gc.freeze()
+@contextmanager
+def collector_held() -> Iterator[None]:
+    """Disable the collector while tens of thousands of long-lived objects are built, which it would visit again and
+    again, and have it leave them alone afterwards."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.freeze()
+            gc.enable()
 
 
 def _map_batches() -> None:

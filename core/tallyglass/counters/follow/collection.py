@@ -11,7 +11,7 @@ from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels
 from tallyglass.counters.numbers import Number, numeric_type, read_number
-from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.config import Rule
 from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
 from tallyglass.counters.recognise.finding import UsageFinding
@@ -73,13 +73,13 @@ class CounterCollection:
         self.groups.clear()
         self.has_past = False
 
-    async def read(self, gateway: Gateway, at: float, pacer: Pacer) -> None:
+    async def read(self, gateway: Gateway, at: float) -> None:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
         found = gateway.find(self.place.ns, dict(self.place.query), limit=MOST_READ, batch_size=_BATCH)
         async with closing(found) as rows:
-            await self.take(rows, at, pacer)
+            await self.take(rows, at)
 
-    async def take(self, rows: AsyncIterator[Document], at: float, pacer: Pacer) -> None:
+    async def take(self, rows: AsyncIterator[Document], at: float) -> None:
         """Bring the trackers up to date with these documents."""
         documents: dict[Hashable, Document] = {}
         waiting: dict[str, list[Hashable]] = {}
@@ -97,24 +97,24 @@ class CounterCollection:
                 if self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
-                await pacer.rest()
+                await rest()
         self.truncated = count >= MOST_READ
         for removed in [key for key in self.found if key not in documents]:
             del self.found[removed]
-        trackers = [tracker async for tracker in self._pool_trackers(documents, at, pacer)]
+        trackers = [tracker async for tracker in self._pool_trackers(documents, at)]
         for path, group in list(self.groups.items()):
             group.finish()
             if not len(group):
                 del self.groups[path]
             elif group.tracker.is_listed:
                 trackers.append(group.tracker)
-            await pacer.rest()
+            await rest()
         for key, row in documents.items():
             found = self.found[key]
             if found.matches:
                 self._observe(row, found, at)
                 trackers.extend([tracker for tracker in found.trackers if tracker.is_listed])
-            await pacer.rest()
+            await rest()
         self._former.clear()
         if trackers != self.trackers:
             self.trackers = trackers
@@ -292,9 +292,7 @@ class CounterCollection:
     def _is_pooled(self, found: FoundCounters) -> bool:
         return any((match.path, match.bound_key) in self.pools for match in found.matches)
 
-    async def _pool_trackers(
-        self, documents: dict[Hashable, Document], at: float, pacer: Pacer
-    ) -> AsyncIterator[Tracker]:
+    async def _pool_trackers(self, documents: dict[Hashable, Document], at: float) -> AsyncIterator[Tracker]:
         by_span: dict[tuple[str, str], list[Hashable]] = {}
         for key, found in self.found.items():
             if len(found.matches) == 1 and found.matches[0].bound_key:
@@ -304,9 +302,9 @@ class CounterCollection:
             del self.pools[removed]
         for span, keys in by_span.items():
             rows = [(key, self.found[key], documents[key]) for key in keys]
-            await pacer.rest()
+            await rest()
             tracker = self._observe_pool(span, rows, at)
-            await pacer.rest()
+            await rest()
             if tracker:
                 yield tracker
 

@@ -7,7 +7,7 @@ largest values, with changes, and with decreases are followed individually.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import replace
 from heapq import heappush, heappushpop
 
@@ -76,6 +76,16 @@ class GroupTracker(Tracker):
         return self._view
 
     @property
+    def stands_for_many(self) -> bool:
+        """True: the row stands for all members."""
+        return True
+
+    @property
+    def members(self) -> Collection[Tracker]:
+        """The members that are followed individually."""
+        return self.group.followed.values()
+
+    @property
     def near(self) -> None:
         """None: the sum is near no limit; a member may be."""
         return None
@@ -83,18 +93,18 @@ class GroupTracker(Tracker):
     @property
     def is_listed(self) -> bool:
         """Whether it is shown: if its members are counters, or one of them is near a limit."""
-        return super().is_listed or any(tracker.near for tracker in self.group.followed.values())
+        return super().is_listed or any(tracker.near for tracker in self.members)
 
     def update_forecasts(self, now: float) -> None:
         """Compute the total rate, and the forecasts of the members that are followed."""
-        for tracker in self.group.followed.values():
+        for tracker in self.members:
             if tracker.stale_forecast:
                 tracker.update_forecasts(now)
         super().update_forecasts(now)
 
     def settle(self, now: float) -> None:
         """Update values that depend on the current time."""
-        for tracker in self.group.followed.values():
+        for tracker in self.members:
             tracker.settle(now)
         super().settle(now)
 
@@ -213,10 +223,6 @@ class Group:
         """The ``keys`` of members that may still be followed individually."""
         room = max(0, _MOST_FOLLOWED - len(self.followed))
         return [key for key in keys if key in self._index and key not in self.followed][:room]
-
-    def trackers(self) -> Iterator[tuple[Hashable, Tracker]]:
-        """The members that are followed individually."""
-        return iter(self.followed.items())
 
     def members(self) -> Members:
         """The frozen view of the members."""

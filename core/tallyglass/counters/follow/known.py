@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 
-from tallyglass.counters.follow.collection import CounterCollection
-from tallyglass.counters.follow.group import GroupTracker
+from tallyglass.counters.follow.collections import FollowedCollections
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.recognise.config import CountersConfig
+from tallyglass.counters.recognise.discovery import is_lost
 from tallyglass.counters.recognise.identity import document_key
-from tallyglass.counters.snapshot import Absence, CounterView, MissingCounter
+from tallyglass.counters.snapshot import Absence, CounterView, Flag, MissingCounter
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import from_seconds
-from tallyglass.mongo.gateway import Namespace
+from tallyglass.mongo.gateway import Gateway, Namespace
 
 MOST_KNOWN = 5_000
 """How many counters are known at most; more are listed, but not missed."""
@@ -26,26 +27,14 @@ _ROUTINE = 3
 """Documents of one collection that went at so many different times are removed as a routine, such as one a day."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What one look read: the collections that exist, those that are followed, and those that could not be read.
-
-    ``gone`` are namespaces that were asked and do not exist.
-    """
-
-    config: CountersConfig
-    seen: Collection[Namespace]
-    collections: Mapping[Namespace, CounterCollection]
-    unread: Collection[Namespace]
-    gone: Collection[Namespace]
-
-
 class KnownCounters:
     """The counters of earlier looks by their key. ``changed`` holds those to be saved; None for one to be forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[str, KnownCounter] = {}
         self.changed: dict[str, KnownCounter | None] = {}
+        self._asked: set[Namespace] = set()
+        self._gone: set[Namespace] = set()
 
     def recall(self, rows: Iterable[KnownCounter]) -> None:
         """Add the counters of earlier runs."""
@@ -69,19 +58,40 @@ class KnownCounters:
             present.add(view.key)
             known = self._known.get(view.key)
             if known is None and len(self._known) < MOST_KNOWN:
-                many = bool(tracker.cells) or isinstance(tracker, GroupTracker)
-                self._set(KnownCounter(view.key, identity.ns, view.id, identity.path, identity.doc_id, many, now))
+                facts = (view.key, identity.ns, view.id, identity.path, identity.doc_id, tracker.stands_for_many, now)
+                self._set(KnownCounter(*facts))
             elif known is not None and known.gone_at is not None:
                 self._set(replace(known, gone_at=None))
         return present
 
-    def missing(self, present: Collection[str], here: Surroundings, now: float) -> tuple[MissingCounter, ...]:
-        """The known counters that are not ``present``, and why."""
+    async def find_gone(self, gateway: Gateway, seen: Collection[Namespace]) -> None:
+        """Ask once for each collection that is not ``seen``: a user with fewer privileges does not see all that exist.
+
+        Raises ReadError if no server answers.
+        """
+        for ns in self.namespaces() - self._asked.union(seen):
+            self._asked.add(ns)
+            try:
+                if await gateway.find_one(ns, {}, projection={"_id": 1}) is None:
+                    self._gone.add(ns)
+            except (PrivilegeError, ReadError) as error:
+                if is_lost(error):
+                    raise
+
+    def missing(
+        self,
+        present: Collection[str],
+        config: CountersConfig,
+        seen: Collection[Namespace],
+        followed: FollowedCollections,
+        now: float,
+    ) -> tuple[MissingCounter, ...]:
+        """The known counters that are not ``present``, and why; not those that are acknowledged. ``seen`` exist."""
         found: list[tuple[KnownCounter, Absence]] = []
         for one in [one for key, one in self._known.items() if key not in present]:
-            if not here.config.allows(one.ns) or _is_hidden(one, here.config):
+            if not config.allows(one.ns) or _is_hidden(one, config):
                 continue
-            absence = _absence(one, here)
+            absence = self._absence(one, followed) if one.ns in seen else self._absence_of_collection(one)
             if absence is None or (one.gone_at is not None and now - one.gone_at > FORGOTTEN_AFTER):
                 del self._known[one.key]
                 self.changed[one.key] = None
@@ -97,27 +107,28 @@ class KnownCounters:
                 id=one.id,
                 absence=absence,
                 since=None if one.gone_at is None else from_seconds(one.gone_at),
-                routine=(one.ns, one.path) in routine or one.ns not in here.seen,
+                routine=(one.ns, one.path) in routine or one.ns not in seen,
             )
             for one, absence in found
+            if Flag.GONE not in config.acknowledged(f"{one.ns_text} {one.id}", from_seconds(now))
         )
+
+    def _absence_of_collection(self, one: KnownCounter) -> Absence:
+        return Absence.GONE if one.ns in self._gone or one.gone_at is not None else Absence.NOT_READ
+
+    def _absence(self, one: KnownCounter, followed: FollowedCollections) -> Absence | None:
+        """Why a counter is missing; None if it is now shown in another form, alone instead of in a group or in one."""
+        collection = followed.by_ns.get(one.ns)
+        if collection is None or one.ns in followed.unread or collection.truncated:
+            return Absence.NOT_READ
+        if one.many:
+            return None if collection.trackers else Absence.GONE
+        if collection.has_many(one.path):
+            return None
+        return Absence.DOUBTED if collection.holds(document_key(one.document)) else Absence.GONE
 
     def _set(self, one: KnownCounter) -> None:
         self._known[one.key] = self.changed[one.key] = one
-
-
-def _absence(one: KnownCounter, here: Surroundings) -> Absence | None:
-    """Why a counter is missing; None if it is now shown in another form, alone instead of in a group or in one."""
-    collection = here.collections.get(one.ns)
-    if one.ns not in here.seen:
-        return Absence.GONE if one.ns in here.gone or one.gone_at is not None else Absence.NOT_READ
-    if collection is None or one.ns in here.unread or collection.truncated:
-        return Absence.NOT_READ
-    if one.many:
-        return None if collection.trackers else Absence.GONE
-    if collection.has_many(one.path):
-        return None
-    return Absence.DOUBTED if collection.holds(document_key(one.document)) else Absence.GONE
 
 
 def _is_hidden(one: KnownCounter, config: CountersConfig) -> bool:

@@ -22,7 +22,7 @@ from tallyglass.counters.history.objectid_samples import read_dated
 from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, Values, oplog_end
 from tallyglass.counters.history.store import SAVE_SECONDS, KnownCounter, SampleStore
 from tallyglass.counters.numbers import Number
-from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.discovery import LookedAt, is_lost, trouble_of
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import CounterTrouble, Semantics
@@ -56,6 +56,7 @@ class PastReader:
         self._ahead = 0.0
         self._until: dict[Namespace, Timestamp | None] = {}
         self._filling: tuple[list[CounterCollection], OplogPast | None] | None = None
+        self._findings: list[UsageFinding] = []
         self.troubles: dict[str, CounterTrouble] = {}
 
     async def open(self) -> None:
@@ -85,14 +86,15 @@ class PastReader:
             await self._give_up(error)
 
     async def remember(
-        self, looked: Mapping[Namespace, LookedAt], findings: Iterable[UsageFinding], now: float
+        self, sampled: Mapping[Namespace, LookedAt], findings: Sequence[UsageFinding], now: float
     ) -> None:
-        """Save the first two for later runs."""
+        """Save new results of sampling, and the findings if they changed, for later runs."""
+        changed, self._findings = findings != self._findings, [*findings]
         try:
-            if self._store is not None and looked:
-                await asyncio.to_thread(self._store.save_looked, self._deployment, looked)
-            if self._store is not None:
-                await asyncio.to_thread(self._store.save_findings, self._deployment, list(findings), now)
+            if self._store is not None and sampled:
+                await asyncio.to_thread(self._store.save_looked, self._deployment, sampled)
+            if self._store is not None and (sampled or changed):
+                await asyncio.to_thread(self._store.save_findings, self._deployment, findings, now)
         except InputError as error:
             await self._give_up(error)
 
@@ -117,9 +119,7 @@ class PastReader:
             window = await self.oplog_window()
             self._until |= dict.fromkeys(new, window[1] if window else None)
 
-    async def fill(
-        self, collections: Sequence[CounterCollection], seconds: float, pacer: Pacer, *, last: bool = False
-    ) -> None:
+    async def fill(self, collections: Sequence[CounterCollection], seconds: float, *, last: bool = False) -> None:
         """Give the counters of new collections their history from the oplog and earlier runs, once all of it is read.
 
         After ``seconds`` it is continued in the next call; if this is the ``last``, what was read has to do, which is
@@ -131,27 +131,27 @@ class PastReader:
                 return
             self._filling = new, self._past_of(new)
         new, past = self._filling
-        if past is not None and not await self._advance(past, time.monotonic() + seconds, pacer):
+        if past is not None and not await self._advance(past, time.monotonic() + seconds):
             if not last:
                 return
             self._has_holes("The time was up before all of the oplog was read")
         if past is not None and past.cut:
             self._has_holes(f"The server cut off {past.cut:,} requests for the oplog")
         self._filling = None
-        values = await self._on_this_clock(past.values, pacer) if past is not None else {}
+        values = await self._on_this_clock(past.values) if past is not None else {}
         for collection in new:
             collection.has_past = True
             self._until.pop(collection.place.ns, None)
             moved = values.get(collection.place.ns, {})
             await collection.follow_active(self._gateway, moved)
             collection.add_past(moved)
-            await pacer.rest()
+            await rest()
         trackers = [tracker for collection in new for tracker in collection.all_trackers()]
         stored = await self._load([tracker.identity.key for tracker in trackers])
         for tracker in trackers if stored else ():
             if tracker.identity.key in stored:
                 tracker.add_past(stored[tracker.identity.key])
-            await pacer.rest()
+            await rest()
 
     async def fill_dated(
         self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float, *, last: bool = False
@@ -191,7 +191,8 @@ class PastReader:
             return
         self._saved_at = now
         rows: list[tuple[str, PastValue]] = []
-        for tracker in trackers[:MOST_SAVED]:
+        every = [one for tracker in trackers[:MOST_SAVED] for one in (tracker, *tracker.members)]
+        for tracker in every[:MOST_SAVED]:
             key, value = tracker.identity.key, tracker.value
             at, before = self._saved.get(key, (float("-inf"), float("nan")))
             if now - at >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
@@ -248,9 +249,9 @@ class PastReader:
         grouped = [collection.place.ns for collection in new if collection.groups]
         return OplogPast(self._gateway, paths, min(until), grouped)
 
-    async def _advance(self, past: OplogPast, deadline: float, pacer: Pacer) -> bool:
+    async def _advance(self, past: OplogPast, deadline: float) -> bool:
         try:
-            return await past.advance(deadline, pacer)
+            return await past.advance(deadline)
         except (PrivilegeError, ReadError) as error:
             if is_lost(error):
                 raise
@@ -258,13 +259,13 @@ class PastReader:
             past.values.clear()
             return True
 
-    async def _on_this_clock(self, values: Values, pacer: Pacer) -> Values:
+    async def _on_this_clock(self, values: Values) -> Values:
         """The oplog is dated by the server's clock, a sample by this one's."""
         for by_key in values.values():
             for by_path in by_key.values():
                 for path, pasts in by_path.items():
                     by_path[path] = [PastValue(past.at - self._ahead, past.number, past.kind) for past in pasts]
-            await pacer.rest()
+            await rest()
         return values
 
     def no_oplog(self, error: PrivilegeError | ReadError) -> None:

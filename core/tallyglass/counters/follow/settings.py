@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from platformdirs import user_state_path
-
-from tallyglass.counters.follow.garbage import NO_GARBAGE_POLICY, GarbagePolicy
 
 if TYPE_CHECKING:
     from tallyglass.counters.recognise.config import CountersConfig
@@ -27,8 +27,9 @@ class WatchSettings:
     ``search_seconds`` limits the search for collections and the reading of the oplog in one :func:`look`. After
     ``look_seconds`` it reads no further collection; the snapshot has a trouble for those left out.
 
-    ``oplog_history`` lets the past be read from the oplog. ``garbage`` is the policy for the garbage collector
-    of this process while many counters are followed.
+    ``oplog_history`` lets the past be read from the oplog. ``building`` makes the context in which tens of thousands of
+    objects are built, while other tasks run: a program that owns the interpreter may hold its garbage collector there,
+    which would traverse all of them repeatedly. By default the collector is left as it is.
     """
 
     refresh_seconds: float = 1.0
@@ -37,7 +38,7 @@ class WatchSettings:
     oplog_history: bool = True
     search_seconds: float = 15.0
     look_seconds: float = math.inf
-    garbage: GarbagePolicy = NO_GARBAGE_POLICY
+    building: Callable[[], AbstractContextManager[object]] = nullcontext
 
 
 USUAL = WatchSettings()

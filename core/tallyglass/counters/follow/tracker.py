@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, near_limit
@@ -36,102 +36,73 @@ RECENT = 60
 """How many recent samples are kept for the trend column."""
 
 _LATELY = 30.0
+"""Seconds over which the current rate is measured: many readings of a second each, and short enough to be of now."""
+_OLDEST = 30.0
 _AGES = 10
-"""A forecast may be as old as the time to its early end, divided by this."""
+_PARTS = 500
+"""A forecast may be this many seconds old, but no older than the time to its early end, or its history, divided by
+these: near the end a band of seconds would be over before it is renewed."""
 _SHORTEST = 0.04
+"""Seconds below which no rate is measured: one id in less would be a high rate."""
 
 _EMPTY = Series()
-# The minimum distance between values of two sources, whose clocks may differ.
 _MARGIN = 60.0
+"""Seconds that values of two sources must be apart, since their clocks may differ."""
 _INSTANT = 0.001
+"""Seconds: what a past value precedes the first reading by, whatever the clocks say."""
 _LEAST_CHANGES = 5
 """So many changes show the step: the common divisor of fewer may be larger by chance."""
 
 
+@dataclass(slots=True, eq=False)
 class Tracker:
     """Follows one counter, or one pool as a whole. Pure: it receives values and times, and produces views.
 
-    ``placed`` and ``listed_in`` belong to :class:`tallyglass.counters.follow.order.UrgencyOrder`. ``is_counter``
-    becomes false for a guess whose value falls.
+    ``is_counter`` becomes false for a guess whose value falls. ``first_at``, ``last_at`` and ``changed_at`` are when
+    the value was first read, last read, and last seen to change (seconds since 1970). ``high`` is the highest value
+    before a decrease that is a fault, ``falls`` the last decreases, ``rose`` whether it was seen to rise. ``window``
+    holds the readings since it last changed, ``cells`` the documents of a pool.
     """
 
-    __slots__ = (
-        "_before_fall",
-        "_view",
-        "burn",
-        "cells",
-        "changed_at",
-        "direction",
-        "drift",
-        "drift_target",
-        "falls",
-        "first_at",
-        "forecast_at",
-        "forecasts",
-        "high",
-        "identity",
-        "is_counter",
-        "kind",
-        "last_at",
-        "listed_in",
-        "notes",
-        "odd_ids",
-        "placed",
-        "rate",
-        "readers_64",
-        "repair",
-        "reset_note",
-        "rewound",
-        "rewound_at",
-        "rose",
-        "series",
-        "stale_forecast",
-        "standing",
-        "standing_note",
-        "step_changes",
-        "step_divisor",
-        "type_note",
-        "value",
-        "window",
-    )  # fmt: skip
+    identity: Identity
+    value: Number = 0
+    kind: NumericType = NumericType.INT64
+    direction: int = field(init=False)
+    readers_64: bool = field(init=False)
+    is_counter: bool = True
+    series: Series = _EMPTY
+    first_at: float | None = None
+    last_at: float = 0.0
+    changed_at: float | None = None
+    falls: list[Decrease] = field(default_factory=list)
+    rose: bool = False
+    reset_note: str = ""
+    high: Number | None = None
+    rewound: tuple[Flag, str] | None = None
+    rewound_at: float | None = None
+    type_note: str = ""
+    notes: tuple[str, ...] = ()
+    rate: float | None = None
+    step_changes: int = 0
+    step_divisor: int = 0
+    drift: int | None = None
+    drift_target: str = ""
+    standing: Standing | None = None
+    standing_note: str = ""
+    odd_ids: int = 0
+    burn: float | None = None
+    repair: str = ""
+    forecasts: tuple[Forecast, ...] = (NO_HISTORY,)
+    forecast_at: float = 0.0
+    stale_forecast: bool = False
+    window: deque[tuple[float, Number]] | None = None
+    cells: Sequence[PoolPart] = ()
+    _before_fall: Series | None = None
+    _view: CounterView | None = None
 
-    def __init__(self, identity: Identity) -> None:
-        self.identity = identity
-        self.value: Number = 0
-        self.direction = identity.direction
-        self.falls: list[Decrease] = []
-        self.rose = False
-        self.reset_note = ""
-        self.readers_64 = identity.int64_ids
-        self.kind = NumericType.INT64
-        self.series = _EMPTY
-        self.first_at: float | None = None
-        self.last_at = 0.0
-        self.is_counter = True
-        self.placed: CounterView | None = None
-        self.listed_in = 0
-        self.changed_at: float | None = None
-        self.high: Number | None = None
-        self.rewound: tuple[Flag, str] | None = None
-        self.rewound_at: float | None = None
-        self.type_note = ""
-        self.rate: float | None = None
-        self.drift: int | None = None
-        self.standing: Standing | None = None
-        self.standing_note = ""
-        self.odd_ids = 0
-        self.step_changes = self.step_divisor = 0
-        self.burn: float | None = None
-        self.drift_target = ""
-        self.repair = ""
-        self.notes: tuple[str, ...] = ()
-        self.forecasts: tuple[Forecast, ...] = (NO_HISTORY,)
-        self.stale_forecast = False
-        self.forecast_at = 0.0
-        self.window: deque[tuple[float, Number]] | None = None
-        self.cells: Sequence[PoolPart] = ()
-        self._before_fall: Series | None = None
-        self._view: CounterView | None = None
+    def __post_init__(self) -> None:
+        self.direction = self.identity.direction
+        self.readers_64 = self.identity.int64_ids
 
     def recognise(self, identity: Identity) -> bool:
         """Go on as a counter with these facts; False if its values mean something else under them."""
@@ -145,7 +116,7 @@ class Tracker:
         if identity.cycles_in_use and self.falls:
             self.reset_note = CYCLES_IN_USE
             self._forget_rewind()
-        self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+        self._outdate_forecasts()
         return True
 
     def observe(self, number: Number, kind: NumericType, at: float) -> None:
@@ -210,7 +181,7 @@ class Tracker:
             kept = _without_dips(kept)
         self.series.extend_back(kept, steps)
         self._measure(self.last_at)
-        self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+        self._outdate_forecasts()
 
     def _look_for_descent(self, numbers: Sequence[Number]) -> None:
         """Reverse the direction if the history only falls, by the same amount each time."""
@@ -226,7 +197,7 @@ class Tracker:
         self._forget_rewind()
         self.falls.clear()
         self._begin_series()
-        self.forecast_at, self.stale_forecast, self._view = 0.0, True, None
+        self._outdate_forecasts()
 
     def _is_before(self, number: Number, other: Number) -> bool:
         """Whether the counter reaches ``number`` before ``other``."""
@@ -234,6 +205,16 @@ class Tracker:
 
     def _forget_rewind(self) -> None:
         self.high, self.rewound, self.rewound_at = None, None, None
+
+    @property
+    def stands_for_many(self) -> bool:
+        """Whether the row is a pool, or a group of counters."""
+        return bool(self.cells)
+
+    @property
+    def members(self) -> Collection[Tracker]:
+        """Of a group, the counters that are followed individually."""
+        return ()
 
     @property
     def near(self) -> Ceiling | None:
@@ -308,18 +289,22 @@ class Tracker:
         elif standing_of(self.movement, moved, known.start, ids, self.step)[0] is Standing.AGREES:
             self.repair = move_command(known.ns, known.doc_id, known.path, number, self.direction)
 
+    def _outdate_forecasts(self) -> None:
+        """Have new forecasts made at once: what they rest on changed."""
+        self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+
     def set_readers_64(self, known: bool) -> None:
         """Whether the ids are known to be kept in 64 bits: then 2^31 is no limit."""
         known = known or self.identity.int64_ids
         if known != self.readers_64:
             self.readers_64 = known
-            self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+            self._outdate_forecasts()
 
     def set_bound(self, bound: int | None) -> None:
         """The ceiling in the document as it is now: applications raise it when it is near."""
         if bound != self.identity.bound:
             self.identity = replace(self.identity, bound=bound)
-            self.stale_forecast, self.forecast_at, self._view = True, 0.0, None
+            self._outdate_forecasts()
 
     def settle(self, now: float) -> None:
         """Update values that depend on the current time, for an idle counter."""
@@ -330,7 +315,8 @@ class Tracker:
         self._measure(now)
         if self.last_at > self.series.times[-1] and isinstance(self.value, int):
             self.series.add(self.last_at, self.value * self.direction)
-        self.update_forecasts(now)
+        if self._has_old_forecasts(now):
+            self.update_forecasts(now)
 
     def _begin_series(self) -> None:
         """Create the series on the first change: most counters of a large deployment never change."""
@@ -447,13 +433,13 @@ class Tracker:
         return limit
 
     def is_due(self, now: float) -> bool:
-        """Whether the forecasts are due for an update; with a longer history they are updated less often.
+        """Whether the value changed since the forecasts were made, and these are old enough for an update."""
+        return self.stale_forecast and self._has_old_forecasts(now)
 
-        Near the end they are updated more often: a band of seconds that is half a minute old is over.
-        """
-        early, age = self.forecasts[0].early, now - self.forecast_at
+    def _has_old_forecasts(self, now: float) -> bool:
+        early = self.forecasts[0].early
         ahead = early.timestamp() - self.forecast_at if early else math.inf
-        return self.stale_forecast and age >= min(self.series.span / 500, 30.0, max(0.0, ahead) / _AGES)
+        return now - self.forecast_at >= min(self.series.span / _PARTS, _OLDEST, max(0.0, ahead) / _AGES)
 
     def update_forecasts(self, now: float) -> None:
         """Update the forecasts: for the ceiling, for 2^31, and for the three events of a pool."""

@@ -18,7 +18,7 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from tallyglass.counters.numbers import Number, as_number, numeric_type
-from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType
@@ -86,7 +86,7 @@ class OplogPast:
         self.cut = 0
         self.values: Values = {}
 
-    async def advance(self, deadline: float, pacer: Pacer) -> bool:
+    async def advance(self, deadline: float) -> bool:
         """Read on until ``deadline`` (monotonic), at least one step; returns whether everything was read.
 
         Raises PrivilegeError if this user may not read the oplog, ReadError if no server answers.
@@ -100,7 +100,7 @@ class OplogPast:
                 if row.ts <= (self._until.time, self._until.inc):
                     with suppress(Malformed):
                         _collect(self.values, row, self._paths)
-                await pacer.rest()
+                await rest()
             if time.monotonic() > deadline:
                 break
         return not self._slices

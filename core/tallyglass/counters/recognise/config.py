@@ -34,8 +34,9 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
@@ -48,7 +49,7 @@ from tallyglass.counters.limits import DECIMAL_STALL
 from tallyglass.counters.snapshot import Flag, Semantics
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
-from tallyglass.text import clean
+from tallyglass.text import clean, clean_name
 
 _KEYS = (
     "collection", "id", "field", "name", "semantics", "step", "block", "start", "min", "max", "cycle", "resets",
@@ -160,6 +161,22 @@ class CountersConfig:
         """The flags of a counter that are acknowledged at a given time."""
         found = [flag for one in self.acknowledgements if one.covers(name, now) for flag in one.flags]
         return tuple(dict.fromkeys(found))
+
+    def unmatched(self, matched: Collection[int], names: Collection[str]) -> Iterator[str]:
+        """A sentence for each rule whose number is not among those ``matched`` by a counter, and for each
+        acknowledgement that covers none of the ``names`` of counters."""
+        for rule in self.rules:
+            if rule.number and rule.number not in matched:
+                what = (
+                    f"no document has a number at {clean_name(rule.field)}"
+                    if rule.field
+                    else "no counter was recognised there; name its field"
+                )
+                which = "" if rule.id is None else f" with the _id {clean(json.dumps(rule.id), 120)}"
+                yield f"counter {rule.number} ({clean_name(str(rule.ns))}{which}): {what}."
+        for one in self.acknowledgements:
+            if not any(fnmatchcase(name, one.counter) for name in names):
+                yield f"acknowledge {clean_name(one.counter)} matches no counter."
 
 
 def load_config(path: Path) -> CountersConfig:

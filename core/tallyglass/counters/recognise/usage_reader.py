@@ -20,7 +20,7 @@ from typing import Any
 from bson.timestamp import Timestamp
 
 from tallyglass.counters.numbers import Number, as_number, numeric_type
-from tallyglass.counters.pacer import Pacer
+from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.usage import (
     LATE_SECONDS,
@@ -90,9 +90,8 @@ class UsageReader:
     server cut off: what they would have shown is unknown.
     """
 
-    def __init__(self, gateway: Gateway, pacer: Pacer, first: Timestamp, last: Timestamp) -> None:
+    def __init__(self, gateway: Gateway, first: Timestamp, last: Timestamp) -> None:
         self._gateway = gateway
-        self._pacer = pacer
         self._evidence = Evidence()
         self._rows: Counter[str] = Counter()
         self._removed: dict[str, Moment] = {}
@@ -125,7 +124,7 @@ class UsageReader:
             for path, value, kind in leaves_there:
                 field = found.targets.setdefault((ns, path), InsertedField())
                 field.add(Insert(at, wall, int(value)), kind)
-            await self._pacer.rest()
+            await rest()
         return found
 
     async def _read(self, first: Timestamp, last: Timestamp) -> AsyncGenerator[None, None]:
@@ -183,7 +182,7 @@ class UsageReader:
                 count += 1
                 with suppress(Malformed):
                     self._add_updates(entry, run)
-                await self._pacer.rest()
+                await rest()
         return count
 
     async def _probe(self, start: Moment, until: int, most: int) -> tuple[Moment, Moment] | None:
@@ -204,7 +203,7 @@ class UsageReader:
                         if at not in self._inserts:
                             found = [leaf for leaf in leaves(document) if isinstance(leaf[1], int)]
                             self._inserts[at] = wall, ns, found
-                await self._pacer.rest()
+                await rest()
         except _CutOffError:
             return None
         return start, end
