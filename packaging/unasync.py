@@ -19,24 +19,25 @@ MODULES = {"allocate/cache/calls_async.py": "allocate/cache/calls.py"}
 CLASSES = {
     "allocate/counter.py": ("Counter",),
     "allocate/ranges.py": ("Ranges",),
-    "allocate/scopes.py": ("_ScopedCounter", "Counters"),
+    "allocate/scopes.py": ("Counters",),
     "allocate/pool.py": ("Pool",),
     "allocate/format/formatted.py": ("_Numbers", "Formatted"),
     "allocate/insert/absent.py": ("MaxPlusOne",),
+    "allocate/insert/gapless.py": ("GaplessInsert",),
     "allocate/insert/proxy.py": ("ProxiedInsert",),
     "allocate/insert/random_ids.py": ("RandomIds",),
 }
 SUBSTITUTIONS = [
-    (r"^    _home: HomeLoop\n\n", ""),
-    (r"^.*(_home\b|\bHomeLoop\b).*\n", ""),
+    (r"^.*\b_check_loop\b.*\n", ""),
     (r"\bAsync(\w+)(\[Any\])? \| AsyncIOMotor\1\b(\[Any\])?", r"\1\2"),
-    (r"\basynchronous=True\b", "asynchronous=False"),
-    (r"\brun_async\(", "run("),
+    (r"\bawait to_its_end\((.*)\)$", r"\1"),
+    (r"\bsession_async\(", "session_sync("),
     (r"\ban asynchronous\b", "a synchronous"),
     (r"\basync (def|for|with) ", r"\1 "),
     (r"\bawait ", ""),
     (r"__a(enter|exit|iter)__", r"__\1__"),
     (r"\ban Async(?=[A-Z])", "a "),
+    (r"\bAsyncAllocator\b", "SyncAllocator"),
     (r"\b(_?)Async(?=[A-Z])", r"\1"),
 ]
 """Applied in this order."""

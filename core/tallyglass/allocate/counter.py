@@ -7,25 +7,28 @@ so concurrent callers queue at the server.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic, Self
 
 from pymongo import WriteConcern
 
+from tallyglass.allocate.engine.allocator import C
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
 from tallyglass.allocate.engine.checks import by_id, whole
 from tallyglass.allocate.engine.checks import key as checked_key
-from tallyglass.allocate.engine.handles import Documents, choose_concern, name_of, prepare
+from tallyglass.allocate.engine.handles import (
+    AnyAsyncCollection,
+    Documents,
+    SyncCollection,
+    choose_concern,
+    name_of,
+    prepare,
+)
 from tallyglass.allocate.engine.meter import Hook, Meter
-from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterMissing, Exhausted
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
-from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
+from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
 from tallyglass.text import clean
-
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.collection import Collection
 
 
 class CounterCore(RangeCore):
@@ -127,7 +130,37 @@ class CounterCore(RangeCore):
         self._warn_of_javascript(ids)
 
 
-class Counter(Ranges):
+class CounterCalls(RangeCalls, Generic[C]):
+    """The arguments of both classes."""
+
+    _asynchronous: ClassVar[bool]
+
+    def __init__(
+        self,
+        collection: C,
+        key: object,
+        *,
+        layout: Layout = MANUAL,
+        highest: int | None = None,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        concern = choose_concern(write_concern, unsafe_write_concern)
+        prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
+        self.core = CounterCore(prepared, key, layout, highest, deadlines or Deadlines(), on_event)
+        super().__init__(self.core)
+
+    @classmethod
+    def _over(cls, core: CounterCore) -> Self:
+        """A counter that takes ids by the steps of ``core``."""
+        made = cls.__new__(cls)
+        made.core = made._ranges = core
+        return made
+
+
+class Counter(Ranges, CounterCalls[SyncCollection]):
     """Ids from one counter document, with a :class:`~pymongo.MongoClient`. Thread-safe, signal-safe, fork-safe.
 
     When to use: one id a call for rates under some hundred a second; a range a call (:meth:`take`) for bulk work.
@@ -143,64 +176,28 @@ class Counter(Ranges):
     """
 
     # Generated from AsyncCounter by packaging/unasync.py.
-    def __init__(
-        self,
-        collection: Collection[Any],
-        key: object,
-        *,
-        layout: Layout = MANUAL,
-        highest: int | None = None,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-        write_concern: WriteConcern | None = None,
-        unsafe_write_concern: WriteConcern | None = None,
-    ) -> None:
-        concern = choose_concern(write_concern, unsafe_write_concern)
-        prepared = prepare(collection, asynchronous=False, concern=concern)
-        self.core = CounterCore(prepared, key, layout, highest, deadlines or Deadlines(), on_event)
-        super().__init__(self.core)
-
     def create(self, first: int | None = None) -> bool:
         """Create the document, with ``first`` (default: the layout's) as the next id. False if it exists already.
 
         Safe when several processes call it at once: the document is created once and never changed.
         """
-        return run(self.core.create(first))
+        return self._run(self.core.create(first))
 
     def peek(self) -> int:
         """The next id, read with majority read concern. For display only."""
-        return run(self.core.peek())
+        return self._run(self.core.peek())
 
 
-class AsyncCounter(AsyncRanges):
+class AsyncCounter(AsyncRanges, CounterCalls[AnyAsyncCollection]):
     """:class:`Counter` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop."""
-
-    def __init__(
-        self,
-        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        key: object,
-        *,
-        layout: Layout = MANUAL,
-        highest: int | None = None,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-        write_concern: WriteConcern | None = None,
-        unsafe_write_concern: WriteConcern | None = None,
-    ) -> None:
-        concern = choose_concern(write_concern, unsafe_write_concern)
-        prepared = prepare(collection, asynchronous=True, concern=concern)
-        self.core = CounterCore(prepared, key, layout, highest, deadlines or Deadlines(), on_event)
-        super().__init__(self.core)
 
     async def create(self, first: int | None = None) -> bool:
         """Create the document, with ``first`` (default: the layout's) as the next id. False if it exists already.
 
         Safe when several processes call it at once: the document is created once and never changed.
         """
-        self._home.check()
-        return await run_async(self.core.create(first))
+        return await self._run(self.core.create(first))
 
     async def peek(self) -> int:
         """The next id, read with majority read concern. For display only."""
-        self._home.check()
-        return await run_async(self.core.peek())
+        return await self._run(self.core.peek())

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic
 
 from pymongo import UpdateOne, WriteConcern
 
+from tallyglass.allocate.engine.allocator import C
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, read_with_retry
 from tallyglass.allocate.engine.checks import by_id
-from tallyglass.allocate.engine.handles import Documents, choose_concern, name_of, prepare
+from tallyglass.allocate.engine.handles import (
+    AnyAsyncCollection,
+    Documents,
+    SyncCollection,
+    choose_concern,
+    name_of,
+    prepare,
+)
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
 from tallyglass.allocate.layout import granted, increment, number_in
 from tallyglass.allocate.pool_map import PoolDocument, PoolLayout, PoolMap
-from tallyglass.allocate.ranges import AsyncRanges, RangeCore, Ranges
+from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
 from tallyglass.text import clean
-
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.collection import Collection
 
 
 class PoolCore(RangeCore):
@@ -159,7 +162,28 @@ class PoolCore(RangeCore):
         )
 
 
-class Pool(Ranges):
+class PoolCalls(RangeCalls, Generic[C]):
+    """The arguments of both classes."""
+
+    _asynchronous: ClassVar[bool]
+
+    def __init__(
+        self,
+        collection: C,
+        *,
+        layout: PoolLayout | None = None,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        concern = choose_concern(write_concern, unsafe_write_concern)
+        prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
+        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines or Deadlines(), on_event)
+        super().__init__(self.core)
+
+
+class Pool(Ranges, PoolCalls[SyncCollection]):
     """Ids from a pool of counter documents, with a :class:`~pymongo.MongoClient`. Thread-safe, signal-safe, fork-safe.
 
     When to use: many processes take ranges at once and one document is the bottleneck, or ids should not reveal
@@ -173,47 +197,17 @@ class Pool(Ranges):
     """
 
     # Generated from AsyncPool by packaging/unasync.py.
-    def __init__(
-        self,
-        collection: Collection[Any],
-        *,
-        layout: PoolLayout | None = None,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-        write_concern: WriteConcern | None = None,
-        unsafe_write_concern: WriteConcern | None = None,
-    ) -> None:
-        concern = choose_concern(write_concern, unsafe_write_concern)
-        prepared = prepare(collection, asynchronous=False, concern=concern)
-        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines or Deadlines(), on_event)
-        super().__init__(self.core)
-
     def create(self) -> int:
         """Create the missing documents in one bulk write; returns how many were created.
 
         Existing ones are not changed; safe when several processes call it at once. Raises PoolOverlap if
         existing documents belong to another layout.
         """
-        return run(self.core.create())
+        return self._run(self.core.create())
 
 
-class AsyncPool(AsyncRanges):
+class AsyncPool(AsyncRanges, PoolCalls[AnyAsyncCollection]):
     """:class:`Pool` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop."""
-
-    def __init__(
-        self,
-        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        *,
-        layout: PoolLayout | None = None,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-        write_concern: WriteConcern | None = None,
-        unsafe_write_concern: WriteConcern | None = None,
-    ) -> None:
-        concern = choose_concern(write_concern, unsafe_write_concern)
-        prepared = prepare(collection, asynchronous=True, concern=concern)
-        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines or Deadlines(), on_event)
-        super().__init__(self.core)
 
     async def create(self) -> int:
         """Create the missing documents in one bulk write; returns how many were created.
@@ -221,5 +215,4 @@ class AsyncPool(AsyncRanges):
         Existing ones are not changed; safe when several processes call it at once. Raises PoolOverlap if
         existing documents belong to another layout.
         """
-        self._home.check()
-        return await run_async(self.core.create())
+        return await self._run(self.core.create())

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo import ReturnDocument
 
+from tallyglass.allocate.engine.allocator import AsyncAllocator, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt
 from tallyglass.allocate.engine.checks import JAVASCRIPT_MAX, whole
 from tallyglass.allocate.engine.deployment import report_weaknesses
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 from tallyglass.allocate.engine.handles import Documents
-from tallyglass.allocate.engine.loops import HomeLoop
 from tallyglass.allocate.engine.meter import EventKind, Meter, Stats
 from tallyglass.allocate.engine.sessions import refuse_transaction
-from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterRewound
 from tallyglass.allocate.layout import Request
 
@@ -113,29 +113,11 @@ class RangeCore(Uncopyable, ABC):
             )
 
 
-class Ranges(Uncopyable):
-    """The public methods of a synchronous allocator of ranges. ``session`` must not be in a transaction."""
+class RangeCalls(Uncopyable):
+    """What the synchronous and the asynchronous allocator of ranges have in common."""
 
-    # Generated from AsyncRanges by packaging/unasync.py.
     def __init__(self, core: RangeCore) -> None:
         self._ranges = core
-
-    def next(self, *, session: ClientSession | None = None) -> int:
-        """One id, with one server call."""
-        ids = self.take(1, session=session)
-        return ids[0]
-
-    def take(self, n: int, *, session: ClientSession | None = None) -> range:
-        """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
-        ids = run(self._ranges.take(n, session=session))
-        self._ranges.meter.add(issued=len(ids))
-        return ids
-
-    def take_up_to(self, n: int) -> range:
-        """From one to ``n`` consecutive ids: the rest of a span is used up."""
-        ids = run(self._ranges.take(n, least=1))
-        self._ranges.meter.add(issued=len(ids))
-        return ids
 
     def stats(self) -> Stats:
         """Statistics of this allocator in this process."""
@@ -154,17 +136,35 @@ class Ranges(Uncopyable):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
+
+class Ranges(SyncAllocator, RangeCalls):
+    """The public methods of a synchronous allocator of ranges. ``session`` must not be in a transaction."""
+
+    # Generated from AsyncRanges by packaging/unasync.py.
+    def next(self, *, session: ClientSession | None = None) -> int:
+        """One id, with one server call."""
+        ids = self.take(1, session=session)
+        return ids[0]
+
+    def take(self, n: int, *, session: ClientSession | None = None) -> range:
+        """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
+        ids = self._run(self._ranges.take(n, session=session))
+        self._ranges.meter.add(issued=len(ids))
+        return ids
+
+    def take_up_to(self, n: int) -> range:
+        """From one to ``n`` consecutive ids: the rest of a span is used up."""
+        ids = self._run(self._ranges.take(n, least=1))
+        self._ranges.meter.add(issued=len(ids))
+        return ids
+
     def __iter__(self) -> Iterator[int]:
         while True:
             yield self.next()
 
 
-class AsyncRanges(Uncopyable):
+class AsyncRanges(AsyncAllocator, RangeCalls):
     """The public methods of an asynchronous allocator of ranges. Belongs to the event loop of its first call."""
-
-    def __init__(self, core: RangeCore) -> None:
-        self._ranges = core
-        self._home = HomeLoop()
 
     async def next(self, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> int:
         """One id, with one server call."""
@@ -173,34 +173,15 @@ class AsyncRanges(Uncopyable):
 
     async def take(self, n: int, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
-        self._home.check()
-        ids = await run_async(self._ranges.take(n, session=session))
+        ids = await self._run(self._ranges.take(n, session=session))
         self._ranges.meter.add(issued=len(ids))
         return ids
 
     async def take_up_to(self, n: int) -> range:
         """From one to ``n`` consecutive ids: the rest of a span is used up."""
-        self._home.check()
-        ids = await run_async(self._ranges.take(n, least=1))
+        ids = await self._run(self._ranges.take(n, least=1))
         self._ranges.meter.add(issued=len(ids))
         return ids
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._ranges.stats()
-
-    @property
-    def name(self) -> str:
-        """The collection and document, as events and log messages name them."""
-        return self._ranges.where
-
-    @property
-    def space(self) -> int:
-        """How many ids there can be at most: a cache over a small space fetches smaller ranges."""
-        return self._ranges.space
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
 
     async def __aiter__(self) -> AsyncIterator[int]:
         while True:

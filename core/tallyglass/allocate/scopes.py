@@ -10,27 +10,32 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from bson.int64 import Int64
 from pymongo import WriteConcern
 
-from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
+from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCalls, CounterCore
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
 from tallyglass.allocate.engine.checks import INT64_MIN, by_id, whole
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import Documents, choose_concern, name_of, prepare
-from tallyglass.allocate.engine.loops import HomeLoop
+from tallyglass.allocate.engine.handles import (
+    AnyAsyncCollection,
+    Documents,
+    SyncCollection,
+    choose_concern,
+    name_of,
+    prepare,
+)
 from tallyglass.allocate.engine.meter import Hook
-from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import AllocationRefused
 from tallyglass.allocate.layout import INTEGER_TYPES, MANUAL, Layout, Request, number_in, value_at
 from tallyglass.text import clean
 
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.collection import Collection
+K = TypeVar("K", bound=CounterCalls[Any])
 
 _PERIOD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _RETIRED: Final = "retired_before"
@@ -145,19 +150,43 @@ def _check_period(period: str) -> str:
     return period
 
 
-class _ScopedCounter(Counter):
-    # Generated from _AsyncScopedCounter by packaging/unasync.py.
-    def __init__(self, core: ScopeCore) -> None:
-        self.core = self._ranges = core
+class ScopedCounters(Uncopyable, Generic[C, K]):
+    """The arguments of both classes, and the counters of their scopes."""
+
+    _asynchronous: ClassVar[bool]
+    _kind: type[K]
+
+    def __init__(
+        self,
+        collection: C,
+        *,
+        highest: int | None = None,
+        remembered: int = 1000,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+        write_concern: WriteConcern | None = None,
+        unsafe_write_concern: WriteConcern | None = None,
+    ) -> None:
+        concern = choose_concern(write_concern, unsafe_write_concern)
+        prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
+        limits = deadlines or Deadlines()
+        self._core = _ScopesCore(prepared, limits)
+
+        @functools.lru_cache(whole(remembered, "remembered", low=1))
+        def counter(key: str, period: str | None) -> K:
+            return self._kind._over(ScopeCore(prepared, key, period, highest, limits, on_event))
+
+        self._counter: Callable[[str, str | None], K] = counter
+
+    def of(self, *scope: str, period: str | None = None) -> K:
+        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Makes no server call."""
+        return self._counter(scope_key(scope), None if period is None else _check_period(period))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {name_of(self._core.collection)}>"
 
 
-class _AsyncScopedCounter(AsyncCounter):
-    def __init__(self, core: ScopeCore) -> None:
-        self.core = self._ranges = core
-        self._home = HomeLoop()
-
-
-class Counters(Uncopyable):
+class Counters(SyncAllocator, ScopedCounters[SyncCollection, Counter]):
     """Counters by scope and period, in one collection, with a MongoClient. Thread-safe, signal-safe, fork-safe.
 
     When to use: a counter for each tenant and kind, perhaps starting again at 1 every year. Promise: that of a
@@ -170,76 +199,24 @@ class Counters(Uncopyable):
     """
 
     # Generated from AsyncCounters by packaging/unasync.py.
-    def __init__(
-        self,
-        collection: Collection[Any],
-        *,
-        highest: int | None = None,
-        remembered: int = 1000,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-        write_concern: WriteConcern | None = None,
-        unsafe_write_concern: WriteConcern | None = None,
-    ) -> None:
-        prepared = prepare(collection, asynchronous=False, concern=choose_concern(write_concern, unsafe_write_concern))
-        limits = deadlines or Deadlines()
-        self._core = _ScopesCore(prepared, limits)
-
-        @functools.lru_cache(whole(remembered, "remembered", low=1))
-        def counter(key: str, period: str | None) -> Counter:
-            return _ScopedCounter(ScopeCore(prepared, key, period, highest, limits, on_event))
-
-        self._counter = counter
-
-    def of(self, *scope: str, period: str | None = None) -> Counter:
-        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Makes no server call."""
-        return self._counter(scope_key(scope), None if period is None else _check_period(period))
+    _kind = Counter
 
     def retire(self, before: str) -> int:
         """Remove the numbers of all periods before ``before``; returns how many scopes changed.
 
         Taking from them afterwards raises AllocationRefused. Safe to repeat, and safe while others take ids.
         """
-        return run(self._core.retire(before))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {name_of(self._core.collection)}>"
+        return self._run(self._core.retire(before))
 
 
-class AsyncCounters(Uncopyable):
+class AsyncCounters(AsyncAllocator, ScopedCounters[AnyAsyncCollection, AsyncCounter]):
     """:class:`Counters` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop."""
 
-    def __init__(
-        self,
-        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        *,
-        highest: int | None = None,
-        remembered: int = 1000,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-        write_concern: WriteConcern | None = None,
-        unsafe_write_concern: WriteConcern | None = None,
-    ) -> None:
-        prepared = prepare(collection, asynchronous=True, concern=choose_concern(write_concern, unsafe_write_concern))
-        limits = deadlines or Deadlines()
-        self._core = _ScopesCore(prepared, limits)
-
-        @functools.lru_cache(whole(remembered, "remembered", low=1))
-        def counter(key: str, period: str | None) -> AsyncCounter:
-            return _AsyncScopedCounter(ScopeCore(prepared, key, period, highest, limits, on_event))
-
-        self._counter = counter
-
-    def of(self, *scope: str, period: str | None = None) -> AsyncCounter:
-        """The counter of a scope, such as ``of("acme", "invoice", period="2026")``. Makes no server call."""
-        return self._counter(scope_key(scope), None if period is None else _check_period(period))
+    _kind = AsyncCounter
 
     async def retire(self, before: str) -> int:
         """Remove the numbers of all periods before ``before``; returns how many scopes changed.
 
         Taking from them afterwards raises AllocationRefused. Safe to repeat, and safe while others take ids.
         """
-        return await run_async(self._core.retire(before))
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {name_of(self._core.collection)}>"
+        return await self._run(self._core.retire(before))

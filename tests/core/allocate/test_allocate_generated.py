@@ -19,15 +19,15 @@ def test_the_synchronous_form_of_a_module() -> None:
     source = (
         '"""For an AsyncCounter."""\n'
         "async def first(self: AsyncThing[Any] | AsyncIOMotorThing[Any]) -> int:\n"
-        "    self._home.check()\n"
+        "    self._check_loop()\n"
         "    async with self as it:\n"
-        "        return await run_async(it.next(asynchronous=True))\n"
+        "        return await to_its_end(self._run(it.next()))\n"
     )
     assert UNASYNC["synchronous_module"](source, "x.py").splitlines()[1:] == [
         '"""For a Counter."""',
         "def first(self: Thing[Any]) -> int:",
         "    with self as it:",
-        "        return run(it.next(asynchronous=False))",
+        "        return self._run(it.next())",
     ]
 
 

@@ -262,7 +262,7 @@ def test_scopes_and_periods_are_checked() -> None:
         with pytest.raises((TypeError, ValueError), match="period"):
             counters.of("a", period=period)  # type: ignore[arg-type]
     first = counters.of("a")
-    assert (isinstance(first, Counter), repr(first)) == (True, "<_ScopedCounter shop.scopes 'a'>")
+    assert (isinstance(first, Counter), repr(first)) == (True, "<Counter shop.scopes 'a'>")
     counters.of("b")
     counters.of("c")
     assert counters.of("a") is not first, "no more than it may remember"

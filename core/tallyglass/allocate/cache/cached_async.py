@@ -12,7 +12,6 @@ import time
 
 from tallyglass.allocate.cache.base import LOOK_AGAIN
 from tallyglass.allocate.cache.calls_async import AsyncCacheCalls
-from tallyglass.allocate.engine.loops import HomeLoop
 from tallyglass.allocate.engine.meter import EventKind
 from tallyglass.allocate.errors import AllocationError
 
@@ -26,13 +25,13 @@ class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
     def reset_after_fork(self) -> None:
         """Start empty in the child of a fork: the ids in memory belong to the parent."""
         super().reset_after_fork()
-        self._home = HomeLoop()
+        self._loop = None
         self._fetch: asyncio.Task[None] | None = None
 
     async def next(self) -> int:
         """One id. Raises AllocationTimeout after ``patience`` seconds, WrongEventLoop, and the source's errors."""
-        if asyncio.get_running_loop() is not self._home.loop:
-            self._home.check()
+        if asyncio.get_running_loop() is not self._loop:
+            self._check_loop()
         for value in self._fast:
             return value
         return await self._slow()

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from tallyglass.allocate.cache.base import CacheBase
+from tallyglass.allocate.engine.allocator import SyncAllocator
 from tallyglass.allocate.engine.checks import whole
 from tallyglass.allocate.engine.meter import CLOSED, Stats
 from tallyglass.allocate.errors import AllocationError, AllocatorClosed
@@ -26,7 +27,7 @@ class RangeSource(Protocol):
         """Statistics of the ids it handed out in this process."""
 
 
-class CacheCalls(CacheBase[RangeSource, W]):
+class CacheCalls(SyncAllocator, CacheBase[RangeSource, W]):
     """A cache whose waiters are of type W."""
 
     @abstractmethod

@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from tallyglass.allocate.cache.base import CacheBase
+from tallyglass.allocate.engine.allocator import AsyncAllocator
 from tallyglass.allocate.engine.checks import whole
-from tallyglass.allocate.engine.loops import HomeLoop
 from tallyglass.allocate.engine.meter import CLOSED, Stats
 from tallyglass.allocate.errors import AllocationError, AllocatorClosed
 
@@ -26,10 +26,8 @@ class AsyncRangeSource(Protocol):
         """Statistics of the ids it handed out in this process."""
 
 
-class AsyncCacheCalls(CacheBase[AsyncRangeSource, W]):
+class AsyncCacheCalls(AsyncAllocator, CacheBase[AsyncRangeSource, W]):
     """A cache whose waiters are of type W."""
-
-    _home: HomeLoop
 
     @abstractmethod
     async def next(self) -> int:
@@ -37,7 +35,7 @@ class AsyncCacheCalls(CacheBase[AsyncRangeSource, W]):
 
     async def take(self, n: int) -> list[int]:
         """``n`` ids, not necessarily consecutive. On failure the ids taken so far go to other callers."""
-        self._home.check()
+        self._check_loop()
         whole(n, "the number of ids", low=1)
         taken: list[int] = []
         try:

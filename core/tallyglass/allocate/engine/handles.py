@@ -5,7 +5,7 @@ The caller's client is used, never owned or closed.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from bson.codec_options import CodecOptions
 from pymongo import ReadPreference, WriteConcern
@@ -19,6 +19,17 @@ from tallyglass.text import clean, clean_name
 Documents: TypeAlias = Collection[dict[str, Any]]
 """A prepared collection. Allocators are type-checked against the synchronous driver; with an asynchronous client the
 object is an AsyncCollection or a Motor collection, whose methods have the same names and return awaitables."""
+
+SyncCollection: TypeAlias = Collection[Any]
+"""What the synchronous classes accept."""
+
+if TYPE_CHECKING:
+    from motor.motor_asyncio import AsyncIOMotorCollection
+
+    AnyAsyncCollection: TypeAlias = AsyncCollection[Any] | AsyncIOMotorCollection[Any]
+else:
+    AnyAsyncCollection = AsyncCollection
+"""What the asynchronous classes accept. Motor need not be installed."""
 
 MAJORITY: Final = WriteConcern("majority", j=True)
 """Acknowledged by a majority, on disk: survives a failover or a crash."""

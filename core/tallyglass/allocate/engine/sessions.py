@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Iterator
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
 from pymongo.asynchronous import client_session as asynchronous
 from pymongo.synchronous import client_session as synchronous
 
+from tallyglass.allocate.engine.handles import Documents
 from tallyglass.allocate.errors import TransactionRefused
 
 _MODULES: Final = (synchronous, asynchronous)
 _SESSIONS: Final = (synchronous.ClientSession, asynchronous.AsyncClientSession)
+
+
+def session_sync(collection: Documents) -> synchronous.ClientSession:
+    """A session of the client of a collection, to be ended by leaving it."""
+    return collection.database.client.start_session()
+
+
+@asynccontextmanager
+async def session_async(collection: Documents) -> AsyncIterator[Any]:
+    """A session of the asynchronous client of a collection: Motor's is awaited for, PyMongo's is not."""
+    session: Any = collection.database.client.start_session()
+    if inspect.isawaitable(session):
+        session = await session
+    async with session:
+        yield session
 
 
 def refuse_transaction(session: Any) -> None:

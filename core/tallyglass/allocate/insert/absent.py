@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic
 
 from bson.int64 import Int64
 
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
 from tallyglass.allocate.engine.checks import INT64_MAX, whole
-from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import Documents, prepare
-from tallyglass.allocate.engine.loops import HomeLoop
-from tallyglass.allocate.engine.meter import Hook, Stats
-from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, prepare
+from tallyglass.allocate.engine.meter import Hook
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import Exhausted
 from tallyglass.allocate.insert.insertion import Inserter, InsertTarget, insert_target
 from tallyglass.allocate.layout import value_at, wrong_type
-
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.collection import Collection
 
 
 class _MaxPlusOneCore(Inserter):
@@ -51,7 +45,27 @@ def highest_in(collection: Documents, field: str, where: str, budget: RetryBudge
     return int(value)
 
 
-class MaxPlusOne(Uncopyable):
+class MaxPlusOneCalls(Reporting, Generic[C]):
+    """The arguments of both classes."""
+
+    _asynchronous: ClassVar[bool]
+    _core: _MaxPlusOneCore
+
+    def __init__(
+        self,
+        collection: C,
+        field: str = "_id",
+        *,
+        first: int = 1,
+        tries: int = 50,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        prepared = prepare(collection, asynchronous=self._asynchronous)
+        self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
+
+
+class MaxPlusOne(SyncAllocator, MaxPlusOneCalls[SyncCollection]):
     """Insert documents under the largest id plus one, with a MongoClient. Thread-safe, fork-safe.
 
     When to use: some inserts a minute from few writers, where no counter document is wanted. For numbers without gaps
@@ -62,50 +76,14 @@ class MaxPlusOne(Uncopyable):
     """
 
     # Generated from AsyncMaxPlusOne by packaging/unasync.py.
-    def __init__(
-        self,
-        collection: Collection[Any],
-        field: str = "_id",
-        *,
-        first: int = 1,
-        tries: int = 50,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        prepared = prepare(collection, asynchronous=False)
-        self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
-
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:
         """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
-        return int(run(self._core.insert(document, session)))
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.target.meter.stats()
+        return int(self._run(self._core.insert(document, session)))
 
 
-class AsyncMaxPlusOne(Uncopyable):
+class AsyncMaxPlusOne(AsyncAllocator, MaxPlusOneCalls[AnyAsyncCollection]):
     """:class:`MaxPlusOne` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
-
-    def __init__(
-        self,
-        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        field: str = "_id",
-        *,
-        first: int = 1,
-        tries: int = 50,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        prepared = prepare(collection, asynchronous=True)
-        self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
-        self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> int:
         """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
-        self._home.check()
-        return int(await run_async(self._core.insert(document, session)))
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.target.meter.stats()
+        return int(await self._run(self._core.insert(document, session)))

@@ -6,16 +6,17 @@ inserts of one scope happen one after another: each waits for the transaction be
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic
 
 from bson.int64 import Int64
 from bson.objectid import ObjectId
 from pymongo import ReadPreference, ReturnDocument
+from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 from pymongo.read_concern import ReadConcern
 
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import (
     Deadlines,
     RetryBudget,
@@ -27,20 +28,14 @@ from tallyglass.allocate.engine.attempts import (
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import MAJORITY, Documents, prepare
-from tallyglass.allocate.engine.loops import HomeLoop
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.engine.steps import Steps, call, run, run_async, to_its_end
+from tallyglass.allocate.engine.handles import MAJORITY, AnyAsyncCollection, Documents, SyncCollection, prepare
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
+from tallyglass.allocate.engine.sessions import session_async, session_sync
+from tallyglass.allocate.engine.steps import Steps, call, to_its_end
 from tallyglass.allocate.errors import AllocationError, AllocationRefused, AllocationUnknown, NotUnique
 from tallyglass.allocate.insert.insertion import place
 from tallyglass.allocate.layout import MANUAL, number_in
 from tallyglass.text import clean
-
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.client_session import ClientSession
-    from pymongo.collection import Collection
 
 _TRANSIENT = "TransientTransactionError"
 _UNKNOWN_COMMIT = "UnknownTransactionCommitResult"
@@ -241,7 +236,31 @@ def _covers_all(index: Mapping[str, Any]) -> bool:
     return bool(index.get("unique")) and "partialFilterExpression" not in index and not index.get("sparse")
 
 
-class GaplessInsert(Uncopyable):
+class GaplessInsertCalls(Reporting, Generic[C]):
+    """The arguments of both classes."""
+
+    _asynchronous: ClassVar[bool]
+    _core: _GaplessCore
+
+    def __init__(
+        self,
+        counters: C,
+        target: C,
+        field: str = "number",
+        *,
+        within: Sequence[str] = (),
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        first, second = (prepare(one, asynchronous=self._asynchronous) for one in (counters, target))
+        self._core = _GaplessCore(first, second, field, within, deadlines, on_event)
+
+    def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """The ``_id`` of the counter that numbers this document: for ``Counter.create`` with another first number."""
+        return self._core.key(document)
+
+
+class GaplessInsert(SyncAllocator, GaplessInsertCalls[SyncCollection]):
     """Insert documents numbered 1, 2, 3 ... without a gap, with a MongoClient. Thread-safe, fork-safe.
 
     When to use: invoices and receipts, where a missing number has to be explained to an auditor.
@@ -256,28 +275,10 @@ class GaplessInsert(Uncopyable):
     an ``_id`` of your own to make :meth:`insert` safe to repeat after AllocationUnknown.
     """
 
-    def __init__(
-        self,
-        counters: Collection[Any],
-        target: Collection[Any],
-        field: str = "number",
-        *,
-        within: Sequence[str] = (),
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        self._core = _GaplessCore(
-            prepare(counters, asynchronous=False),
-            prepare(target, asynchronous=False),
-            field,
-            within,
-            deadlines,
-            on_event,
-        )
-
+    # Generated from AsyncGaplessInsert by packaging/unasync.py.
     def create(self) -> None:
         """Create the unique index on the scope and the number, if it is missing."""
-        run(self._core.create())
+        self._run(self._core.create())
 
     def insert(self, document: Mapping[str, Any]) -> int:
         """Insert a copy of ``document`` with the next number of its scope; returns that number.
@@ -285,72 +286,33 @@ class GaplessInsert(Uncopyable):
         Raises NotUnique without the index of :meth:`create`; AllocationUnknown when it is unknown whether the document
         was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate.
         """
-        with self._core.target.database.client.start_session() as session:
-            return run(self._core.insert(document, session))
+        return self._insert(document)
 
-    def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The ``_id`` of the counter that numbers this document: for ``Counter.create`` with another first number."""
-        return self._core.key(document)
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.meter.stats()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._core.where}>"
+    def _insert(self, document: Mapping[str, Any]) -> int:
+        with session_sync(self._core.target) as session:
+            return self._run(self._core.insert(document, session))
 
 
-class AsyncGaplessInsert(Uncopyable):
+class AsyncGaplessInsert(AsyncAllocator, GaplessInsertCalls[AnyAsyncCollection]):
     """:class:`GaplessInsert` for an AsyncMongoClient or Motor's AsyncIOMotorClient. Belongs to one event loop.
 
     A cancelled :meth:`insert` still runs to completion: stopping half-way would lock the counter until the server
     aborts the transaction.
     """
 
-    def __init__(
-        self,
-        counters: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        target: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        field: str = "number",
-        *,
-        within: Sequence[str] = (),
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        self._core = _GaplessCore(
-            prepare(counters, asynchronous=True),
-            prepare(target, asynchronous=True),
-            field,
-            within,
-            deadlines,
-            on_event,
-        )
-        self._home = HomeLoop()
-
     async def create(self) -> None:
         """Create the unique index on the scope and the number, if it is missing."""
-        self._home.check()
-        await run_async(self._core.create())
+        await self._run(self._core.create())
 
     async def insert(self, document: Mapping[str, Any]) -> int:
-        """Insert a copy of ``document`` with the next number of its scope; returns that number."""
-        self._home.check()
+        """Insert a copy of ``document`` with the next number of its scope; returns that number.
+
+        Raises NotUnique without the index of :meth:`create`; AllocationUnknown when it is unknown whether the document
+        was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate.
+        """
+        self._check_loop()
         return await to_its_end(self._insert(document))
 
     async def _insert(self, document: Mapping[str, Any]) -> int:
-        session: Any = self._core.target.database.client.start_session()
-        if inspect.isawaitable(session):
-            session = await session
-        async with session:
-            return await run_async(self._core.insert(document, session))
-
-    def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """The ``_id`` of the counter that numbers this document: for ``Counter.create`` with another first number."""
-        return self._core.key(document)
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.meter.stats()
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._core.where}>"
+        async with session_async(self._core.target) as session:
+            return await self._run(self._core.insert(document, session))

@@ -72,6 +72,8 @@ class Inserter(Uncopyable, ABC):
 
     def __init__(self, target: InsertTarget) -> None:
         self.target = target
+        self.where = target.where
+        self.meter = target.meter
         self._proven = False
 
     @abstractmethod

@@ -9,28 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic
 
 from bson.objectid import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import Documents, name_of, prepare
-from tallyglass.allocate.engine.loops import HomeLoop
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, name_of, prepare
+from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, classify
 from tallyglass.allocate.engine.sessions import refuse_transaction
-from tallyglass.allocate.engine.steps import Steps, call, run, run_async
+from tallyglass.allocate.engine.steps import Steps, call
 from tallyglass.allocate.errors import AllocationRefused, CollisionLimit
 from tallyglass.text import clean
-
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.collection import Collection
 
 _HINT = {"proxy": "tallyglass"}
 
@@ -138,7 +133,26 @@ class _ProxyCore(Uncopyable):
         return before or outcome is Outcome.UNKNOWN
 
 
-class ProxiedInsert(Uncopyable):
+class ProxiedInsertCalls(Reporting, Generic[C]):
+    """The arguments of both classes."""
+
+    _asynchronous: ClassVar[bool]
+    _core: _ProxyCore
+
+    def __init__(
+        self,
+        proxy: C,
+        target: C,
+        field: str,
+        *,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        first, second = (prepare(one, asynchronous=self._asynchronous) for one in (proxy, target))
+        self._core = _ProxyCore(first, second, field, deadlines, on_event)
+
+
+class ProxiedInsert(SyncAllocator, ProxiedInsertCalls[SyncCollection]):
     """Insert documents into ``target`` with ``field`` kept unique by ``proxy``, with a MongoClient. Thread-safe.
 
     When to use: ``target`` is sharded by another key than ``field``. The ids come from any other strategy.
@@ -148,60 +162,21 @@ class ProxiedInsert(Uncopyable):
     """
 
     # Generated from AsyncProxiedInsert by packaging/unasync.py.
-    def __init__(
-        self,
-        proxy: Collection[Any],
-        target: Collection[Any],
-        field: str,
-        *,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        self._core = _ProxyCore(
-            prepare(proxy, asynchronous=False),
-            prepare(target, asynchronous=False),
-            field,
-            deadlines,
-            on_event,
-        )
-
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> None:
         """Reserve ``document[field]``, then insert a copy of the document.
 
         Raises CollisionLimit when the id is taken; AllocationRefused when the target refuses the document, with
         the reservation released; AllocationUnknown when the outcome is unknown, with the reservation kept.
         """
-        run(self._core.insert(document, session))
+        self._run(self._core.insert(document, session))
 
     def release(self, value: Any, owner: Any) -> bool:
         """Delete the reservation of ``value`` for the document ``owner``; returns whether there was one."""
-        return run(self._core.release(value, owner))
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.meter.stats()
+        return self._run(self._core.release(value, owner))
 
 
-class AsyncProxiedInsert(Uncopyable):
+class AsyncProxiedInsert(AsyncAllocator, ProxiedInsertCalls[AnyAsyncCollection]):
     """:class:`ProxiedInsert` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
-
-    def __init__(
-        self,
-        proxy: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        target: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        field: str,
-        *,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        self._core = _ProxyCore(
-            prepare(proxy, asynchronous=True),
-            prepare(target, asynchronous=True),
-            field,
-            deadlines,
-            on_event,
-        )
-        self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> None:
         """Reserve ``document[field]``, then insert a copy of the document.
@@ -209,14 +184,8 @@ class AsyncProxiedInsert(Uncopyable):
         Raises CollisionLimit when the id is taken; AllocationRefused when the target refuses the document, with
         the reservation released; AllocationUnknown when the outcome is unknown, with the reservation kept.
         """
-        self._home.check()
-        await run_async(self._core.insert(document, session))
+        await self._run(self._core.insert(document, session))
 
     async def release(self, value: Any, owner: Any) -> bool:
         """Delete the reservation of ``value`` for the document ``owner``; returns whether there was one."""
-        self._home.check()
-        return await run_async(self._core.release(value, owner))
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.meter.stats()
+        return await self._run(self._core.release(value, owner))

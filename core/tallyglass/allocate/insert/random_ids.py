@@ -5,23 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic
 
 from bson.int64 import Int64
 
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
 from tallyglass.allocate.engine.checks import whole
-from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import prepare
-from tallyglass.allocate.engine.loops import HomeLoop
-from tallyglass.allocate.engine.meter import Hook, Stats
-from tallyglass.allocate.engine.steps import Steps, run, run_async
+from tallyglass.allocate.engine.handles import AnyAsyncCollection, SyncCollection, prepare
+from tallyglass.allocate.engine.meter import Hook
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.insert.insertion import Inserter, InsertTarget, insert_target
-
-if TYPE_CHECKING:
-    from motor.motor_asyncio import AsyncIOMotorCollection
-    from pymongo.asynchronous.collection import AsyncCollection
-    from pymongo.collection import Collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +89,27 @@ class _RandomIdsCore(Inserter):
         yield
 
 
-class RandomIds(Uncopyable):
+class RandomIdsCalls(Reporting, Generic[C]):
+    """The arguments of both classes."""
+
+    _asynchronous: ClassVar[bool]
+    _core: _RandomIdsCore
+
+    def __init__(
+        self,
+        collection: C,
+        field: str,
+        space: NumberSpace,
+        *,
+        tries: int = 20,
+        deadlines: Deadlines | None = None,
+        on_event: Hook | None = None,
+    ) -> None:
+        prepared = prepare(collection, asynchronous=self._asynchronous)
+        self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
+
+
+class RandomIds(SyncAllocator, RandomIdsCalls[SyncCollection]):
     """Insert documents under a random id, with a MongoClient. Thread-safe, fork-safe.
 
     When to use: account, card or voucher numbers: a fixed number of digits that reveals neither order nor count.
@@ -105,59 +119,22 @@ class RandomIds(Uncopyable):
     """
 
     # Generated from AsyncRandomIds by packaging/unasync.py.
-    def __init__(
-        self,
-        collection: Collection[Any],
-        field: str,
-        space: NumberSpace,
-        *,
-        tries: int = 20,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        prepared = prepare(collection, asynchronous=False)
-        self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
-
     def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
         """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
-        return run(self._core.insert(document, session))
+        return self._run(self._core.insert(document, session))
 
     def fill(self) -> Fill:
         """How full the number space is now, by the collection's estimated count."""
-        return run(self._core.fill())
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.target.meter.stats()
+        return self._run(self._core.fill())
 
 
-class AsyncRandomIds(Uncopyable):
+class AsyncRandomIds(AsyncAllocator, RandomIdsCalls[AnyAsyncCollection]):
     """:class:`RandomIds` for an AsyncMongoClient or Motor's AsyncIOMotorClient."""
-
-    def __init__(
-        self,
-        collection: AsyncCollection[Any] | AsyncIOMotorCollection[Any],
-        field: str,
-        space: NumberSpace,
-        *,
-        tries: int = 20,
-        deadlines: Deadlines | None = None,
-        on_event: Hook | None = None,
-    ) -> None:
-        prepared = prepare(collection, asynchronous=True)
-        self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
-        self._home = HomeLoop()
 
     async def insert(self, document: Mapping[str, Any], *, session: Any = None) -> Any:
         """Insert a copy of ``document`` with an id in the field; returns that id. Raises CollisionLimit, NotUnique."""
-        self._home.check()
-        return await run_async(self._core.insert(document, session))
+        return await self._run(self._core.insert(document, session))
 
     async def fill(self) -> Fill:
         """How full the number space is now, by the collection's estimated count."""
-        self._home.check()
-        return await run_async(self._core.fill())
-
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self._core.target.meter.stats()
+        return await self._run(self._core.fill())
