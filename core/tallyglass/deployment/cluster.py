@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tallyglass.deployment.members import SetMember, old_data, read_members
 from tallyglass.deployment.product import Product, product_of, server_name, untested
-from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.alone import Alone
 from tallyglass.mongo.gateway import Document, Gateway
+from tallyglass.tasks import answers_by_name
 from tallyglass.text import clean, clean_name
 
 if TYPE_CHECKING:
@@ -176,20 +176,9 @@ async def look_at(gateway: Gateway) -> Deployment:
 
 
 async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:
-    async def one(shard: Gateway) -> Deployment | TallyglassError:
-        try:
-            return await look_at(shard)
-        except TallyglassError as error:
-            return error
-
-    answers = await asyncio.gather(*(one(shard) for shard in cluster.shards.values()))
-    names = [
-        (answer.shard_name or answer.set_name) if isinstance(answer, Deployment) else label
-        for label, answer in zip(cluster.shards, answers, strict=True)
-    ]
-    found = [answer for answer in answers if isinstance(answer, Deployment)]
-    if not found:
-        raise next(answer for answer in answers if isinstance(answer, TallyglassError))
+    answers, _ = await answers_by_name({name: look_at(shard) for name, shard in cluster.shards.items()})
+    found = [*answers.values()]
+    names = [(one.shard_name or one.set_name) if (one := answers.get(name)) else name for name in cluster.shards]
     return Deployment(
         kind=Kind.CLUSTER,
         version=", ".join(sorted({one.version for one in found})),

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tallyglass.deployment.cluster import Deployment, look_at
-from tallyglass.errors import DeploymentError, PrivilegeError, TallyglassError
+from tallyglass.errors import DeploymentError, PrivilegeError
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.tasks import answers_by_name
 from tallyglass.text import clean, clean_name
 
 CONFIG_SHARDS = Namespace("config", "shards")
@@ -36,12 +36,10 @@ class Shards:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """One shard as specified, its kind, and the offset of its clock from the local one in seconds."""
+class _Identified:
+    """One shard: what it is, and the offset of its clock from the local one in seconds."""
 
-    given: str
-    gateway: Gateway
-    found: Deployment | TallyglassError
+    deployment: Deployment
     clock: float | None = None
 
 
@@ -75,41 +73,36 @@ def _listed(router: MongoGateway, rows: Iterable[Document]) -> Iterable[tuple[st
 
 
 async def _identify(given: Mapping[str, Gateway]) -> Shards:
-    looks = await asyncio.gather(*(_look(name, gateway) for name, gateway in given.items()))
+    answers, errors = await answers_by_name({name: _identified(gateway) for name, gateway in given.items()})
     gateways: dict[str, Gateway] = {}
-    known: dict[str, _Look] = {}
+    known: dict[str, _Identified] = {}
     left_out: list[str] = []
-    for look in looks:
-        if isinstance(look.found, TallyglassError):
-            gateways[look.given] = look.gateway
+    for label, gateway in given.items():
+        one = answers.get(label)
+        if one is None:
+            gateways[label] = gateway
             continue
-        name = look.found.shard_name or look.found.set_name or look.given
-        reason = _why_left_out(look.found, name, known)
+        name = one.deployment.shard_name or one.deployment.set_name or label
+        reason = _why_left_out(one.deployment, name, known)
         if reason:
             left_out.append(f"{name} is left out: {reason}")
         else:
-            gateways[name], known[name] = look.gateway, look
-    errors = [look.found for look in looks if isinstance(look.found, TallyglassError)]
-    if not known and errors:
-        raise errors[0]
+            gateways[name], known[name] = gateway, one
     if not known:
-        raise DeploymentError("None of the shards can be read.", " ".join(left_out))
+        raise next(iter(errors.values()), DeploymentError("None of the shards can be read.", " ".join(left_out)))
     return Shards(gateways, tuple(left_out), tuple(_warnings(known)))
 
 
-async def _look(name: str, gateway: Gateway) -> _Look:
-    try:
-        found = await look_at(gateway)
-        before = time.time()
-        local_time = (await gateway.command("hello")).get("localTime")
-        here = (before + time.time()) / 2
-    except TallyglassError as error:
-        return _Look(name, gateway, error)
+async def _identified(gateway: Gateway) -> _Identified:
+    deployment = await look_at(gateway)
+    before = time.time()
+    local_time = (await gateway.command("hello")).get("localTime")
+    here = (before + time.time()) / 2
     clock = local_time.replace(tzinfo=UTC).timestamp() - here if isinstance(local_time, datetime) else None
-    return _Look(name, gateway, found, clock)
+    return _Identified(deployment, clock)
 
 
-def _why_left_out(found: Deployment, name: str, known: Mapping[str, _Look]) -> str:
+def _why_left_out(found: Deployment, name: str, known: Mapping[str, _Identified]) -> str:
     """Why a shard is not read; empty if it is read."""
     reason = found.no_oplog_because()
     if reason:
@@ -118,18 +111,18 @@ def _why_left_out(found: Deployment, name: str, known: Mapping[str, _Look]) -> s
         return "It is a config server, which holds no data of applications."
     if name in known:
         return "Another URI names it already."
-    for other, look in known.items():
-        cluster = look.found.cluster_id if isinstance(look.found, Deployment) else ""
+    for other, one in known.items():
+        cluster = one.deployment.cluster_id
         if cluster and found.cluster_id and cluster != found.cluster_id:
             return f"It belongs to another cluster than {other}."
     return ""
 
 
-def _warnings(known: Mapping[str, _Look]) -> Iterable[str]:
-    versions = sorted({look.found.version for look in known.values() if isinstance(look.found, Deployment)})
+def _warnings(known: Mapping[str, _Identified]) -> Iterable[str]:
+    versions = sorted({one.deployment.version for one in known.values()})
     if len(versions) > 1:
         yield f"The shards run different versions: {clean(', '.join(versions))}."
-    clocks = sorted((look.clock, name) for name, look in known.items() if look.clock is not None)
+    clocks = sorted((one.clock, name) for name, one in known.items() if one.clock is not None)
     if clocks and clocks[-1][0] - clocks[0][0] > CLOCK_SECONDS:
         apart = clocks[-1][0] - clocks[0][0]
         yield (

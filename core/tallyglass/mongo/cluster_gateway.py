@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -17,18 +18,8 @@ from bson import Decimal128
 
 from tallyglass.errors import ConnectError, DeploymentError, ReadError, TallyglassError
 from tallyglass.mongo.codec import CODEC
-from tallyglass.mongo.gateway import (
-    DEFAULT_TIME_MS,
-    GET_MORE_SECONDS,
-    OPLOG,
-    RAW_BATCH,
-    CollectionInfo,
-    Document,
-    Extent,
-    Gateway,
-    Namespace,
-    closing,
-)
+from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Document, Extent, Gateway, Namespace, closing
+from tallyglass.tasks import answers_by_name
 
 Answer = TypeVar("Answer")
 
@@ -48,34 +39,19 @@ class ClusterGateway:
         self.lost: dict[str, str] = {}
         self._errors: dict[str, tuple[float, TallyglassError]] = {}
 
-    async def command(
-        self,
-        name: str,
-        value: object = 1,
-        *,
-        db: str = "admin",
-        time_ms: int = DEFAULT_TIME_MS,
-        member: str = "",
-        **fields: object,
-    ) -> Document:
+    async def command(self, name: str, value: object = 1, **how: Any) -> Document:
         """The answer of the first shard that responds."""
         error: TallyglassError | None = None
-        for label, shard in self.shards.items():
+        for label in self.shards:
             try:
-                self._raise_recent(label)
-                return await shard.command(name, value, db=db, time_ms=time_ms, member=member, **fields)
+                return await self._ask(label, lambda shard: shard.command(name, value, **how))
             except TallyglassError as caught:
-                self._note_error(label, caught)
                 error = error or caught
         raise error or DeploymentError("This cluster has no shards.")
 
-    async def inspect(
-        self, stage: str, options: Document, *, limit: int, time_ms: int = DEFAULT_TIME_MS, member: str = ""
-    ) -> list[Document]:
+    async def inspect(self, stage: str, options: Document, **how: Any) -> list[Document]:
         """The rows of all shards, ``limit`` of each."""
-        found = await self._all(
-            lambda shard: shard.inspect(stage, options, limit=limit, time_ms=time_ms, member=member)
-        )
+        found = await self._all(lambda shard: shard.inspect(stage, options, **how))
         return [row for rows in found for row in rows]
 
     def members(self) -> tuple[str, ...]:
@@ -96,60 +72,32 @@ class ClusterGateway:
     async def estimate(self, ns: Namespace) -> int:
         return sum(await self._all(lambda shard: shard.estimate(ns)))
 
-    async def count(self, ns: Namespace, *, time_ms: int = DEFAULT_TIME_MS) -> int:
-        return sum(await self._all(lambda shard: shard.count(ns, time_ms=time_ms)))
+    async def count(self, ns: Namespace, **how: Any) -> int:
+        return sum(await self._all(lambda shard: shard.count(ns, **how)))
 
-    async def extent(self, ns: Namespace, query: Document, *, most: int, time_ms: int = DEFAULT_TIME_MS) -> Extent:
-        found = await self._all(lambda shard: shard.extent(ns, query, most=most, time_ms=time_ms))
+    async def extent(self, ns: Namespace, query: Document, **how: Any) -> Extent:
+        found = await self._all(lambda shard: shard.extent(ns, query, **how))
         return Extent(sum(one.documents for one in found), sum(one.bytes for one in found))
 
     async def find_one(
-        self,
-        ns: Namespace,
-        query: Document,
-        *,
-        projection: Document | None = None,
-        sort: Sequence[tuple[str, int]] = (),
-        time_ms: int = DEFAULT_TIME_MS,
-        member: str = "",
+        self, ns: Namespace, query: Document, *, sort: Sequence[tuple[str, int]] = (), **how: Any
     ) -> Document | None:
-        found = await self._all(
-            lambda shard: shard.find_one(ns, query, projection=projection, sort=sort, time_ms=time_ms, member=member)
-        )
+        found = await self._all(lambda shard: shard.find_one(ns, query, sort=sort, **how))
         return next(iter(_sorted([row for row in found if row is not None], ns, sort)), None)
 
-    async def find(
-        self,
-        ns: Namespace,
-        query: Document,
-        *,
-        limit: int = 0,
-        batch_size: int = 0,
-        time_ms: int = DEFAULT_TIME_MS,
-    ) -> AsyncIterator[Document]:
+    async def find(self, ns: Namespace, query: Document, *, limit: int = 0, **how: Any) -> AsyncIterator[Document]:
         given = 0
-        async for row in self._chain(
-            lambda shard: shard.find(ns, query, limit=limit, batch_size=batch_size, time_ms=time_ms)
-        ):
+        async for row in self._chain(lambda shard: shard.find(ns, query, limit=limit, **how)):
             yield row
             given += 1
             if given == limit > 0:
                 return
 
     async def find_raw(
-        self,
-        ns: Namespace,
-        query: Document,
-        *,
-        sort: Sequence[tuple[str, int]] = (),
-        limit: int = 0,
-        batch_size: int = RAW_BATCH,
-        time_ms: int = DEFAULT_TIME_MS,
+        self, ns: Namespace, query: Document, *, sort: Sequence[tuple[str, int]] = (), limit: int = 0, **how: Any
     ) -> AsyncIterator[bytes]:
         """Sorted or limited answers are merged in memory: ``limit`` bounds them."""
-        batches = self._chain(
-            lambda shard: shard.find_raw(ns, query, sort=sort, limit=limit, batch_size=batch_size, time_ms=time_ms)
-        )
+        batches = self._chain(lambda shard: shard.find_raw(ns, query, sort=sort, limit=limit, **how))
         if not sort and not limit:
             async for batch in batches:
                 yield batch
@@ -158,55 +106,36 @@ class ClusterGateway:
         rows = _sorted(rows, ns, sort)
         yield b"".join(bson.encode(row, codec_options=CODEC) for row in (rows[:limit] if limit else rows))
 
-    async def tail_raw(
-        self,
-        ns: Namespace,
-        query: Document,
-        *,
-        batch_size: int = 1000,
-        await_ms: int = 1000,
-        least_seconds: float = GET_MORE_SECONDS,
-        prefer_secondary: bool = False,
-        on_open: Callable[[str], None] | None = None,
-    ) -> AsyncIterator[bytes]:
+    def tail_raw(self, ns: Namespace, query: Document, **how: Any) -> AsyncIterator[bytes]:
         """Raises DeploymentError: each shard has an oplog, which is followed through its own gateway."""
         raise DeploymentError("A sharded cluster has one oplog for each shard.", "Follow each through its own gateway.")
-        yield b""
 
     async def close(self) -> None:
         await asyncio.gather(*(shard.close() for shard in self.shards.values()))
 
     async def _all(self, ask: Callable[[Gateway], Awaitable[Answer]]) -> list[Answer]:
         """The answers of the shards that respond, in order."""
-        answers = await asyncio.gather(*(self._ask(name, ask) for name in self.shards))
-        errors = [answer for answer in answers if isinstance(answer, TallyglassError)]
-        if len(errors) == len(answers):
-            raise errors[0]
-        return [answer for answer in answers if not isinstance(answer, TallyglassError)]
+        answers, _ = await answers_by_name({name: self._ask(name, ask) for name in self.shards})
+        return [*answers.values()]
 
-    async def _ask(self, name: str, ask: Callable[[Gateway], Awaitable[Answer]]) -> Answer | TallyglassError:
+    async def _ask(self, name: str, ask: Callable[[Gateway], Awaitable[Answer]]) -> Answer:
+        with self._noting(name):
+            return await ask(self.shards[name])
+
+    @contextmanager
+    def _noting(self, name: str) -> Iterator[None]:
+        """Record whether a shard answers. Raises the error of a recent attempt that could not reach it."""
+        until, known = self._errors.get(name, (0.0, None))
         try:
-            self._raise_recent(name)
-            found = await ask(self.shards[name])
+            if known is not None and time.monotonic() < until:
+                raise known
+            yield
         except TallyglassError as error:
-            self._note_error(name, error)
-            return error
-        self._note_answer(name)
-        return found
-
-    def _raise_recent(self, name: str) -> None:
-        """Raise the error again if a recent attempt could not reach the shard."""
-        until, error = self._errors.get(name, (0.0, None))
-        if error is not None and time.monotonic() < until:
-            raise error
-
-    def _note_error(self, name: str, error: TallyglassError) -> None:
-        self.lost[name] = str(error)
-        unreachable = isinstance(error, ConnectError) or (isinstance(error, ReadError) and error.code is None)
-        if unreachable and self._errors.get(name, (0.0, None))[1] is not error:
-            self._errors[name] = (time.monotonic() + RETRY_SECONDS, error)
-
-    def _note_answer(self, name: str) -> None:
+            self.lost[name] = str(error)
+            unreachable = isinstance(error, ConnectError) or (isinstance(error, ReadError) and error.code is None)
+            if unreachable and error is not known:
+                self._errors[name] = (time.monotonic() + RETRY_SECONDS, error)
+            raise
         self.lost.pop(name, None)
         self._errors.pop(name, None)
 
@@ -215,15 +144,12 @@ class ClusterGateway:
         errors: list[TallyglassError] = []
         for name, shard in self.shards.items():
             try:
-                self._raise_recent(name)
-                async with closing(ask(shard)) as rows:
-                    async for row in rows:
-                        yield row
+                with self._noting(name):
+                    async with closing(ask(shard)) as rows:
+                        async for row in rows:
+                            yield row
             except TallyglassError as error:
-                self._note_error(name, error)
                 errors.append(error)
-            else:
-                self._note_answer(name)
         if errors and len(errors) == len(self.shards):
             raise errors[0]
 

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, cast
 from uuid import UUID
@@ -87,21 +87,18 @@ class MongoGateway:
             raise ValueError(f"{name!r} is not a command that only reads")
         body = {name: value, **fields, "maxTimeMS": time_ms}
         how = _anywhere(member)
-        async with self._session(f"command {name}") as session:
-            with asking_member(member):
-                return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
+        async with self._session(f"command {name}", member) as session:
+            return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
 
     async def inspect(
         self, stage: str, options: Document, *, limit: int, time_ms: int = DEFAULT_TIME_MS, member: str = ""
     ) -> list[Document]:
         if stage not in READ_STAGES:
             raise ValueError(f"{stage!r} is not a stage that only reads")
-        async with self._session(stage) as session:
-            with asking_member(member):
-                admin = session.client.get_database("admin", codec_options=CODEC, **_anywhere(member))
-                return await session.call(
-                    _all_rows(admin.aggregate([{stage: options}, {"$limit": limit}], maxTimeMS=time_ms))
-                )
+        async with self._session(stage, member) as session:
+            admin = session.client.get_database("admin", codec_options=CODEC, **_anywhere(member))
+            rows = admin.aggregate([{stage: options}, {"$limit": limit}], maxTimeMS=time_ms)
+            return await session.call(_all_rows(rows))
 
     def members(self) -> tuple[str, ...]:
         return tuple(sorted(f"{host}:{port}" for host, port in self.link.session.client.nodes))
@@ -167,13 +164,11 @@ class MongoGateway:
         time_ms: int = DEFAULT_TIME_MS,
         member: str = "",
     ) -> Document | None:
-        how = _anywhere(member)
-        async with self._session(f"find on {ns}") as session:
-            with asking_member(member):
-                found = _collection(session, ns, **how).find_one(
-                    query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
-                )
-                return cast("Document | None", await session.call(found))
+        async with self._session(f"find on {ns}", member) as session:
+            found = _collection(session, ns, **_anywhere(member)).find_one(
+                query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
+            )
+            return cast("Document | None", await session.call(found))
 
     async def find(
         self,
@@ -264,9 +259,11 @@ class MongoGateway:
                 await held.close()
 
     @asynccontextmanager
-    async def _session(self, what: str) -> AsyncIterator[Session]:
-        """The session for one read. ``what`` names it in errors, which are raised as those of this package."""
-        with _errors(what, self.link.session):
+    async def _session(self, what: str, member: str = "") -> AsyncIterator[Session]:
+        """The session for one read, of ``member`` if given. ``what`` names it in errors, which are raised as those of
+        this package."""
+        # The generator of a cursor may be closed in another context, where a context variable cannot be reset.
+        with _errors(what, self.link.session), asking_member(member) if member else nullcontext():
             yield await self.link.ready()
 
     @asynccontextmanager

@@ -6,7 +6,7 @@ The server's part only leaves out what cannot match: :class:`tallyglass.oplog.fi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -185,22 +185,14 @@ def _read_id(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
     return replace(wanted, id=value)
 
 
-def _read_since(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
-    return replace(wanted, since=parse_since(value))
-
-
-def _read_until(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
-    return replace(wanted, until=parse_since(value))
-
-
-def _read_transaction(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
-    return replace(wanted, transaction=value)
-
-
-_WORDS = {
-    "ns": _read_ns, "op": _read_op, "id": _read_id, "since": _read_since, "until": _read_until,
-    "txn": _read_transaction,
-}  # fmt: skip
+_WORDS: Mapping[str, Callable[[OplogFilter, str, str], OplogFilter]] = {
+    "ns": _read_ns,
+    "op": _read_op,
+    "id": _read_id,
+    "since": lambda wanted, _, value: replace(wanted, since=parse_since(value)),
+    "until": lambda wanted, _, value: replace(wanted, until=parse_since(value)),
+    "txn": lambda wanted, _, value: replace(wanted, transaction=value),
+}
 
 
 def _namespace_conditions(namespaces: tuple[str, ...]) -> list[dict[str, Any]]:

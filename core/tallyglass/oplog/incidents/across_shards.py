@@ -160,7 +160,7 @@ async def _merged(scans: Mapping[str, AsyncIterator[IncidentScan]]) -> AsyncIter
     async with FanIn(scans) as arrivals:
         while True:
             await arrivals.wait()
-            for name, one in arrivals.take_all():
+            for name, one in arrivals.all_arrived():
                 before = known.get(name)
                 if before is not None and before.done and not one.done:
                     one = replace(before, trouble=one.trouble or "The oplog is read again.")

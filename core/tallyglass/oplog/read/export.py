@@ -7,18 +7,18 @@ behind that the oplog rolls past it gets a :class:`~tallyglass.oplog.read.stream
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
-from tallyglass.moment import ZERO, Ts
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.filter.compile import EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.entries import end_of_oplog, op_time
-from tallyglass.oplog.read.past import SEARCH_SECONDS, newest, past, safe_end
+from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 
 LAG_SECONDS = 10.0
@@ -30,10 +30,9 @@ _ASK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Wanted entries in order, each as raw BSON. ``last`` is the ``ts`` of the last entry looked at for them."""
+    """Wanted entries in order, each as raw BSON."""
 
     raws: tuple[bytes, ...]
-    last: Ts
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,49 +44,36 @@ class Lag:
     newest: Ts
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete:
-    """Older entries may match: the search for them was stopped."""
-
-    seconds: float
-
-
 ExportItem = Entries | Gap | RolledBack | Lag | Interruption | Opened | Incomplete
 
 
-async def follow_entries(
-    gateway: Gateway, wanted: OplogFilter, *, prefer_secondary: bool = True, backlog: int = 500
-) -> AsyncIterator[ExportItem]:
-    """Matching entries from ``wanted.since``, else the ``backlog`` newest and then new ones, without end.
+async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[ExportItem]:
+    """Matching entries from ``wanted.since``, else the :data:`BACKLOG` newest and then new ones, without end.
 
     Raises PrivilegeError; ReadError and ConnectError only before the stream has begun.
     """
     wanted.check()
     selector, anchor = EntrySelector(wanted), await safe_end(gateway)
-    lag = _LagMonitor(gateway)
-    last = wanted.since or anchor.ts
-    if wanted.since is not None:
-        async with closing(past(gateway, wanted.since, anchor.ts.next, wanted.on_server())) as batches:
-            async for batch in batches:
-                if isinstance(batch, Gap):
-                    yield batch
-                    continue
-                last = last_ts(batch)
-                yield Entries(tuple(selector.select(batch)), last)
-                if found := await lag.look(last, ""):
+    lag, last = _LagMonitor(gateway), wanted.since or anchor.ts
+    before = wanted_past(gateway, wanted, anchor.ts.next, BACKLOG, seconds=BACKLOG_SECONDS)
+    async with closing(before) as items:
+        async for item in items:
+            if isinstance(item, Gap):
+                yield item
+            elif isinstance(item, tuple):
+                last = last_ts(item[-1]) if item else last
+                yield selected(selector, item)
+                if found := await lag.news(last, ""):
                     yield found
-    else:
-        found_before, _ = await newest(gateway, wanted, anchor.ts.next, backlog)
-        yield Entries(tuple(raw for raw in found_before if selector.select(raw)), anchor.ts)
-    stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor, prefer_secondary=prefer_secondary)
+    stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor)
     async with closing(stream.events()) as events:
         async for event in events:
             if not isinstance(event, Arrived):
                 yield event
             elif event.batch:
                 last = last_ts(event.batch)
-                yield Entries(tuple(selector.select(event.batch)), last)
-            if found := await lag.look(last, stream.member, stream):
+                yield selected(selector, (event.batch,))
+            if found := await lag.news(last, stream.member, stream):
                 yield found
 
 
@@ -98,26 +84,23 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
     all. Errors: those of the gateway.
     """
     wanted.check()
-    end = (await safe_end(gateway)).ts
-    until = min(wanted.until, end.next) if wanted.until else end.next
     selector, given = EntrySelector(wanted), 0
-    if limit and wanted.since is None:
-        found, whole = await newest(gateway, wanted, until, limit, seconds=SEARCH_SECONDS)
-        if not whole:
-            yield Incomplete(SEARCH_SECONDS)
-        yield Entries(tuple(raw for raw in found if selector.select(raw))[-limit:], end)
-        return
-    async with closing(past(gateway, wanted.since or ZERO, until, wanted.on_server())) as batches:
-        async for batch in batches:
-            if isinstance(batch, Gap):
-                yield batch
+    end = await end_of_past(gateway, wanted)
+    async with closing(wanted_past(gateway, wanted, end, limit or None)) as items:
+        async for item in items:
+            if not isinstance(item, tuple):
+                yield item
                 continue
-            raws = selector.select(batch)
-            raws = raws[: limit - given] if limit else raws
+            raws = selected(selector, item).raws
+            yield Entries(raws[: limit - given] if limit else raws)
             given += len(raws)
-            yield Entries(tuple(raws), last_ts(batch))
             if given >= limit > 0:
                 return
+
+
+def selected(selector: EntrySelector, batches: Sequence[bytes]) -> Entries:
+    """The wanted entries of some batches."""
+    return Entries(tuple(raw for batch in batches for raw in selector.select(batch)))
 
 
 class _LagMonitor:
@@ -128,7 +111,7 @@ class _LagMonitor:
         self._asked = time.monotonic()
         self._reported = 0
 
-    async def look(self, last: Ts, member: str, stream: OplogStream | None = None) -> Lag | None:
+    async def news(self, last: Ts, member: str, stream: OplogStream | None = None) -> Lag | None:
         """The lag when it should be reported: when it begins, has doubled, or is over."""
         if time.monotonic() - self._asked < _ASK_SECONDS:
             return None

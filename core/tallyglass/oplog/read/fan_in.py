@@ -51,7 +51,7 @@ class FanIn(Generic[Item]):
             if task.done():
                 task.result()
 
-    def take(self, name: str) -> Iterator[Item]:
+    def arrived(self, name: str) -> Iterator[Item]:
         """The items of one stream that have arrived, in order. Ends early where the caller stops."""
         queue = self._queues[name]
         while not queue.empty():
@@ -63,10 +63,10 @@ class FanIn(Generic[Item]):
             if found is not None:
                 self.errors[name] = found
 
-    def take_all(self) -> Iterator[tuple[str, Item]]:
+    def all_arrived(self) -> Iterator[tuple[str, Item]]:
         """The items of all streams that have arrived, each with the name of its stream."""
         for name in self._queues:
-            for item in self.take(name):
+            for item in self.arrived(name):
                 yield name, item
 
     @property

@@ -90,7 +90,7 @@ def _drained(shard: _Source, arrivals: FanIn[ExportItem]) -> list[MergedItem]:
     found: list[MergedItem] = []
     if shard.waiting or shard.ended:
         return found
-    for item in arrivals.take(shard.name):
+    for item in arrivals.arrived(shard.name):
         shard.heard = time.monotonic()
         if not isinstance(item, Entries):
             found.append(ShardEvent(shard.name, item))

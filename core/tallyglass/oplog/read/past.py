@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from bson import Timestamp
@@ -21,6 +22,9 @@ from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.entries import end_of_oplog, op_time
 from tallyglass.oplog.read.stream import EntryPosition, Gap
 
+BACKLOG = 500
+"""Older entries with which a reader of new ones begins: some screens."""
+
 BACKLOG_SECONDS = 3.0
 """How long a tail looks for older entries to begin with."""
 
@@ -35,6 +39,13 @@ _PAST_MS = 60_000
 
 _SLICE_BYTES = 12_000_000
 """The most bytes of a slice that are held, unless one second has more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Older entries may match: the search for them was stopped."""
+
+    seconds: float
 
 
 async def safe_end(gateway: Gateway, among: Document | None = None) -> EntryPosition:
@@ -54,6 +65,12 @@ async def safe_end(gateway: Gateway, among: Document | None = None) -> EntryPosi
     term = majority.get("t")
     # The entry that initiates a set has no term, and its optime says -1.
     return EntryPosition(ts, int(term) if isinstance(term, int) and term >= 0 else None)
+
+
+async def end_of_past(gateway: Gateway, wanted: OplogFilter) -> Ts:
+    """Before which entry a read of the past ends: ``wanted.until``, or the majority point."""
+    end = (await safe_end(gateway)).ts.next
+    return min(wanted.until, end) if wanted.until else end
 
 
 async def newest(
@@ -91,6 +108,25 @@ async def newest(
     except ReadError:
         return found[::-1], False
     return found[::-1], True
+
+
+async def wanted_past(
+    gateway: Gateway, wanted: OplogFilter, end: Ts, count: int | None = None, *, seconds: float = SEARCH_SECONDS
+) -> AsyncIterator[tuple[bytes, ...] | Gap | Incomplete]:
+    """Batches with all that is wanted of the entries before ``end``, oldest first: from ``wanted.since``, or where that
+    is not given the ``count`` newest of them, for which it is searched for ``seconds``; None for all.
+
+    Errors: as for :func:`past`.
+    """
+    if count is not None and wanted.since is None:
+        found, complete = await newest(gateway, wanted, end, count, seconds=seconds)
+        if not complete:
+            yield Incomplete(seconds)
+        yield tuple(found)
+        return
+    async with closing(past(gateway, wanted.since or ZERO, end, wanted.on_server())) as batches:
+        async for batch in batches:
+            yield batch if isinstance(batch, Gap) else (batch,)
 
 
 class SliceLength:

@@ -20,8 +20,10 @@ from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.read.merge import HOLD_SECONDS
-from tallyglass.oplog.read.tail import EVERYTHING, QUIET_SECONDS, ROOM, follow, read
+from tallyglass.oplog.read.past import BACKLOG
+from tallyglass.oplog.read.tail import EVERYTHING, FLUSH_SECONDS, QUIET_SECONDS, ROOM, follow, read
 from tallyglass.oplog.snapshot import NamespaceRate, OplogRow, OplogUpdate, OplogWindow, RowKind
+from tallyglass.tasks import answers_by_name
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class _Shard:
     dropped: int = 0
     error: TallyglassError | None = None
 
-    def take(self, update: OplogUpdate) -> None:
+    def update_with(self, update: OplogUpdate) -> None:
         now = time.monotonic()
         self.update = update
         self.dropped += update.dropped
@@ -45,38 +47,33 @@ async def follow_shards(
     shards: Mapping[str, Gateway],
     wanted: OplogFilter = EVERYTHING,
     *,
-    backlog: int = 500,
-    flush_seconds: float = 0.25,
+    backlog: int = BACKLOG,
     room: int = ROOM,
-    hold: float = HOLD_SECONDS,
 ) -> AsyncIterator[OplogUpdate]:
     """Follow several shards, by name, as :func:`~tallyglass.oplog.read.tail.follow` does one.
 
     Sums and rates are those of all shards, ``behind_seconds`` that of the slowest; ``window`` is the shortest. A row of
-    a shard that sent nothing for ``hold`` seconds comes late, after newer ones of others. Raises the first
+    a shard that sent nothing for :data:`HOLD_SECONDS` comes late, after newer ones of others. Raises the first
     error where no shard is left.
     """
     parts = {name: _Shard(name) for name in shards}
-    tails = {
-        name: follow(gateway, wanted, backlog=backlog, flush_seconds=flush_seconds, room=room)
-        for name, gateway in shards.items()
-    }
+    tails = {name: follow(gateway, wanted, backlog=backlog, room=room) for name, gateway in shards.items()}
     async with FanIn(tails) as arrivals:
         while True:
             await arrivals.wait(QUIET_SECONDS)
-            for name, update in arrivals.take_all():
-                parts[name].take(update)
+            for name, update in arrivals.all_arrived():
+                parts[name].update_with(update)
             arrivals.raise_if_none_is_left()
             for name, error in arrivals.errors.items():
                 parts[name].error = error
             if any(part.update for part in parts.values()):
-                yield _merged([*parts.values()], hold)
-            await asyncio.sleep(flush_seconds)
+                yield _merged([*parts.values()])
+            await asyncio.sleep(FLUSH_SECONDS)
 
 
-def _merged(shards: list[_Shard], hold: float) -> OplogUpdate:
+def _merged(shards: list[_Shard]) -> OplogUpdate:
     """The updates of all shards as one; its rows are handed out once."""
-    rows = _ready(shards, hold)
+    rows = _ready(shards)
     dropped = sum(shard.dropped for shard in shards)
     for shard in shards:
         shard.dropped = 0
@@ -110,10 +107,10 @@ def _merged(shards: list[_Shard], hold: float) -> OplogUpdate:
     )
 
 
-def _ready(shards: list[_Shard], hold: float) -> tuple[OplogRow, ...]:
+def _ready(shards: list[_Shard]) -> tuple[OplogRow, ...]:
     """The rows that no other shard can come before any more, and those that have waited long enough, in order."""
     horizon = min((_reached(shard) for shard in shards if not shard.error), default=ZERO)
-    old = time.monotonic() - hold
+    old = time.monotonic() - HOLD_SECONDS
     ready: list[list[OplogRow]] = []
     for shard in shards:
         count = sum(1 for at, row in shard.waiting if row.ts <= horizon or at <= old)
@@ -152,19 +149,12 @@ async def read_shards(
     A note row names a shard that cannot be read. Raises the first error where none can.
     """
 
-    async def one(name: str, gateway: Gateway) -> list[OplogRow] | TallyglassError:
-        try:
-            async with closing(read(gateway, wanted, limit=limit)) as rows:
-                return [replace(row, shard=name) async for row in rows]
-        except TallyglassError as error:
-            return error
+    async def rows_of(name: str) -> list[OplogRow]:
+        async with closing(read(shards[name], wanted, limit=limit)) as rows:
+            return [replace(row, shard=name) async for row in rows]
 
-    names = [*shards]
-    answers = await asyncio.gather(*(one(name, shards[name]) for name in names))
-    errors = {name: answer for name, answer in zip(names, answers, strict=True) if isinstance(answer, TallyglassError)}
-    if len(errors) == len(names):
-        raise errors[names[0]]
-    rows = list(heapq.merge(*(answer for answer in answers if isinstance(answer, list)), key=lambda row: row.ts))
+    found, errors = await answers_by_name({name: rows_of(name) for name in shards})
+    rows = list(heapq.merge(*found.values(), key=lambda row: row.ts))
     if limit:
         entries = 0
         ordered = rows if wanted.since is not None else rows[::-1]

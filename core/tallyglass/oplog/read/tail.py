@@ -6,7 +6,7 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -18,7 +18,7 @@ from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.read.entries import end_of_oplog, op_time
-from tallyglass.oplog.read.past import SEARCH_SECONDS, newest, past, safe_end
+from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.read.window import WindowReader, window
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
@@ -26,6 +26,9 @@ from tallyglass.tasks import cancel_all
 
 ROOM = 500
 """Rows of one update at most."""
+
+FLUSH_SECONDS = 0.25
+"""How often rows are handed out: as often as a screen draws."""
 
 QUIET_SECONDS = 1.0
 """An update comes at least so often, so that rates fall and ages grow on a quiet server."""
@@ -45,8 +48,8 @@ async def follow(
     gateway: Gateway,
     wanted: OplogFilter = EVERYTHING,
     *,
-    backlog: int = 500,
-    flush_seconds: float = 0.25,
+    backlog: int = BACKLOG,
+    flush_seconds: float = FLUSH_SECONDS,
     prefer_secondary: bool = True,
     room: int = ROOM,
 ) -> AsyncIterator[OplogUpdate]:
@@ -126,28 +129,28 @@ class _Tail:
         if not deployment.has_oplog:
             raise DeploymentError(deployment.no_oplog_because())
         anchor = await safe_end(self.gateway)
-        if self.wanted.since is not None:
-            await self._catch_up(self.wanted.since, anchor.ts)
-        else:
-            found, complete = await newest(self.gateway, self.wanted, anchor.ts.next, self.backlog)
-            for raw in found:
-                self.collector.take(raw)
-            self.older_unread = not complete or self.collector.matched >= self.backlog
+        await self._catch_up(anchor.ts.next)
         return OplogStream(
             self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary
         )
 
-    async def _catch_up(self, since: Ts, end: Ts) -> None:
-        """The past from ``since`` up to and with ``end``."""
-        oldest = await end_of_oplog(self.gateway, 1)
-        if oldest is not None and oldest > since > ZERO:
+    async def _catch_up(self, end: Ts) -> None:
+        """What is wanted of the past before ``end``."""
+        since = self.wanted.since
+        oldest = await end_of_oplog(self.gateway, 1) if since else None
+        if since and oldest is not None and oldest > since > ZERO:
             self.collector.put(notes.begins_later(since, oldest))
-        async for found in past(self.gateway, since, end.next, self.wanted.on_server()):
+        async for found in wanted_past(self.gateway, self.wanted, end, self.backlog, seconds=BACKLOG_SECONDS):
             if isinstance(found, Gap):
                 self._handle(found)
+            elif isinstance(found, Incomplete):
+                self.older_unread = True
             else:
-                self.collector.take(found)
-                self._changed.set()
+                for batch in found:
+                    self.collector.take(batch)
+                if since is not None:
+                    self._changed.set()  # a long past is shown as it comes, the newest entries with the first new ones
+        self.older_unread |= since is None and self.collector.matched >= self.backlog
 
     def _handle(self, event: Arrived | Opened | Gap | RolledBack | Interruption) -> None:
         now = time.monotonic()
@@ -253,28 +256,22 @@ async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int
     deployment = await look_at(gateway)
     if not deployment.has_oplog:
         raise DeploymentError(deployment.no_oplog_because())
-    end = (await safe_end(gateway)).ts
-    until = min(wanted.until, end.next) if wanted.until else end.next
-    if limit and wanted.since is None:
-        found, whole = await newest(gateway, wanted, until, limit, seconds=SEARCH_SECONDS)
-        if not whole:
-            yield notes.search_cut_short(SEARCH_SECONDS)
-        for row in _rows(Collector(wanted, limit), found):
-            yield row
-        return
-    given = 0
-    collector = Collector(wanted, sys.maxsize)
-    async with closing(past(gateway, wanted.since or ZERO, until, wanted.on_server())) as batches:
-        async for batch in batches:
-            rows = (notes.gap(batch),) if isinstance(batch, Gap) else _rows(collector, [batch])
-            for row in rows:
+    given, collector = 0, Collector(wanted, sys.maxsize)
+    end = await end_of_past(gateway, wanted)
+    async with closing(wanted_past(gateway, wanted, end, limit or None)) as items:
+        async for item in items:
+            for row in _rows(collector, item):
                 yield row
                 given += row.kind is RowKind.ENTRY
                 if given == limit > 0:
                     return
 
 
-def _rows(collector: Collector, batches: Iterable[bytes]) -> tuple[OplogRow, ...]:
-    for batch in batches:
+def _rows(collector: Collector, item: tuple[bytes, ...] | Gap | Incomplete) -> tuple[OplogRow, ...]:
+    if isinstance(item, Gap):
+        return (notes.gap(item),)
+    if isinstance(item, Incomplete):
+        return (notes.search_cut_short(item.seconds),)
+    for batch in item:
         collector.take(batch)
     return collector.rows(None)[0]

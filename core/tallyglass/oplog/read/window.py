@@ -27,7 +27,7 @@ CHANGE = 1.25
 GROWTH_SECONDS = 60.0
 """How often a reader that stays adds up the newest entries again."""
 
-_MINUTE = 60
+_MINUTE = 60  # seconds
 _LEAST_SECONDS = 10
 """The shortest span over which growth is stated."""
 
