@@ -22,9 +22,10 @@ from tallyglass.evidence.facts import (
     Source,
     Statement,
     application_of,
+    session_of,
     user_of,
+    users_definition,
 )
-from tallyglass.evidence.log_lines import session_id, timestamp
 from tallyglass.evidence.statement import ids_of, is_redacted, shell_text
 from tallyglass.text import clean, clean_name
 
@@ -36,11 +37,6 @@ _DEFINITIONS = {
     "dropCollection": "drop", "dropDatabase": "dropDatabase", "dropIndex": "dropIndexes",
     "createIndex": "createIndexes", "renameCollection": "rename",
 }  # fmt: skip
-_USERS = (
-    "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",
-    "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase", "grantRolesToRole", "revokeRolesFromRole",
-    "grantPrivilegesToRole", "revokePrivilegesFromRole",
-)  # fmt: skip
 _WRITES = {"delete": "d", "update": "u", "findAndModify": "", "findandmodify": ""}
 
 
@@ -80,9 +76,8 @@ class AuditReader:
         client = self._client(row, address)
         if name in _DEFINITIONS:
             self._define(_DEFINITIONS[name], param, client, at)
-        elif name in _USERS:
-            target = clean_name(str(param.get("user", param.get("role", ""))), 120)
-            self._book.add_definition(Definition("users", "", client, at, text=f"{name}({target})"))
+        elif users := users_definition({name: param.get("user", param.get("role", ""))}, client, at):
+            self._book.add_definition(users)
         elif name == "authCheck":
             self._command(param, client, at)
 
@@ -105,12 +100,10 @@ class AuditReader:
         command, args = str(param.get("command", "")), param.get("args")
         if command not in _WRITES or not isinstance(args, dict):
             return
-        lsid, txn = args.get("lsid"), args.get("txnNumber")
-        session = session_id(lsid.get("id")) if isinstance(lsid, dict) else b""
-        txn = txn if isinstance(txn, int) else None
+        session, txn, after = session_of(args)
         if session:
             self._book.add_command(SessionCommand(session, txn, client, at, at))
-        ns, after = clean_name(str(param.get("ns", "")), 255), _at_cluster(args)
+        ns = clean_name(str(param.get("ns", "")), 255)
         for op, query, text in _writes(command, args):
             hidden = is_redacted(query)
             self._book.tally.redacted += hidden
@@ -156,8 +149,3 @@ def _address(row: dict[str, Any]) -> str:
         found = row.get("remote") or {}
         remote = f"{found.get('ip', '')}:{found.get('port', '')}" if "ip" in found else ""
     return clean(remote, NAME_CELLS)
-
-
-def _at_cluster(args: dict[str, Any]) -> Any:
-    held = args.get("$clusterTime")
-    return timestamp(held.get("clusterTime") if isinstance(held, dict) else None)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any
+from uuid import UUID
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.text import clean, clean_name
@@ -19,6 +22,13 @@ STATEMENT_CELLS = 400
 
 INTERNAL_USER = "__system@local"
 """The user of connections between members, and from a router to a shard: never the user of a client."""
+
+
+_USER_COMMANDS = (
+    "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",
+    "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase", "grantRolesToRole", "revokeRolesFromRole",
+    "grantPrivilegesToRole", "revokePrivilegesFromRole",
+)  # fmt: skip
 
 
 class Source(StrEnum):
@@ -114,6 +124,13 @@ class Definition:
     text: str = ""
 
 
+def users_definition(body: Mapping[str, Any], client: Client, at: int) -> Definition | None:
+    """The change of users or roles that a command makes, ``body`` of which names its target; None if it makes none."""
+    name = next((one for one in _USER_COMMANDS if one in body), "")
+    text = f"{name}({clean_name(str(body.get(name)), NAME_CELLS)})"
+    return Definition("users", "", client, at, text=text) if name else None
+
+
 @dataclass(frozen=True, slots=True)
 class RunningOperation:
     """One operation in progress; every text is safe to show.
@@ -140,12 +157,11 @@ def user_of(name: object, db: object) -> tuple[str, bytes]:
 
 def application_of(metadata: object) -> tuple[str, str]:
     """The application's name and the driver with its version, from the metadata that a client sends."""
-    application = _inner(metadata, "application")
-    driver = _inner(metadata, "driver")
-    parts = (str(driver.get("name", "")), str(driver.get("version", "")))
+    parts = [str(within(metadata, "driver", part) or "") for part in ("name", "version")]
     # Wrapping libraries append their own name and version, each after a bar: "PyMongo|Motor", "4.9|3.6".
     names = [" ".join(filter(None, one)) for one in zip(*(part.split("|") for part in parts), strict=False)]
-    return clean(str(application.get("name", "")), NAME_CELLS), clean(", ".join(filter(None, names)), NAME_CELLS)
+    application = str(within(metadata, "application", "name") or "")
+    return clean(application, NAME_CELLS), clean(", ".join(filter(None, names)), NAME_CELLS)
 
 
 def client_of(row: Mapping[str, Any]) -> Client | None:
@@ -156,10 +172,47 @@ def client_of(row: Mapping[str, Any]) -> Client | None:
     users = [one for one in row.get("effectiveUsers", ()) if isinstance(one, Mapping)]
     names = " or ".join(user_of(one.get("user"), one.get("db"))[0] for one in users)
     application, driver = application_of(row.get("clientMetadata"))
-    application = clean(str(row.get("appName", "")), 120) or application
+    application = clean(str(row.get("appName", "")), NAME_CELLS) or application
     return Client(names, application, clean(address, 80), driver, clean(connection, 80))
 
 
-def _inner(document: object, name: str) -> Mapping[str, Any]:
-    found = document.get(name) if isinstance(document, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+def session_of(body: Mapping[str, Any]) -> tuple[bytes, int | None, Ts]:
+    """Of a command, as BSON or extended JSON: the 16 bytes of its session, its transaction number, and the cluster time
+    that its client knew; empty, None and ZERO where it has none."""
+    txn = body.get("txnNumber")
+    session, known = session_id(within(body, "lsid", "id")), timestamp(within(body, "$clusterTime", "clusterTime"))
+    return session, txn if isinstance(txn, int) else None, known
+
+
+def timestamp(value: object) -> Ts:
+    """A timestamp of BSON or extended JSON; ZERO for anything else."""
+    found = within(value, "$timestamp")
+    t, i = getattr(value, "time", within(found, "t")), getattr(value, "inc", within(found, "i"))
+    return Ts(t, i) if isinstance(t, int) and isinstance(i, int) else ZERO
+
+
+def session_id(value: object) -> bytes:
+    """The 16 bytes of an ``lsid.id`` of BSON or extended JSON; empty for anything else."""
+    try:
+        if isinstance(value, bytes):
+            return bytes(value)
+        uuid = within(value, "$uuid")
+        if isinstance(uuid, str):
+            return _bytes_of(uuid)
+        text = within(value, "$binary", "base64") or within(value, "$binary")
+        return b64decode(text, validate=True) if isinstance(text, str) else b""
+    except ValueError:
+        return b""
+
+
+@functools.lru_cache(maxsize=1_000)
+def _bytes_of(uuid: str) -> bytes:
+    """The 16 bytes of a UUID, one object for the many commands of a session."""
+    return UUID(uuid).bytes
+
+
+def within(document: object, *path: str) -> Any:
+    """The value at a path of names; None where there is none."""
+    for name in path:
+        document = document.get(name) if isinstance(document, Mapping) else None
+    return document

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tallyglass.errors import TallyglassError
+from tallyglass.evidence.facts import within
 from tallyglass.evidence.log_lines import parse_line
-from tallyglass.evidence.profile import PROFILE
+from tallyglass.evidence.profile import DATABASES_LIMIT, PROFILE
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 
 SLOWMS = 100
@@ -20,10 +21,6 @@ MORE = "db.adminCommand({profile: 0, slowms: 20})"
 COSTS = ((100, 54, 34, 30), (20, 168, 103, 34), (5, 280, 167, 35), (0, 662, 381, 44))
 """What a threshold costs and gives, measured on a recording of 18 applications: slowms, lines and kB of log for 1,000
 writes, and how many of 45 acts of people are named."""
-
-
-DATABASES_LIMIT = 60
-"""The most databases whose profile is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +59,9 @@ async def evidence_kept(gateway: Gateway) -> EvidenceKept:
         (max(times) - min(times)) / 1000 if times else None,
         int(slowms) if isinstance(slowms, (int, float)) else None,
         float(rate) if isinstance(rate, (int, float)) else None,
-        str(_within(parsed, "systemLog", "path") or _within(parsed, "systemLog", "destination") or ""),
-        str(_within(parsed, "auditLog", "path") or _within(parsed, "auditLog", "destination") or ""),
-        _within(parsed, "security", "redactClientLogData") is True,
+        str(within(parsed, "systemLog", "path") or within(parsed, "systemLog", "destination") or ""),
+        str(within(parsed, "auditLog", "path") or within(parsed, "auditLog", "destination") or ""),
+        within(parsed, "security", "redactClientLogData") is True,
         await _profiles(gateway),
     )
 
@@ -98,9 +95,3 @@ async def _answer(gateway: Gateway, name: str, value: object, db: str = "admin")
         return await gateway.command(name, value, db=db)
     except TallyglassError:
         return {}
-
-
-def _within(document: object, *path: str) -> object:
-    for name in path:
-        document = document.get(name) if isinstance(document, Mapping) else None
-    return document

@@ -6,21 +6,29 @@ updates of a command, then the command with its session. Line ids and fields: Mo
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
 
 from tallyglass.evidence.book import Book, Coverage, Recent
-from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, application_of, user_of
-from tallyglass.evidence.facts import Statement as Write
-from tallyglass.evidence.statement import REDACTED, is_redacted, write_of
+from tallyglass.evidence.facts import (
+    NAME_CELLS,
+    Client,
+    Definition,
+    SessionCommand,
+    Statement,
+    application_of,
+    session_of,
+    timestamp,
+    user_of,
+    users_definition,
+    within,
+)
+from tallyglass.evidence.statement import write_of
 from tallyglass.moment import ZERO, Ts
 from tallyglass.text import clean, clean_name
 
@@ -52,12 +60,6 @@ _WRITING = (
     '"$merge"', '"$out"', 'User":', 'Role":', 'Roles', 'Privileges',
 )  # fmt: skip
 """What the line of a command that writes contains; a line too much does no harm."""
-
-_USER_COMMANDS = (
-    "createUser", "updateUser", "dropUser", "dropAllUsersFromDatabase", "grantRolesToUser", "revokeRolesFromUser",
-    "createRole", "updateRole", "dropRole", "dropAllRolesFromDatabase", "grantRolesToRole", "revokeRolesFromRole",
-    "grantPrivilegesToRole", "revokePrivilegesFromRole",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,8 @@ class LogReader:
         self._member = member
         self._wanted = wanted
         self._beside: Counter[tuple[str, str]] = Counter()
-        self._pending: dict[str, list[Write]] = {}
-        self._settled: dict[bytes, list[Write]] = {}
+        self._pending: dict[str, list[Statement]] = {}
+        self._settled: dict[bytes, list[Statement]] = {}
         self._last: dict[str, int] = {}
         self._builds: dict[str, Client] = {}
         self._covered = Coverage()
@@ -223,9 +225,8 @@ class LogReader:
             self._book.tally.redacted += 1
             self._settle(line.thread, None)
             return
-        session, txn = _session(body)
+        session, txn, after = session_of(body)
         command = SessionCommand(session, txn, client, began, line.at)
-        after = timestamp(_at(body, "$clusterTime", "clusterTime"))
         keyed = "txnNumber" in body
         self._check_clock(line, session, began, after)
         self._followed(session, after if after != ZERO else None)
@@ -238,10 +239,8 @@ class LogReader:
                 self._settled.setdefault(session, []).append(
                     replace(write, session=session, txn=txn, in_session=keyed, after=after)
                 )
-        name = next((one for one in _USER_COMMANDS if one in body), "")
-        if name:
-            target = clean_name(str(body[name]), 120)
-            self._book.add_definition(Definition("users", "", client, line.at, text=f"{name}({target})"))
+        if users := users_definition(body, client, line.at):
+            self._book.add_definition(users)
 
     def _check_clock(self, line: Line, session: bytes, began: int, after: Ts) -> None:
         """Doubt the log's clock where a client that was told of its own write names an older cluster time after it."""
@@ -252,7 +251,7 @@ class LogReader:
         if wrote and after != ZERO and (after.t + 1) * 1_000 + _CLOCK_MILLIS < wrote:
             self._book.doubt_clock(line.at)
         own = any(began - _SLACK_MILLIS <= one.began for one in self._pending.get(line.thread, ()))
-        is_told = _at(body, "writeConcern", "w") != 0 and "autocommit" not in body
+        is_told = within(body, "writeConcern", "w") != 0 and "autocommit" not in body
         self._wrote[session] = began if is_told and (own or line.attr.get("ninserted")) else 0
 
     def _settle(self, thread: str, parent: tuple[SessionCommand, Ts, bool] | None) -> None:
@@ -272,7 +271,7 @@ class LogReader:
         for write in self._settled.pop(session, ()):
             self._add(replace(write, before=before) if before else write)
 
-    def _add(self, write: Write) -> None:
+    def _add(self, write: Statement) -> None:
         if not self._statements:
             return
         kept = self._book.heard is not None and self._book.heard(write)
@@ -289,7 +288,7 @@ class LogReader:
             index = clean_name(str(line.attr.get("index", "")), 120)
             client = Client(application="TTL", connection=line.thread)
             self._add(
-                Write("d", clean_name(ns, 255), client, line.at - duration, line.at, count,
+                Statement("d", clean_name(ns, 255), client, line.at - duration, line.at, count,
                       in_session=False, text=f"TTL index {index}")
             )  # fmt: skip
 
@@ -326,7 +325,7 @@ class LogReader:
 
     def _database(self, line: Line) -> None:
         db = str(line.attr.get("db", ""))
-        commit = timestamp(_at(line.attr, "mostRecentDropOpTime", "ts"))
+        commit = timestamp(within(line.attr, "mostRecentDropOpTime", "ts"))
         self._define("dropDatabase", line, db, commit, f"dropDatabase {db}")
 
     def _renamed(self, line: Line) -> None:
@@ -374,42 +373,6 @@ def tells(text: str) -> bool:
     return int(found[1]) != SLOW or any(word in text for word in _WRITING)
 
 
-def timestamp(value: object) -> Ts:
-    """A ``$timestamp`` of extended JSON; ZERO for anything else."""
-    found = value.get("$timestamp") if isinstance(value, dict) else None
-    if isinstance(found, dict) and isinstance(found.get("t"), int) and isinstance(found.get("i"), int):
-        return Ts(found["t"], found["i"])
-    return ZERO
-
-
-@functools.lru_cache(maxsize=1_000)
-def _bytes_of(uuid: str) -> bytes:
-    """The 16 bytes of a UUID, one object for the many commands of a session."""
-    return UUID(uuid).bytes
-
-
-def session_id(value: object) -> bytes:
-    """The 16 bytes of an ``lsid.id`` of extended JSON; empty for anything else."""
-    try:
-        if isinstance(value, dict) and isinstance(value.get("$uuid"), str):
-            return _bytes_of(value["$uuid"])
-        held = value.get("$binary") if isinstance(value, dict) else None
-        text = held.get("base64") if isinstance(held, dict) else held
-        return b64decode(text, validate=True) if isinstance(text, str) else b""
-    except ValueError:
-        return b""
-
-
-def _session(body: dict[str, Any]) -> tuple[bytes, int | None]:
-    txn = body.get("txnNumber")
-    return session_id(_at(body, "lsid", "id")), txn if isinstance(txn, int) else None
-
-
-def _at(document: dict[str, Any], outer: str, inner: str) -> object:
-    found = document.get(outer)
-    return found.get(inner) if isinstance(found, dict) else None
-
-
 _READERS: dict[int, Callable[[LogReader, Line], None]] = {
     STARTING: LogReader._starting, ACCEPTED: LogReader._accepted, ENDED: LogReader._ended,
     METADATA: LogReader._metadata, LOGIN: LogReader._login, LOGIN_7: LogReader._login,
@@ -418,5 +381,3 @@ _READERS: dict[int, Callable[[LogReader, Line], None]] = {
     REGISTERED: LogReader._registered, DROP_DATABASE: LogReader._database, RENAMED: LogReader._renamed,
     COLL_MOD: LogReader._coll_mod,
 }  # fmt: skip
-
-__all__ = ["REDACTED", "Line", "LogReader", "is_redacted", "parse_line", "session_id", "timestamp"]

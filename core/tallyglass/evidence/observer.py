@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import RunningOperation, SessionCommand, Source, client_of
+from tallyglass.evidence.facts import RunningOperation, SessionCommand, Source, client_of, session_of
 from tallyglass.evidence.log_lines import LogReader, lines_of
-from tallyglass.evidence.profile import OPERATIONS, PROFILE, read_profile
+from tallyglass.evidence.profile import DATABASES_LIMIT, OPERATIONS, PROFILE, read_profile
 from tallyglass.evidence.running import running_of
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
@@ -42,9 +42,6 @@ PROFILE_PAUSE = 10.0
 
 SEARCH_PAUSE = 600.0
 """Seconds between two searches for databases with a profile, each at most :data:`DATABASES_LIMIT` commands."""
-
-DATABASES_LIMIT = 60
-"""The most databases in which a profile is looked for."""
 
 _OVERLAP = timedelta(seconds=5)
 """Statements reach the profile somewhat out of order: so much of it is read again."""
@@ -150,12 +147,8 @@ class Observer:
         """The logs that were never read; if there are none, the one that has been due longest."""
         names = self._logs()
         new = [name for name in names if name not in self._rings]
-        return (
-            new
-            or sorted((name for name in names if self._rings[name].due <= now), key=lambda one: self._rings[one].due)[
-                :1
-            ]
-        )
+        due = sorted((self._rings[name].due, name) for name in names if name not in new)
+        return new or [name for at, name in due[:1] if at <= now]
 
     async def read_running(self) -> tuple[RunningOperation, ...]:
         """The deletes, updates, drops and index builds that run now, as of a few seconds ago at most."""
@@ -269,9 +262,9 @@ class Observer:
                 if self.keeps and self.folder is not None and known != client:
                     self.folder.write(self._member_of(row), lines_of(client))
                 self.book.is_connected(client)
-                lsid = row.get("lsid")
-                if isinstance(lsid, Mapping) and isinstance(lsid.get("id"), bytes):
-                    self.book.add_command(SessionCommand(bytes(lsid["id"]), None, client, 0, 0))
+                session, _, _ = session_of(row)
+                if session:
+                    self.book.add_command(SessionCommand(session, None, client, 0, 0))
         return len(rows)
 
     async def _sessions(self) -> int:

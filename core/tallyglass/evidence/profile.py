@@ -13,14 +13,16 @@ from datetime import datetime
 from typing import Any
 
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, Source
+from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, Source, session_of
 from tallyglass.evidence.statement import shell_text, write_of
-from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Document
 from tallyglass.text import clean, clean_name
 
 PROFILE = "system.profile"
 """The collection of a database in which the profiler keeps statements."""
+
+DATABASES_LIMIT = 60
+"""The most databases whose profile is read: each costs a command or two."""
 
 OPERATIONS = ("remove", "update", "command")
 """The kinds of document that are read."""
@@ -58,15 +60,12 @@ def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, 
     if "$truncated" in body:
         row["truncated"] = True
     write = write_of(row, client, began, ended, 0, book.tally, Source.PROFILE)
-    lsid = body.get("lsid")
-    session = bytes(lsid["id"]) if isinstance(lsid, Mapping) and isinstance(lsid.get("id"), bytes) else b""
-    txn = body.get("txnNumber")
-    txn = txn if isinstance(txn, int) else None
+    session, txn, after = session_of(body)
     if session:
         book.add_command(SessionCommand(session, txn, client, began, ended))
     if write is not None:
         in_session = txn is not None if session else _in_session(row, body)
-        book.add_statement(replace(write, session=session, txn=txn, in_session=in_session, after=_cluster_time(body)))
+        book.add_statement(replace(write, session=session, txn=txn, in_session=in_session, after=after))
     return write is not None or bool(session)
 
 
@@ -74,10 +73,3 @@ def _in_session(row: Document, body: Document) -> bool | None:
     changes_many = body.get("limit") == 0 if row.get("op") == "remove" else body.get("multi") is True
     locks = row.get("locks")
     return False if changes_many and isinstance(locks, Mapping) and _OUTSIDE_TRANSACTIONS in locks else None
-
-
-def _cluster_time(body: Document) -> Ts:
-    held = body.get("$clusterTime")
-    found = held.get("clusterTime") if isinstance(held, Mapping) else None
-    time, inc = getattr(found, "time", None), getattr(found, "inc", None)
-    return Ts(time, inc) if isinstance(time, int) and isinstance(inc, int) else ZERO
