@@ -8,7 +8,6 @@ A setting in the connection string overrides every default here.
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -23,10 +22,10 @@ from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError, InputError
 from tallyglass.mongo.client_certificate import ClientCertificate
 from tallyglass.mongo.cluster_gateway import ClusterGateway
+from tallyglass.mongo.driver_texts import CONNECTION_STRING, meaning_of, not_resolved
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway, only_asked_member
-from tallyglass.mongo.unreachable import not_resolved
 from tallyglass.text import clean, clean_name
 
 __all__ = ["APP_NAME", "DEFAULTS", "Driver", "Target", "open_deployment", "open_gateway"]
@@ -140,20 +139,6 @@ def tls_context(client: Any) -> Any:
     return getattr(client.options.pool_options, "_ssl_context", None)
 
 
-# A pattern in the driver's text, and the sentence for it.
-_REFUSALS = (
-    (r"^Port (?:contains|must)", "A port in the connection string is not a number from 1 to 65535"),
-    (
-        r"^Username and password must be escaped",
-        "In user name and password write @ as %40, : as %3A, / as %2F, % as %25",
-    ),
-    (r"conflicting values for URI options ssl and tls", "ssl and tls in the connection string contradict each other"),
-    (r"TLS has not been enabled", "The connection string has TLS options, and not tls=true"),
-    (r"^Cannot specify multiple hosts with directConnection", "directConnection=true needs a single host"),
-    (r"^minPoolSize must be", "minPoolSize is larger than maxPoolSize"),
-)
-
-
 def _refused(error: Exception, target: Target) -> InputError | ConnectError:
     message = clean(scrub(str(error)), 200)
     if isinstance(error, ConfigurationError):
@@ -166,7 +151,7 @@ def _refused(error: Exception, target: Target) -> InputError | ConnectError:
             )
     if isinstance(error, OSError):
         return InputError(f"A file in the connection string cannot be used: {message}.", "Check its path.")
-    told = next((told for pattern, told in _REFUSALS if re.search(pattern, message)), "")
-    if told:
-        return InputError(f"{told}.")
+    known = meaning_of(message, CONNECTION_STRING)
+    if known:
+        return InputError(*known)
     return InputError(f"The connection string cannot be used: {message.rstrip('.')}.", "Check host, port and options.")

@@ -17,7 +17,7 @@ from typing import Any
 
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
-from tallyglass.mongo.unreachable import CLOSED, MAY_REQUIRE_TLS
+from tallyglass.mongo.driver_texts import CLOSED, MAY_REQUIRE_TLS
 from tallyglass.text import clean_name
 
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
@@ -40,12 +40,12 @@ class ClientCertificate:
         self._context = context
         self._passphrase = passphrase
         self._renewable = renewable
-        self._stamp = self._look()
+        self._stamp = self._file_state()
         self._until = valid_until(file) if file else None
 
     def renew(self) -> None:
         """Load the file again if it was replaced, for new connections."""
-        stamp = self._look() if self._renewable else None
+        stamp = self._file_state() if self._renewable else None
         context = self._context()
         if context is None or stamp is None or stamp == self._stamp:
             return
@@ -75,7 +75,7 @@ class ClientCertificate:
         passphrase = self._passphrase
         context.load_cert_chain(self._file, None, passphrase.reveal() if passphrase else lambda: b"")
 
-    def _look(self) -> tuple[int, int, int] | None:
+    def _file_state(self) -> tuple[int, int, int] | None:
         if not self._file:
             return None
         with contextlib.suppress(OSError):

@@ -21,8 +21,8 @@ from pymongo.errors import (
 
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.mongo.driver_texts import login_refused, lost, not_resolved, unreachable
 from tallyglass.mongo.gateway import OPLOG
-from tallyglass.mongo.unreachable import lost, not_resolved, unreachable
 from tallyglass.text import clean
 
 # Codes by which a server names its errors: error_codes.yml in MongoDB's source, but for those of Atlas.
@@ -35,32 +35,6 @@ COMMAND_NOT_FOUND = 59  # code "CommandNotFound"
 ATLAS_ERROR = 8000  # code of every refusal by Atlas's proxy
 NOT_PRIMARY_OR_SECONDARY = 13436  # code "NotPrimaryOrSecondary"
 DIRECT_SHARD = "issueDirectShardOperations on the cluster"
-
-# A pattern in the driver's text, the sentence, and the advice. Without advice, the driver's text is shown.
-_LOGINS = (
-    (
-        r"mechanism \S+ which is (?:unknown or )?not enabled|Unsupported mechanism",
-        "The server does not support the authentication mechanism in authMechanism.",
-        "Ask its administrator which mechanisms it supports. Without authMechanism, SCRAM is used.",
-    ),
-    (
-        r"SASLprep",
-        "The password contains a character that SCRAM-SHA-256 does not allow.",
-        "Set a password without control characters, or log in with authMechanism=SCRAM-SHA-1.",
-    ),
-    (
-        r"must be installed to use|requires pymongo-auth-aws|requires pykerberos",
-        "This authentication mechanism needs a Python package that is not installed.",
-        "",
-    ),
-    (
-        r"^Could not find user .* for db .\$external",
-        "The server has no user with the name in this client certificate.",
-        "",
-    ),
-    (r"access token|IMDS", "This machine's environment provides no token for MONGODB-OIDC.", ""),
-)
-
 
 _NO_READS = (
     r"node is (?:recovering|not in primary or recovering state)|not.*in (?:PRIMARY|primary) or (?:SECONDARY|sec)"
@@ -82,7 +56,7 @@ def family(what: str) -> Iterator[None]:
     except PyMongoError as error:
         raise translate(error, clean(what)) from error
     except ValueError as error:
-        refused = _login_refused(str(error))
+        refused = login_refused(str(error))
         if refused is None:
             raise
         raise refused from error
@@ -110,7 +84,7 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
         return closed_oplog()
     if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in message):
         return ConnectError("The server does not accept this user name and password.", "Check both, and authSource.")
-    refused = _login_refused(_message(error))
+    refused = login_refused(_message(error))
     if refused is not None:
         return refused
     if isinstance(error, ExecutionTimeout):
@@ -161,14 +135,6 @@ def closed_oplog() -> PrivilegeError:
         "dedicated cluster). Atlas M0 opens it for one collection: tallyglass incidents --ns DB.COLLECTION.",
         privilege=f"find on {OPLOG}",
     )
-
-
-def _login_refused(message: str) -> ConnectError | None:
-    """Return the error of a login that cannot be attempted, or None if the text says something else."""
-    for pattern, title, advice in _LOGINS:
-        if re.search(pattern, message):
-            return ConnectError(title, advice or f"({clean(scrub(message), 200).rstrip('.')})")
-    return None
 
 
 def _message(error: PyMongoError) -> str:

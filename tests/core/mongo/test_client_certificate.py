@@ -15,7 +15,7 @@ from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
 from tallyglass.mongo.client import tls_context
 from tallyglass.mongo.client_certificate import ClientCertificate, valid_until
-from tallyglass.mongo.unreachable import unreachable
+from tallyglass.mongo.driver_texts import unreachable
 
 CLOSED = unreachable("db1:27017: connection closed")
 

@@ -1,4 +1,7 @@
-"""Explain why no server answers: one sentence and advice, from the driver's text about each address."""
+"""What the driver's texts mean: a pattern, one sentence, and advice.
+
+Where its errors have no type or code of their own, only their text tells what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from tallyglass.text import clean
 CLOSED = "The server closes every connection."
 MAY_REQUIRE_TLS = "It may require TLS (add tls=true to the connection string)"
 
-# A pattern in the driver's text, the sentence, and the advice. The first match is used.
-_CAUSES: tuple[tuple[str, str, str], ...] = (
+Meanings = tuple[tuple[str, str, str], ...]
+"""A pattern in the driver's text, the sentence, and the advice. The first match counts."""
+
+NO_SERVER: Meanings = (
     (
         r"certificate has expired",
         "The server's TLS certificate has expired.",
@@ -71,8 +76,60 @@ _CAUSES: tuple[tuple[str, str, str], ...] = (
     ),
 )
 
+"""Why no server answers."""
+
+LOGIN: Meanings = (
+    (
+        r"mechanism \S+ which is (?:unknown or )?not enabled|Unsupported mechanism",
+        "The server does not support the authentication mechanism in authMechanism.",
+        "Ask its administrator which mechanisms it supports. Without authMechanism, SCRAM is used.",
+    ),
+    (
+        r"SASLprep",
+        "The password contains a character that SCRAM-SHA-256 does not allow.",
+        "Set a password without control characters, or log in with authMechanism=SCRAM-SHA-1.",
+    ),
+    (
+        r"must be installed to use|requires pymongo-auth-aws|requires pykerberos",
+        "This authentication mechanism needs a Python package that is not installed.",
+        "",
+    ),
+    (
+        r"^Could not find user .* for db .\$external",
+        "The server has no user with the name in this client certificate.",
+        "",
+    ),
+    (r"access token|IMDS", "This machine's environment provides no token for MONGODB-OIDC.", ""),
+)
+"""Why a login cannot be attempted. Without advice, the driver's text is shown."""
+
+CONNECTION_STRING: Meanings = (
+    (r"^Port (?:contains|must)", "A port in the connection string is not a number from 1 to 65535.", ""),
+    (
+        r"^Username and password must be escaped",
+        "In user name and password write @ as %40, : as %3A, / as %2F, % as %25.",
+        "",
+    ),
+    (
+        r"conflicting values for URI options ssl and tls",
+        "ssl and tls in the connection string contradict each other.",
+        "",
+    ),
+    (r"TLS has not been enabled", "The connection string has TLS options, and not tls=true.", ""),
+    (r"^Cannot specify multiple hosts with directConnection", "directConnection=true needs a single host.", ""),
+    (r"^minPoolSize must be", "minPoolSize is larger than maxPoolSize.", ""),
+)
+"""Why the driver refuses a connection string."""
 
 _ADDRESS = re.compile(r"(?:(?<![\w.])[A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\]|\S*\.sock):\d{1,5}\b|/\S+\.sock\b")
+
+
+def meaning_of(message: str, meanings: Meanings) -> tuple[str, str] | None:
+    """The sentence and the advice for a text of the driver; None for one that is not known."""
+    for pattern, title, advice in meanings:
+        if re.search(pattern, message, re.IGNORECASE):
+            return title, advice
+    return None
 
 
 def why(message: str) -> tuple[str, str]:
@@ -80,10 +137,17 @@ def why(message: str) -> tuple[str, str]:
     remain, unless nothing in it is known."""
     detail = clean(scrub(message), 200)
     addresses = _addresses(detail)
-    for pattern, title, advice in _CAUSES:
-        if re.search(pattern, message, re.IGNORECASE):
-            return title, f"{advice} ({addresses})" if addresses else advice
-    return "No server answers.", f"({detail})"
+    found = meaning_of(message, NO_SERVER)
+    if found is None:
+        return "No server answers.", f"({detail})"
+    title, advice = found
+    return title, f"{advice} ({addresses})" if addresses else advice
+
+
+def login_refused(message: str) -> ConnectError | None:
+    """Return the error of a login that cannot be attempted, or None if the text says something else."""
+    found = meaning_of(message, LOGIN)
+    return ConnectError(found[0], found[1] or f"({clean(scrub(message), 200).rstrip('.')})") if found else None
 
 
 def _addresses(detail: str) -> str:

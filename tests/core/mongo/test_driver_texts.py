@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallyglass.mongo.unreachable import lost, not_resolved, unreachable
+from tallyglass.mongo.driver_texts import lost, not_resolved, unreachable
 
 
 @pytest.mark.parametrize(
