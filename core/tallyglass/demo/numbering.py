@@ -7,6 +7,7 @@ in its docstring does. Sources: the libraries' own code and the MongoDB article
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -62,17 +63,14 @@ def _collection(client: Client, ns: Namespace) -> AsyncCollection[Document]:
     return client[ns.db][ns.collection]
 
 
-def _bound(limit: int | None) -> Document:
-    return {} if limit is None else {"MAX_VALUE": limit}
-
-
 @dataclass(slots=True)
 class KeyedCounter:
     """``{<key...>, <field>: n}`` with findAndModify, ``$inc`` and new:true: the value is the last number taken.
 
     This is the older MongoDB documentation (``{_id, next}``), MongoEngine (``{_id: "coll.field", next}``),
     mongoose-sequence (``{_id: ObjectId, id, reference_value, seq}``) and most hand-written ones. A ``step``
-    of 1.0 makes and keeps the number a double, as the legacy shell did.
+    of 1.0 makes and keeps the number a double, as the legacy shell did. With a ``block`` it is the Node.js pattern
+    ``ids {_id, index}``: ``$inc`` by a block, then serve the block from memory.
     """
 
     ns: Namespace
@@ -81,26 +79,35 @@ class KeyedCounter:
     start: int | float
     step: int | float = 1
     limit: int | None = None
+    block: int = 1
+    more: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other fields of the document."""
     _identity: Any = None
+    _left: list[int | float] = dataclasses.field(default_factory=list)
 
     def seed(self, client: MongoClient[Document]) -> None:
-        document = {**self.key, self.field: self.start} | _bound(self.limit)
+        bound = {} if self.limit is None else {"MAX_VALUE": self.limit}
+        document = {**self.key, self.field: self.start, **self.more, **bound}
         self._identity = client[self.ns.db][self.ns.collection].insert_one(document).inserted_id
 
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
         return [self.start - n * self.step for n in ago]
 
     def advance(self, count: int) -> Advance:
-        self.start += count * self.step
+        self.start += max(1, round(count / self.block)) * self.block * self.step
         return Advance(self._identity, {self.field: self.start}, self.start)
 
     async def take(self, client: Client) -> int | float:
-        after = await _collection(client, self.ns).find_one_and_update(
-            dict(self.key), {"$inc": {self.field: self.step}}, upsert=True, return_document=ReturnDocument.AFTER
-        )
-        assert after is not None, "an upsert with ReturnDocument.AFTER returns a document"
-        number: int | float = after[self.field]
-        return number
+        if not self._left:
+            after = await _collection(client, self.ns).find_one_and_update(
+                dict(self.key),
+                {"$inc": {self.field: self.step * self.block}},
+                upsert=True,
+                return_document=ReturnDocument.AFTER,
+            )
+            assert after is not None, "an upsert with ReturnDocument.AFTER returns a document"
+            self._left = [after[self.field] - n * self.step for n in range(self.block)]
+        return self._left.pop()
 
 
 @dataclass(slots=True)
@@ -126,36 +133,26 @@ class RaisedCounter(KeyedCounter):
         return number
 
 
-@dataclass(slots=True)
-class ArticleCounter:
+class ArticleCounter(KeyedCounter):
     """The article's single document: findAndModify without new:true, so ``COUNT`` is the next number."""
 
-    ns: Namespace
-    start: int
-    limit: int | None = None
-
-    _ID = "UNIQUE COUNT DOCUMENT IDENTIFIER"
-
-    def seed(self, client: MongoClient[Document]) -> None:
-        client[self.ns.db][self.ns.collection].insert_one(
-            {
-                "_id": self._ID,
-                "COUNT": self.start,
-                "NOTES": "Increment COUNT using findAndModify to ensure that the COUNT field will be incremented "
-                "atomically with the fetch of this document",
-            }
-            | _bound(self.limit)
+    def __init__(self, ns: Namespace, start: int, limit: int | None = None) -> None:
+        notes = (
+            "Increment COUNT using findAndModify to ensure that the COUNT field will be incremented "
+            "atomically with the fetch of this document"
         )
+        key = {"_id": "UNIQUE COUNT DOCUMENT IDENTIFIER"}
+        KeyedCounter.__init__(self, ns, key, "COUNT", start, limit=limit, more={"NOTES": notes})
 
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
-        return [self.start - 1 - n for n in ago]
+        return [number - 1 for number in KeyedCounter.earlier(self, ago)]
 
     def advance(self, count: int) -> Advance:
-        self.start += count
-        return Advance(self._ID, {"COUNT": self.start}, self.start - 1)
+        done = KeyedCounter.advance(self, count)
+        return replace(done, number=done.number - 1)
 
-    async def take(self, client: Client) -> int:
-        before = await _collection(client, self.ns).find_one_and_update({"_id": self._ID}, {"$inc": {"COUNT": 1}})
+    async def take(self, client: Client) -> int | float:
+        before = await _collection(client, self.ns).find_one_and_update(dict(self.key), {"$inc": {"COUNT": 1}})
         return int(before["COUNT"]) if before else self.start
 
 
@@ -212,39 +209,4 @@ class ArticlePool:
             if before:
                 first = int(before["COUNT"])
                 self._left = list(range(first + self.batch - 1, first - 1, -1))
-        return self._left.pop()
-
-
-@dataclass(slots=True)
-class CachedIndex:
-    """The Node.js pattern ``ids {_id, index}``: ``$inc`` by a block, then serve the block from memory."""
-
-    ns: Namespace
-    name: str
-    start: int
-    block: int = 100
-    limit: int | None = None
-    _left: list[int] = field(default_factory=list)
-
-    def seed(self, client: MongoClient[Document]) -> None:
-        client[self.ns.db][self.ns.collection].insert_one({"_id": self.name, "index": self.start} | _bound(self.limit))
-
-    def earlier(self, ago: Sequence[int]) -> list[int | float]:
-        return [self.start - n for n in ago]
-
-    def advance(self, count: int) -> Advance:
-        self.start += max(1, round(count / self.block)) * self.block
-        return Advance(self.name, {"index": self.start}, self.start)
-
-    async def take(self, client: Client) -> int:
-        if not self._left:
-            after = await _collection(client, self.ns).find_one_and_update(
-                {"_id": self.name},
-                {"$inc": {"index": self.block}},
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
-            )
-            assert after is not None, "an upsert with ReturnDocument.AFTER returns a document"
-            top = int(after["index"])
-            self._left = list(range(top, top - self.block, -1))
         return self._left.pop()

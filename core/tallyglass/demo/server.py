@@ -20,7 +20,7 @@ from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from tallyglass.demo.find_mongod import find_mongod
-from tallyglass.demo.mongod_process import HOST, POLL_SECONDS, MongodProcess, free_port, require_free
+from tallyglass.demo.mongod_process import HOST, POLL_SECONDS, START_SECONDS, MongodProcess, free_port, require_free
 from tallyglass.errors import EmbeddedServerError
 
 __all__ = ["HOST", "MongodProcess", "ReplicaSet", "Servers", "Standalone", "free_port"]
@@ -200,15 +200,15 @@ class ReplicaSet(Servers):
                 continue
         return None
 
-    def await_primary(self, seconds: float = 60.0) -> int:
+    def await_primary(self) -> int:
         """Wait until the set has a primary that takes majority writes; returns its index."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             index = self.primary()
             if index is not None:
                 return index
             time.sleep(POLL_SECONDS)
-        raise EmbeddedServerError(f"The replica set has no primary after {seconds:.0f} s.")
+        raise EmbeddedServerError(f"The replica set has no primary after {START_SECONDS:.0f} s.")
 
     def step_down(self, seconds: int = 5) -> None:
         """Ask the primary to step down for some seconds. It may refuse when no other member is ready."""

@@ -16,7 +16,6 @@ from tallyglass.demo import goods
 from tallyglass.demo.numbering import (
     ArticleCounter,
     ArticlePool,
-    CachedIndex,
     Client,
     Document,
     KeyedCounter,
@@ -124,7 +123,7 @@ def all_streams(rng: random.Random) -> dict[str, Stream]:
         ),
         "messages": Stream(
             at("chat", "messages"),
-            CachedIndex(at("chat", "ids"), "messages", 97_310_000, limit=119_999_999),
+            keyed(at("chat", "ids"), {"_id": "messages"}, "index", 97_310_000, limit=119_999_999, block=100),
             goods.message,
             25,
             batch=5,
