@@ -14,7 +14,6 @@ from tallyglass.deployment.privileges import JobVerdict, State, allows, fix, job
 from tallyglass.deployment.product import Product
 from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, TallyglassError
 from tallyglass.evidence.kept import EvidenceKept, evidence_kept
-from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.window import window
 from tallyglass.oplog.snapshot import OplogWindow
@@ -51,8 +50,8 @@ class Diagnosis:
     """The diagnosis of a deployment and its user. Every text is safe to show.
 
     ``user`` is ``name@db``, or empty without login. ``databases`` are those that the user may list. ``scope`` are those
-    that the jobs were checked for, or empty for any. ``window`` is the oplog's, or None without an oplog; ``first`` and
-    ``last`` are its bounds, or None if unread. ``kept`` is what the server keeps of who writes, None without an oplog.
+    that the jobs were checked for, or empty for any. ``window`` is the oplog's, None without an oplog and if unread.
+    ``kept`` is what the server keeps of who writes, None without an oplog.
     """
 
     deployment: Deployment
@@ -61,8 +60,6 @@ class Diagnosis:
     roles: tuple[str, ...]
     databases: tuple[str, ...]
     scope: tuple[str, ...]
-    first: Ts | None
-    last: Ts | None
     findings: tuple[JobFinding, ...]
     window: OplogWindow | None = None
     kept: EvidenceKept | None = None
@@ -95,7 +92,6 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         by_one = bool(impossible) and job.id == "incidents" and deployment.product is Product.ATLAS
         instead = ONE_BY_ONE if by_one and await reads_one_namespace(gateway, scope) else ""
         findings.append(JobFinding(verdict, impossible, commands, instead))
-    reach = None if no_oplog else await _window(gateway)
     return Diagnosis(
         deployment,
         access_control,
@@ -103,10 +99,8 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         tuple(clean_name(f"{role.get('role')}@{role.get('db')}") for role in roles),
         tuple(clean_name(db) for db in await _databases(gateway)),
         tuple(clean_name(db) for db in scope),
-        reach.first if reach else None,
-        reach.last if reach else None,
         tuple(findings),
-        reach,
+        None if no_oplog else await _window(gateway),
         None if no_oplog else await evidence_kept(gateway),
     )
 

@@ -89,7 +89,7 @@ async def test_doctor_commands_enable_every_job(guarded_set: GuardedSet, databas
     assert before.access_control
     assert before.user == f"{user}@admin"
     assert {finding.verdict.state for finding in before.findings} == {State.DENIED}
-    assert before.first is None
+    assert before.window is None
     for finding in before.findings:
         for text in finding.commands:
             assert text.isascii()
@@ -97,7 +97,8 @@ async def test_doctor_commands_enable_every_job(guarded_set: GuardedSet, databas
             guarded_set.run(text)
     after = await doctor(guarded_set, user, databases)
     assert all(finding.ok for finding in after.findings), after.findings
-    assert after.first is not None
+    assert after.window is not None
+    assert after.window.first is not None
     with type(guarded_set.admin)(guarded_set.uri(user)) as client, pytest.raises(OperationFailure):
         client[DB].counters.insert_one({})
 

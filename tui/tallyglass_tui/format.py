@@ -203,9 +203,9 @@ def ago(when: datetime | None, now: datetime) -> str:
     return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
 
 
-def typed_time(when: datetime, now: datetime | None = None) -> str:
+def typed_time(when: datetime) -> str:
     """What a typed time means: in UTC, local, and its age."""
-    return f"{moment(when)} = {local(when)} local, {ago(when, now or present())}"
+    return f"{moment(when)} = {local(when)} local, {ago(when, present())}"
 
 
 def time_meaning(text: str) -> str:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tallyglass.counters.check_line import LEVEL_NAMES
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.monitoring import WORDS
 from tallyglass_tui.cli.options import ConnectionOptions
 from tallyglass_tui.cli.restore.window import WindowOptions, answer
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogWindow
 
-OK, WARNING, CRITICAL, UNKNOWN = range(4)
 _SEVERITY = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
+"""Which of two parts counts: an oplog or a window that could not be read is worse than a warning of another part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,9 @@ def with_restore(line: str, level: int, given: ConnectionOptions, options: Windo
 
 def worse_of(line: str, level: int, own: int, words: str, perfdata: str) -> tuple[str, int]:
     """A line and its level with a part added: the worse level counts."""
-    worse = own if _SEVERITY[own] > _SEVERITY.get(level, 0) else level
+    worse = own if _SEVERITY[own] > _SEVERITY[level] else level
     title, _, rest = line.partition(" - ")
     text, bar, data = rest.partition("|")
     service = title.split()[0] if title else "COUNTERS"
-    first = f"{service} {WORDS[worse]} - {words}; {text.strip()}"
+    first = f"{service} {LEVEL_NAMES[worse]} - {words}; {text.strip()}"
     return f"{first} |{f' {data.strip()}' if bar else ''} {perfdata}".rstrip(" |"), worse

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallyglass.moment import iso
-
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tallyglass.counters.snapshot import CounterView, Members
 
 _JSON_EXACT = 2**53
@@ -33,10 +29,10 @@ def counter_facts(counter: CounterView) -> dict[str, Any]:
         "ceiling_reason": counter.ceiling.reason if counter.ceiling else None,
         "used": counter.used,
         "rate": counter.rate,
-        "p10": _day(forecast.early),
-        "p50": _day(forecast.likely),
-        "p90": _day(forecast.late),
-        "naive": _day(forecast.naive),
+        "p10": forecast.early,
+        "p50": forecast.likely,
+        "p90": forecast.late,
+        "naive": forecast.naive,
         "far": forecast.far,
         "note": forecast.note,
         "history_seconds": forecast.history_seconds,
@@ -51,15 +47,15 @@ def counter_facts(counter: CounterView) -> dict[str, Any]:
         "evidence": counter.evidence,
         "step": counter.step,
         "cycles": counter.cycles,
-        "rewound_at": _day(counter.rewound_at),
+        "rewound_at": counter.rewound_at,
         "crossing": None
         if crossing is None
         else {
             "used": counter.crossing_used,
-            "p10": _day(crossing.early),
-            "p50": _day(crossing.likely),
-            "p90": _day(crossing.late),
-            "naive": _day(crossing.naive),
+            "p10": crossing.early,
+            "p50": crossing.likely,
+            "p90": crossing.late,
+            "naive": crossing.naive,
         },
         **({"members": _members(counter.members)} if counter.members else {}),
     }
@@ -67,7 +63,3 @@ def counter_facts(counter: CounterView) -> dict[str, Any]:
 
 def _members(members: Members) -> dict[str, Any]:
     return {"count": members.count, "worst": [counter_facts(member) for member in members.worst]}
-
-
-def _day(moment: datetime | None) -> str | None:
-    return iso(moment) if moment else None

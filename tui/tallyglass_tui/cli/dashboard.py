@@ -102,7 +102,7 @@ def open_dashboard(
     module = dashboard_module()
     recorder = None
     if record:
-        from tallyglass_tui.cli.record import recorder_of, tell
+        from tallyglass_tui.cli.record import print_result, recorder_of
 
         record = absolute_path(record)
         recorder = recorder_of(record, target, label)
@@ -116,7 +116,7 @@ def open_dashboard(
     finally:
         if recorder and record:
             recorder.close()
-            tell(recorder, record)
+            print_result(recorder, record)
 
 
 def dashboard_module() -> ModuleType:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import select
-import signal
-import socket
 import sys
 
 import click
@@ -12,8 +9,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass_tui.cli.dashboard import open_dashboard, why_no_terminal
 from tallyglass_tui.cli.error_boundary import print_message
-
-_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from tallyglass_tui.cli.until_signal import EndSignal
 
 
 @click.command("demo")
@@ -41,18 +37,13 @@ def command(headless: bool, port: int | None, seconds: float | None, mongod: str
 
 
 def _headless(port: int | None, seconds: float | None, mongod: str | None) -> int:
-    # A signal that arrives just before a lock wait does not end the wait; a wakeup socket has no such race.
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    signal.set_wakeup_fd(writer.fileno())
-    for number in _END_SIGNALS:
-        signal.signal(number, lambda *_: None)
+    end = EndSignal()
     from tallyglass.demo.session import Demo
 
     with Demo(port=port, mongod=mongod) as demo:
         print(demo.uri, flush=True)
         print_message(f"a backup from before the workload is in {demo.backup}; Ctrl-C stops and removes everything.")
-        select.select([reader], [], [], seconds)
+        end.wait(seconds)
         if demo.failure:
             print_message(f"the workload stopped early: {type(demo.failure).__name__}.")
             return 1

@@ -71,12 +71,9 @@ def _pre_image_facts(found: Survey) -> dict[str, Any]:
         "without": found.without,
         "unknown": found.unknown,
         "kept": str(found.kept),
-        "oldest": {ns: iso(oldest) if oldest else None for ns, oldest in found.oldest.items()},
+        "oldest": dict(found.oldest),
         "sampled_seconds": found.sampled_seconds,
-        "costs": [
-            {"ns": cost.ns, "changes_per_hour": cost.changes_per_hour, "bytes_per_hour": cost.bytes_per_hour}
-            for cost in found.costs
-        ],
+        "costs": found.costs,
     }
 
 
@@ -170,20 +167,19 @@ def _user(found: Diagnosis) -> str:
 
 
 def _databases(found: Diagnosis) -> str:
-    shown = ", ".join(found.databases[:12]) or "none that this user may list"
-    return shown + (f" and {len(found.databases) - 12} more" if len(found.databases) > 12 else "")
+    return _names(found.databases) if found.databases else "none that this user may list"
 
 
 def _window(found: Diagnosis) -> str:
-    if found.first is None or found.last is None:
-        return "not readable"
-    parts = [f"from {found.first} to {found.last}, {(found.last.t - found.first.t) / 3600:.1f} h"]
     window = found.window
-    if window is not None and window.recent_bytes_per_hour:
+    if window is None or window.hours is None:
+        return "not readable"
+    parts = [f"from {window.first} to {window.last}, {window.hours:.1f} h"]
+    if window.recent_bytes_per_hour:
         parts.append(f"recently {window.recent_bytes_per_hour / 1e9:.2f} GB an hour")
-    if window is not None and window.forecast_hours is not None:
+    if window.forecast_hours is not None:
         parts.append(f"at that rate it reaches {window.forecast_hours:,.1f} h back")
-    if window is not None and window.kept_hours:
+    if window.kept_hours:
         parts.append(f"kept for {window.kept_hours:g} h at least")
     return "; ".join(parts)
 
@@ -271,8 +267,8 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
         "databases": found.databases,
         "judged_for": found.scope,
         "oplog": {
-            "first": found.first and str(found.first),
-            "last": found.last and str(found.last),
+            "first": found.window and found.window.first,
+            "last": found.window and found.window.last,
             "hours": found.window and found.window.hours,
             "recent_bytes_per_hour": found.window and found.window.recent_bytes_per_hour,
             "forecast_hours": found.window and found.window.forecast_hours,
@@ -285,10 +281,7 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
             "log": clean(found.kept.log, 400) or None,
             "audit": clean(found.kept.audit, 400) or None,
             "redacted": found.kept.redacted,
-            "profiles": {
-                clean(name, 80): {"level": one.level, "seconds": one.seconds}
-                for name, one in found.kept.profiles.items()
-            },
+            "profiles": {clean(name, 80): one for name, one in found.kept.profiles.items()},
         },
         "jobs": [
             {

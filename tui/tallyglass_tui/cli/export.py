@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.counters.metrics import SequenceSelection
+from tallyglass.counters.metrics import SequenceSelection, families
 from tallyglass.errors import InputError
 from tallyglass.text import clean
 from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option
 
 if TYPE_CHECKING:
+    from prometheus_client.registry import CollectorRegistry
+
     from tallyglass.counters.follow.settings import WatchSettings
     from tallyglass.counters.snapshot import CountersSnapshot
     from tallyglass.mongo.gateway import Gateway
 
 _DEFAULT_LISTEN = "127.0.0.1:9867"
-
-
-class LatestSnapshot:
-    """Holds the latest successful snapshot."""
-
-    def __init__(self, selection: SequenceSelection) -> None:
-        self._selection = selection
-        self._snapshot: CountersSnapshot | None = None
-
-    def set(self, snapshot: CountersSnapshot) -> None:
-        """Keep a snapshot. One repeated during an outage keeps its time."""
-        self._snapshot = snapshot
-
-    def get(self) -> tuple[CountersSnapshot, SequenceSelection] | None:
-        """The snapshot and the selection of sequences; None before the first."""
-        return (self._snapshot, self._selection) if self._snapshot else None
 
 
 def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int]:
@@ -65,7 +52,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
     metavar="SECONDS",
     help="Read the counters this often.",
 )
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
+@seconds_option
 def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, most: int, patterns: tuple[str, ...],
     listen: tuple[str, int], every: float, seconds: float | None,
@@ -78,8 +65,9 @@ def command(
 
     load_client()
     settings = replace(watch_settings(given, config, history=not no_history), refresh_seconds=every)
-    latest = LatestSnapshot(SequenceSelection(patterns, most))
-    server, thread = _serve(listen, latest)
+    selection = SequenceSelection(patterns, most)
+    latest: deque[CountersSnapshot] = deque(maxlen=1)
+    server, thread = _serve(listen, registry_of(lambda: families(latest[0], selection) if latest else ()))
     host, port = server.server_address[:2]
     print_message(f"Serving http://{host}:{port}/metrics; press Ctrl-C to stop.")
     try:
@@ -90,23 +78,26 @@ def command(
         thread.join()
 
 
-def _serve(listen: tuple[str, int], latest: LatestSnapshot) -> tuple[Any, Any]:
+def _serve(listen: tuple[str, int], registry: CollectorRegistry) -> tuple[Any, Any]:
     from prometheus_client import start_http_server
 
     host, port = listen
     try:
-        return start_http_server(port, addr=host, registry=registry_of(latest.get))
+        return start_http_server(port, addr=host, registry=registry)
     except OSError as error:
         raise InputError(
             f"Cannot listen on {clean(host)}:{port}: {error.strerror}.", "Choose another --listen HOST:PORT."
         ) from error
 
 
-async def _follow(gateway: Gateway, settings: WatchSettings, latest: LatestSnapshot, seconds: float | None) -> None:
+async def _follow(
+    gateway: Gateway, settings: WatchSettings, latest: deque[CountersSnapshot], seconds: float | None
+) -> None:
+    """Replace the latest snapshot by each new one; one repeated during an outage keeps its time."""
     from tallyglass.counters.follow.watch import watch
     from tallyglass.mongo.gateway import closing
 
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), closing(watch(gateway, settings)) as snapshots:
             async for snapshot in snapshots:
-                latest.set(snapshot)
+                latest.append(snapshot)

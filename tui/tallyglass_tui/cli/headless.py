@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.errors import ReadError, TallyglassError
+from tallyglass.moment import Ts
 from tallyglass.text import clean_block
+from tallyglass.typed_json import plain
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.options import Command, ConnectionOptions, target_of
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
@@ -75,7 +77,7 @@ async def _on_target(
     gateway = open_deployment(target, tell=print_message, **options)
     try:
         answer = await (work(gateway) if seconds is None else bounded(work(gateway), seconds))
-        await _tell_age(gateway)
+        await _print_age(gateway)
         return answer
     finally:
         with contextlib.suppress(TimeoutError):
@@ -83,14 +85,14 @@ async def _on_target(
                 await gateway.close()
 
 
-async def _tell_age(gateway: Gateway) -> None:
-    """Say how old the data were if a delayed, recovering or lagging member was read."""
+async def _print_age(gateway: Gateway) -> None:
+    """Print how old the data were if a delayed, recovering or lagging member was read."""
     from tallyglass.deployment.members import old_data
 
     with contextlib.suppress(TallyglassError):
-        said = old_data(await gateway.command("hello"))
-        if said:
-            print_message(said)
+        sentence = old_data(await gateway.command("hello"))
+        if sentence:
+            print_message(sentence)
 
 
 def _shorter_selection(target: Target, seconds: float | None) -> dict[str, Any]:
@@ -133,9 +135,11 @@ def out_of_time(seconds: float) -> ReadError:
 def as_json(value: Any, *, indent: int | None = None) -> str:
     """A JSON document in printable ASCII only: control characters, DEL included, are escaped.
 
-    JSON has no NaN and infinities: they become the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
+    Times and frozen dataclasses are written as :func:`tallyglass.typed_json.plain` has them. JSON has no NaN and
+    infinities: they become the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``.
     """
-    return printable_json(json.dumps(_finite(value), ensure_ascii=True, indent=indent, allow_nan=False))
+    text = json.dumps(_finite(value), ensure_ascii=True, indent=indent, allow_nan=False, default=plain)
+    return printable_json(text)
 
 
 def printable_json(text: str) -> str:
@@ -148,9 +152,9 @@ def _finite(value: Any) -> Any:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
         return {key: _finite(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and not isinstance(value, Ts):
         return [_finite(one) for one in value]
-    return value
+    return str(value) if isinstance(value, Ts) else value
 
 
 def write_json(rows: Iterable[Any]) -> None:

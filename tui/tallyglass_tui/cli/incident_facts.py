@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tallyglass.moment import iso
-
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Authorship, Candidate, Incident
 
@@ -25,18 +23,18 @@ def facts(incident: Incident) -> dict[str, Any]:
         "ns": incident.ns,
         "title": incident.title,
         "harm": incident.harm,
-        "first_ts": str(incident.first),
-        "last_ts": str(incident.last),
-        "wall": iso(incident.first_wall) if incident.first_wall else None,
+        "first_ts": incident.first,
+        "last_ts": incident.last,
+        "wall": incident.first_wall,
         "ops": incident.ops,
         "operations": incident.ops,
         "op": incident.op or None,
         "documents": incident.documents,
         "documents_exact": incident.documents_exact,
         "seconds": incident.last.t - incident.first.t,
-        "point": str(incident.limit),
+        "point": incident.limit,
         "readings": [
-            [{"point": str(one.first), "documents": one.documents} for one in reading] for reading in incident.readings
+            [{"point": one.first, "documents": one.documents} for one in reading] for reading in incident.readings
         ],
         "samples": list(incident.samples),
         "open": incident.open,
@@ -76,9 +74,5 @@ _CANDIDATE = (
 
 def _candidate(one: Candidate) -> dict[str, Any]:
     found = {name: getattr(one, "clients" if name == "client" else name) for name in _CANDIDATE}
-    found |= {
-        "client": ", ".join(one.clients),
-        "began": one.began and iso(one.began),
-        "ended": one.ended and iso(one.ended),
-    }
+    found["client"] = ", ".join(one.clients)
     return {name: value if value != "" else None for name, value in found.items()}

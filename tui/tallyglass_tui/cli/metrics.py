@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,7 +16,7 @@ from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.counter_look import config_option, history_option, look_once
 from tallyglass_tui.cli.headless import timeout_option
-from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import PATH, Command, ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from tallyglass.counters.snapshot import CountersSnapshot
 
 
-def selection_options(command: Callable[..., Any]) -> Callable[..., Any]:
+match_option = click.option(
+    "--match", "patterns", multiple=True, metavar="PATTERN", help='Select by "namespace id", with * and ?; repeatable.'
+)
+
+
+def selection_options(command: Command) -> Command:
     """``--top`` and ``--match``: which sequences are exported."""
-    command = click.option(
+    top_option = click.option(
         "--top", "most", type=click.IntRange(min=1), default=DEFAULT_MOST, show_default=True, metavar="N",
         help="Export the N most urgent.",
-    )(command)  # fmt: skip
-    return click.option(
-        "--match", "patterns", multiple=True, metavar="PATTERN",
-        help='Select by "namespace id", with * and ?; repeatable.',
-    )(command)  # fmt: skip
+    )  # fmt: skip
+    return match_option(top_option(command))
 
 
 @click.command()
@@ -51,7 +53,7 @@ def command(
     """Write the counters as metrics for node_exporter, or to stdout."""
     load_client()
     snapshot = look_once(given, config, seconds, history=not no_history)
-    text = exposition(snapshot, checked_selection(snapshot, patterns, most))
+    text = as_text(families(snapshot, checked_selection(snapshot, patterns, most)))
     if out is None:
         sys.stdout.write(text)
     else:
@@ -66,30 +68,16 @@ def checked_selection(snapshot: CountersSnapshot, patterns: tuple[str, ...], mos
     return SequenceSelection(patterns, most)
 
 
-def exposition(snapshot: CountersSnapshot, selection: SequenceSelection) -> str:
-    """One snapshot in the text format of Prometheus."""
-    return as_text(families(snapshot, selection))
-
-
 def as_text(found: Iterable[MetricFamily]) -> str:
     """Metrics in the text format of Prometheus."""
     from prometheus_client import generate_latest
 
-    text: bytes = generate_latest(_registry(lambda: found))
+    text: bytes = generate_latest(registry_of(lambda: found))
     return text.decode()
 
 
-def registry_of(latest: Callable[[], tuple[CountersSnapshot, SequenceSelection] | None]) -> CollectorRegistry:
-    """A registry that serves the latest snapshot as metrics."""
-
-    def collect() -> Iterable[MetricFamily]:
-        found = latest()
-        return families(*found) if found else ()
-
-    return _registry(collect)
-
-
-def _registry(read: Callable[[], Iterable[MetricFamily]]) -> CollectorRegistry:
+def registry_of(read: Callable[[], Iterable[MetricFamily]]) -> CollectorRegistry:
+    """A registry that reads the metrics anew each time it is asked."""
     from prometheus_client.registry import Collector, CollectorRegistry
 
     class Gauges(Collector):

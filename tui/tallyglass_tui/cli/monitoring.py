@@ -12,9 +12,6 @@ from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
 from tallyglass_tui.cli.headless import print_text
 
-WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
-"""The states by exit code."""
-
 
 class MonitoringPlugin(click.Command):
     """A command that reports every failure as UNKNOWN on stdout; exit code 2 would be an alarm.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import datetime, timedelta
 
@@ -11,7 +10,8 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso, parse_time
 from tallyglass.objectid import ObjectIdParts, decode, find_all, first_of, last_of, range_filter
-from tallyglass_tui.cli.options import echo_time
+from tallyglass_tui.cli.headless import as_json
+from tallyglass_tui.cli.options import echo_time, json_option
 
 _STDIN_CHARACTERS = 16_000_000  # the size of the largest document
 
@@ -20,8 +20,8 @@ _STDIN_CHARACTERS = 16_000_000  # the size of the largest document
 @click.argument("hex_texts", metavar="HEX...", nargs=-1)
 @click.option("--at", metavar="TIME", help="Print the first ObjectId of a moment.")
 @click.option("--until", metavar="TIME", help="Print the filter for the ids from --at until TIME.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, as_json: bool) -> None:
+@json_option
+def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, wants_json: bool) -> None:
     """Decode ObjectIds: when each was created, by which process, and its counter.
 
     HEX may be 24 digits, ObjectId("...") or {"$oid": "..."}; - reads any text from stdin and finds the ids in it.
@@ -29,25 +29,25 @@ def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, as_js
     if at is not None:
         if hex_texts:
             raise InputError("--at and ObjectIds cannot be combined.", "Leave one of them out.")
-        _moment(at, until, as_json)
+        _moment(at, until, wants_json)
     elif until is not None:
         raise InputError("--until needs --at.")
     else:
-        _decoded(hex_texts, as_json)
+        _decoded(hex_texts, wants_json)
 
 
-def _moment(at: str, until: str | None, as_json: bool) -> None:
+def _moment(at: str, until: str | None, wants_json: bool) -> None:
     start = _time("--at", at)
     end = _time("--until", until) if until is not None else None
-    if as_json:
+    if wants_json:
         facts = {
-            "time": iso(start),
+            "time": start,
             "first": first_of(start),
             "last": last_of(end - timedelta(microseconds=1) if end else start),
         }
         if end is not None:
-            facts |= {"until": iso(end), "filter": range_filter(start, end)}
-        print(json.dumps(facts))
+            facts |= {"until": end, "filter": range_filter(start, end)}
+        print(as_json(facts))
     else:
         print(range_filter(start, end) if end is not None else first_of(start))
 
@@ -61,7 +61,7 @@ def _time(option: str, text: str) -> datetime:
     return found
 
 
-def _decoded(hex_texts: tuple[str, ...], as_json: bool) -> None:
+def _decoded(hex_texts: tuple[str, ...], wants_json: bool) -> None:
     found = [decode(text) for text in hex_texts if text != "-"]
     if "-" in hex_texts or not hex_texts:
         if not hex_texts and sys.stdin.isatty():
@@ -69,8 +69,8 @@ def _decoded(hex_texts: tuple[str, ...], as_json: bool) -> None:
         found += [decode(text) for text in find_all(sys.stdin.read(_STDIN_CHARACTERS))]
         if not found:
             raise InputError("There is no ObjectId in that text.", "An ObjectId is 24 hexadecimal digits.")
-    if as_json:
-        print(json.dumps([_facts(parts) for parts in found], indent=2))
+    if wants_json:
+        print(as_json([_facts(parts) for parts in found], indent=2))
         return
     for parts in found:
         print(
@@ -82,7 +82,7 @@ def _decoded(hex_texts: tuple[str, ...], as_json: bool) -> None:
 def _facts(parts: ObjectIdParts) -> dict[str, object]:
     return {
         "hex": parts.hex,
-        "time": iso(parts.time),
+        "time": parts.time,
         "random": parts.random_hex,
         "machine": parts.machine,
         "pid": parts.pid,

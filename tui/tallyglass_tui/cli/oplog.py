@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.filter.query import OplogFilter
 
-_LOOK_SECONDS = 1.0
+_READER_CHECK_SECONDS = 1.0
 """Seconds between checks whether the reader of the output has left."""
 
 
@@ -125,7 +125,7 @@ async def _while_read(printing: Coroutine[Any, Any, None]) -> None:
     task = asyncio.ensure_future(printing)
     try:
         while not task.done():
-            await asyncio.wait({task}, timeout=_LOOK_SECONDS)
+            await asyncio.wait({task}, timeout=_READER_CHECK_SECONDS)
             if not task.done() and _reader_has_left():
                 raise BrokenPipeError
         task.result()

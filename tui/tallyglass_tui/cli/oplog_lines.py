@@ -44,13 +44,17 @@ class Printer:
 
         async with closing(items) as held:
             async for item in held:
-                lines = self._lines(item)[: self._left]
-                self._left -= len(lines)
-                if lines:
-                    # In a thread: a reader that stops reading must not stop the driver's heartbeats.
-                    await asyncio.to_thread(_write, lines)
-                if self._left <= 0:
+                if not await self._print(self._lines(item)):
                     return
+
+    async def _print(self, lines: Sequence[str]) -> bool:
+        """Print lines up to the limit; whether more may follow."""
+        lines = lines[: self._left]
+        self._left -= len(lines)
+        if lines:
+            # In a thread: a reader that stops reading must not stop the driver's heartbeats.
+            await asyncio.to_thread(_write, lines)
+        return self._left > 0
 
     async def print_merged(self, items: AsyncIterator[MergedItem]) -> None:
         """Print the entries of several shards in order of time; each line names its shard."""
@@ -62,18 +66,14 @@ class Printer:
                 lines: list[str] = []
                 if isinstance(item, ShardLost):
                     self.incomplete = True
-                    self._say(f"{item.shard} is no longer read: {item.reason}")
+                    self._report(f"{item.shard} is no longer read: {item.reason}")
                 elif isinstance(item, ShardEvent):
                     self._shard = item.shard
                     lines = self._lines(item.item)
                     self._shard = ""
                 else:
                     lines = [line for entry in item for line in self._merged_entry(entry)]
-                lines = lines[: self._left]
-                self._left -= len(lines)
-                if lines:
-                    await asyncio.to_thread(_write, lines)
-                if self._left <= 0:
+                if not await self._print(lines):
                     return
 
     def _merged_entry(self, entry: ShardEntry) -> list[str]:
@@ -85,7 +85,8 @@ class Printer:
         return [clean_block(f"{entry.shard}  {line(row(entry.raw))}", 1_000_000)]
 
     def _lines(self, item: ExportItem) -> list[str]:
-        from tallyglass.oplog.read.export import Entries, Incomplete, Lag
+        from tallyglass.oplog.read.export import Entries, Lag
+        from tallyglass.oplog.read.past import Incomplete
         from tallyglass.oplog.read.stream import Gap, Interruption, Opened, RolledBack
 
         match item:
@@ -104,16 +105,16 @@ class Printer:
                 }
                 return self._break(item, row)
             case Lag(behind, seen, newest):
-                self._say(f"{behind} s behind the newest entry." if behind else "no longer behind.")
+                self._report(f"{behind} s behind the newest entry." if behind else "no longer behind.")
                 lag = {"kind": "lag", "after": str(seen), "first": str(newest), "count": None}
                 return [] if self._style == TEXT else [as_json(lag | {"behind_seconds": behind})]
             case Interruption(text):
-                self._say(text)
+                self._report(text)
             case Opened() if self._trouble:
-                self._say("entries flow again.")
+                self._report("entries flow again.")
                 self._trouble = ""
             case Incomplete(seconds):
-                self._say(f"older entries may match: the search for them stopped after {seconds:.0f} s.")
+                self._report(f"older entries may match: the search for them stopped after {seconds:.0f} s.")
         return []
 
     def _entries(self, raws: Sequence[bytes]) -> list[str]:
@@ -130,12 +131,12 @@ class Printer:
         from tallyglass.oplog.read.stream import Gap
 
         shown = notes.gap(item) if isinstance(item, Gap) else notes.rolled_back(item)
-        self._say(shown.what)
+        self._report(shown.what)
         if self._style != TEXT:
             return [as_json(row | ({"shard": self._shard} if self._shard else {}) | {"what": shown.what})]
         return [f"{self._shard}  {line(shown)}".lstrip()]
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         text = f"{self._shard}: {text}" if self._shard else text
         if text != self._trouble:
             self._trouble = text

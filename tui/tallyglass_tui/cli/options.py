@@ -59,6 +59,10 @@ PATH = click.Path(path_type=Path)
 
 json_option = click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 
+seconds_option = click.option(
+    "--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time."
+)
+
 source_password_option = click.option(
     "--source-password-file", type=PATH, metavar="FILE", help="Read the live set's password from FILE."
 )

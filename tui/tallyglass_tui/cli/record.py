@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import select
-import signal
-import socket
 from typing import TYPE_CHECKING
 
 import click
 
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, print_message, warn
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option, target_of
+from tallyglass_tui.cli.until_signal import EndSignal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,13 +18,11 @@ if TYPE_CHECKING:
     from tallyglass_tui.shell.feed import Feeds
     from tallyglass_tui.shell.recording import Recorder
 
-_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 @click.command()
 @click.argument("file", metavar="FILE")
 @connection_options(shards=True)
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
+@seconds_option
 def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
     """Record counters, oplog and incidents to a new FILE, until Ctrl-C.
 
@@ -36,16 +32,11 @@ def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
     target = target_of(given)
     path = absolute_path(file)
     recorder = recorder_of(path, target, "")
-    # A signal that arrives just before a wait does not end it; a wakeup socket has no such race.
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    signal.set_wakeup_fd(writer.fileno())
-    for number in _END_SIGNALS:
-        signal.signal(number, lambda *_: None)
+    end = EndSignal()
     feeds = follow_pages(target, recorder)
     print_message(f"Recording to {path}; press Ctrl-C to stop.")
     try:
-        select.select([reader], [], [], seconds)
+        end.wait(seconds)
     finally:
         feeds.close()
         recorder.close()
@@ -53,7 +44,7 @@ def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
         raise feeds.fatal
     for trouble in feeds.troubles:
         warn(trouble.line)
-    tell(recorder, path)
+    print_result(recorder, path)
     return UNKNOWN if feeds.troubles or recorder.lacks else OK
 
 
@@ -65,8 +56,8 @@ def recorder_of(path: Path, target: Target, label: str) -> Recorder:
     return Recorder(path, label or target.label, KINDS)
 
 
-def tell(recorder: Recorder, path: Path) -> None:
-    """Say where the recording is, and what it lacks."""
+def print_result(recorder: Recorder, path: Path) -> None:
+    """Print where the recording is, and what it lacks."""
     for reason in recorder.lacks:
         warn(reason)
     print_message(f"Recorded to {path}: tallyglass replay shows it.")

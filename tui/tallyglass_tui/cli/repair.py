@@ -14,6 +14,7 @@ from tallyglass.text import clean, shell_quote
 from tallyglass_tui.cli.counter_look import SEARCH_SHARE, config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
+from tallyglass_tui.cli.metrics import match_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
 if TYPE_CHECKING:
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
 @connection_options()
 @config_option
 @history_option
-@click.option(
-    "--match", "patterns", multiple=True, metavar="PATTERN", help='Select by "namespace id", with * and ?; repeatable.'
-)
+@match_option
 @click.option("--all", "wants_all", is_flag=True, help="Include counters that agree with their collection.")
 @json_option
 @timeout_option
@@ -99,7 +98,7 @@ def _facts(row: Difference) -> dict[str, Any]:
         "standing": row.standing,
         "not_compared": row.counter.odd_ids,
         "why": row.why,
-        "gaps": [{"first": gap.first, "last": gap.last} for gap in row.gaps],
+        "gaps": row.gaps,
         "looked_at": row.looked_at,
         "repair": row.counter.repair,
     }

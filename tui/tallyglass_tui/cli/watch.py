@@ -14,7 +14,7 @@ from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.incident_journal import IncidentJournal, line_of
 from tallyglass_tui.cli.oplog_window import need_oplog
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, target_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option, target_of
 from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _ANSWER_SECONDS = 60.0  # for the first answer: a set elects within 12 s, and a 
 @connection_options(shards=True)
 @click.option("--evidence", "folder", metavar="DIR", help="Keep the lines of the log that say who wrote.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document per line.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time.")
+@seconds_option
 def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> None:
     """Print each new incident: once it is seen, known by whom, and ended.
 
