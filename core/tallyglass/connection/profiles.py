@@ -57,9 +57,9 @@ def default_path() -> Path:
     return platformdirs.user_config_path("tallyglass") / "profiles.toml"
 
 
-def profile_names(path: Path | None = None) -> tuple[str, ...]:
+def profile_names() -> tuple[str, ...]:
     """The names in the file, in its order; none if there is no file. Raises InputError for an invalid file."""
-    path = path or default_path()
+    path = default_path()
     return tuple(_read(path)) if path.exists() else ()
 
 

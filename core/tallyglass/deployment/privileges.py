@@ -164,12 +164,11 @@ def role_name(job: Job) -> str:
     return f"tallyglass{job.id.capitalize()}"
 
 
-def create_role(job: Job, *, extras: bool = True) -> str:
+def create_role(job: Job) -> str:
     """Return mongosh text that creates the exact role of a job in the admin database."""
-    needs = (*job.needs, *(job.extras if extras else ()))
     return (
         f'db.getSiblingDB("admin").createRole({{role: {literal(role_name(job))}, '
-        f"privileges: [{', '.join(_privilege(need) for need in merged(needs))}], roles: []}})"
+        f"privileges: [{', '.join(_privilege(need) for need in merged((*job.needs, *job.extras)))}], roles: []}})"
     )
 
 

@@ -15,6 +15,9 @@ from tallyglass.text import clean, clean_name
 _FIELDS_SHOWN = 6
 """Fields of an inserted document in its description: what a wide line has room for."""
 
+LINE_LIMIT = 160
+"""Characters of the changes of an update, and of the document of an operation that is not known: a wide line."""
+
 INNER_LIMIT = 5_000
 """Operations of one applyOps that are examined; more are only counted."""
 
@@ -89,8 +92,8 @@ def summarize_operations(entry: Entry) -> AppliedOperations:
     return inner
 
 
-def update_text(entry: Entry, limit: int = 160) -> str:
-    """``update`` and the changes, on one line of at most about ``limit`` characters; ``replace`` for a replacement."""
+def update_text(entry: Entry) -> str:
+    """``update`` and the changes, on one line of about :data:`LINE_LIMIT` characters; ``replace`` for a replacement."""
     changes = entry.changes()
     if changes is None:
         return "replace"
@@ -99,10 +102,10 @@ def update_text(entry: Entry, limit: int = 160) -> str:
     for change in changes:
         words.append(change_text(entry, change))
         length += len(words[-1]) + 2
-        if length > limit:
+        if length > LINE_LIMIT:
             words.append("…")
             break
-    return "update " + clean(", ".join(words) or "nothing", limit + 2)
+    return "update " + clean(", ".join(words) or "nothing", LINE_LIMIT + 2)
 
 
 def change_text(entry: Entry, change: Change) -> str:
@@ -163,7 +166,7 @@ def _noop_command(entry: Entry) -> str:
 
 
 def _whole(entry: Entry) -> str:
-    return json.one_line(entry.raw, entry.o_at, 160) if entry.o_at else ""
+    return json.one_line(entry.raw, entry.o_at, LINE_LIMIT) if entry.o_at else ""
 
 
 def _command(entry: Entry) -> Description:

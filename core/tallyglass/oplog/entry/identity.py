@@ -18,7 +18,7 @@ _HEX_24 = re.compile(r"[0-9a-fA-F]{24}\Z")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _WHOLE = re.compile(r"[+-]?\d{1,19}\Z")
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|.)")
-_INT64_MAX = 2**63 - 1
+_INT64_MAX = 2**63 - 1  # the largest whole number that BSON has
 
 
 def candidates(text: str) -> Iterator[Any]:

@@ -44,6 +44,8 @@ HIDDEN = "(hidden)"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_10000 = 253_402_300_800_000
+"""Milliseconds from 1970 to a year of five digits, which the specification has no relaxed date for."""
+
 _REPEATED_BYTES = 40
 """Binary values up to this size, such as sessions, users and UUIDs, recur in many entries."""
 
@@ -272,7 +274,7 @@ READABLE_DEPTH = 60
 
 _BROKEN = "(not readable)"
 _READ_AS_OTHERS = frozenset({"null", "true", "false", "nan", "inf", "infinity"})
-_MIN_KEY, _MAX_KEY, _UNDEFINED = 0xFF, 0x7F, 0x06
+_MIN_KEY, _MAX_KEY, _UNDEFINED = 0xFF, 0x7F, 0x06  # types of the BSON specification
 _ALIKE = frozenset({INT32, INT64, OBJECT_ID, BOOL, NULL, TIMESTAMP, _MIN_KEY, _MAX_KEY})
 """Types whose readable spelling is the relaxed one."""
 

@@ -33,7 +33,7 @@ OP_AND_NS = 48
 With ``ui`` after it they hold nothing that differs from entry to entry."""
 
 _WALL_BACK, _SESSION_WALL_BACK = 15, 55
-# How far before the end of an entry ``wall`` begins, without and with ``prevOpTime``; ``ts`` is 34 bytes before it.
+"""How far before the end of an entry ``wall`` begins, without and with ``prevOpTime``; ``ts`` is 34 bytes before it."""
 
 LEAST_ENTRY = 14
 """Bytes that :data:`size_and_mark` reads."""
@@ -57,6 +57,8 @@ PREVIOUS_AT = 41
 
 _LSID, _TXN = b"\x03lsid\0", b"\x12txnNumber\0"
 _SESSION, _LSID_AT, _NUMBER_AT = _LSID + b"\x48\0\0\0", 10, 93
+"""The beginning of an entry of a session, and how far from it the value of ``lsid`` and of ``txnNumber`` stand."""
+
 _OP, _NS = b"\x02op\0\x02\0\0\0", b"\0\x02ns\0"
 _UI, _O, _O2, _ID, _STATEMENT = b"\x05ui\0\x10\0\0\0\x04", b"\x03o\0", b"\x03o2\0", b"_id\0", b"\x10stmtId\0"
 _TS, _TERM, _VERSION, _WALL = b"\x11ts\0", b"\x12t\0", b"\x12v\0", b"\x09wall\0"
@@ -195,7 +197,7 @@ def stamp_at(batch: bytes, start: int, end: int) -> Stamp | None:
 
 
 _ID_TAIL = 18
-# How many bytes before ts hold the whole _id of an update, if it is one of fixed size: an ObjectId with its name.
+"""How many bytes before ts hold the whole _id of an update, if it is one of fixed size: an ObjectId with its name."""
 
 
 def updated_documents(batch: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[bytes] | None:
@@ -218,7 +220,7 @@ def updated_documents(batch: bytes, starts: Sequence[int], ends: Sequence[int]) 
 
 _CHOSEN = bytes(n & 15 == 5 for n in range(256))
 _LONG, _INT, _COUNTER = TAIL + 9, TAIL + 5, TAIL + 2
-# The lowest byte of an _id of 64 or 32 bits, and of the counter of an ObjectId.
+"""How far before the end of an update the lowest byte of its _id stands, of 64 or 32 bits, or of an ObjectId."""
 
 
 def chosen_documents(batch: bytes, ends: Sequence[int]) -> bytes:

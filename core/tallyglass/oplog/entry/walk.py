@@ -18,12 +18,17 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.codec import CODEC
 
 DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, OBJECT_ID, BOOL, DATE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x07, 0x08, 0x09
+"""Types of the BSON specification."""
+
 NULL, INT32, TIMESTAMP, INT64 = 0x0A, 0x10, 0x11, 0x12
+"""Further types."""
 
 DEPTH_LIMIT = 200
 """A server nests documents at most 100 deep, and a diff one level more; deeper bytes are not an entry."""
 
 _MIN_DOCUMENT = 5
+"""Bytes of an empty document: its length and the final zero."""
+
 _INT = struct.Struct("<i")
 _LONG = struct.Struct("<q")
 _STAMP = struct.Struct("<II")
@@ -32,7 +37,7 @@ _FIXED: Final = {
 }  # fmt: skip
 # What a length prefix does not count: itself, and the subtype byte or the ObjectId that follow it.
 _PREFIXED: Final = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
-_REGEX = 0x0B
+_REGEX = 0x0B  # two texts, each with a final zero
 
 
 class Malformed(ValueError):

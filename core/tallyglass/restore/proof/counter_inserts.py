@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.undo.counter_paths import counter_paths, search_for
 
@@ -27,7 +28,7 @@ class CounterInserts:
             search = self._searches[ns] = search_for(ns)
         if search is None:
             return
-        end = o + int.from_bytes(batch[o : o + 4], "little")
+        end = walk.document_end(batch, o)
         # The bytes of other values match by chance: among 100,000 documents some do.
         if search(batch, o, end) and counter_paths(ns, batch[o:end]):
             self.found.add(ns)

@@ -7,7 +7,6 @@ member, holds only some of the documents, or contains a file of an older dump.
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Collection as Uuids
 from collections.abc import Mapping
 
@@ -20,8 +19,6 @@ from tallyglass.oplog.entry.changes import ChangeKind, each_change, is_replaceme
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.walk import Element
 from tallyglass.oplog.read.entries import stamp, walk_oplog
-
-_int_at = struct.Struct("<i").unpack_from
 
 MOST_ENTRIES = 200_000
 """How many entries before the start are read, newest first."""
@@ -101,7 +98,7 @@ class EarlierWrites:
         self._oldest = place
         found = self.by_uuid.get(ui)
         if found is not None and key not in found and ui not in self._closed:
-            found[key] = _expected(op, batch[o : o + _int_at(batch, o)[0]])
+            found[key] = _expected(op, batch[o : walk.document_end(batch, o)])
         return True
 
     def _record_indexes(self, entry: Entry) -> None:
