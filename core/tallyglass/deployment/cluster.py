@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tallyglass.deployment.members import SetMember, old_data, read_members
 from tallyglass.deployment.product import Product, product_of, server_name, untested
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import DeploymentError, PrivilegeError, ReadError
 from tallyglass.mongo.alone import Alone
 from tallyglass.mongo.gateway import Document, Gateway
 from tallyglass.tasks import answers_by_name
@@ -173,6 +173,13 @@ async def look_at(gateway: Gateway) -> Deployment:
         untested=untested(product, version, server),
         serves_reads=kind is not Kind.REPLICA_SET or bool(hello.get("isWritablePrimary") or hello.get("secondary")),
     )
+
+
+async def require_oplog(gateway: Gateway) -> None:
+    """Raise DeploymentError where this deployment has no oplog to read."""
+    reason = (await look_at(gateway)).no_oplog_because()
+    if reason:
+        raise DeploymentError(reason)
 
 
 async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:

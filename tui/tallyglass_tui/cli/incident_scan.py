@@ -11,7 +11,7 @@ from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import each_within
-from tallyglass_tui.cli.oplog_window import need_oplog, require_window
+from tallyglass_tui.cli.oplog_window import require_window
 from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ async def scan_all(
     shards = await named_shards(gateway, seconds)
     if shards is not None and ns:
         raise InputError("--ns reads one replica set.", "Leave it out to read all shards.")
-    if shards is None:
-        await need_oplog(gateway, seconds)
     if not ns:
         await require_window(shards or {"": gateway}, since, None, seconds)
     named = naming(gateway, logs, folder)

@@ -14,7 +14,7 @@ from tallyglass.moment import FORMS
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
 from tallyglass_tui.cli.headless import ask, each_within, timeout_option
 from tallyglass_tui.cli.oplog_lines import CANONICAL, RELAXED, TEXT, Printer
-from tallyglass_tui.cli.oplog_window import need_oplog, require_window
+from tallyglass_tui.cli.oplog_window import require_window
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 from tallyglass_tui.cli.shards import named_shards
 
@@ -105,8 +105,6 @@ async def _run(
     from tallyglass.oplog.read.export import follow_entries, read_entries
 
     shards = await named_shards(gateway, seconds)
-    if shards is None:
-        await need_oplog(gateway, seconds)
     until = None if follow else wanted.until
     await require_window(shards or {"": gateway}, wanted.since, until, seconds, follow=follow)
     if shards is not None:

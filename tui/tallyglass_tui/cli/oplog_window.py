@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import DeploymentError, InputError
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import bounded
@@ -18,15 +18,6 @@ from tallyglass_tui.format import duration, moment
 
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
-
-
-async def need_oplog(gateway: Gateway, seconds: float) -> None:
-    """Raise DeploymentError where this deployment has no oplog to read."""
-    from tallyglass.deployment.cluster import look_at
-
-    deployment = await bounded(look_at(gateway), seconds)
-    if not deployment.has_oplog:
-        raise DeploymentError(deployment.no_oplog_because())
 
 
 async def require_window(

@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 
 async def named_shards(gateway: Gateway, seconds: float) -> Mapping[str, Gateway] | None:
-    """The shards behind a gateway by name, None where it is one deployment. Errors: as for ``shards_of``."""
+    """The shards behind a gateway by name, None where it is one deployment with an oplog.
+
+    Errors: as for ``shards_of``, and DeploymentError where there is no oplog to read.
+    """
+    from tallyglass.deployment.cluster import require_oplog
     from tallyglass.deployment.shards import shards_of
 
     found = await bounded(shards_of(gateway), seconds)
     if found is None:
+        await bounded(require_oplog(gateway), seconds)
         return None
     for sentence in (*found.left_out, *found.warnings):
         warn(sentence)

@@ -13,7 +13,6 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.incident_journal import IncidentJournal, line_of
-from tallyglass_tui.cli.oplog_window import need_oplog
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option, target_of
 from tallyglass_tui.cli.shards import named_shards
 
@@ -58,8 +57,6 @@ async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bo
     from tallyglass.oplog.read.past import safe_end
 
     shards = await named_shards(gateway, _ANSWER_SECONDS)
-    if shards is None:
-        await need_oplog(gateway, _ANSWER_SECONDS)
     since = (await safe_end(gateway if shards is None else next(iter(shards.values())))).ts
     named = naming(gateway, folder=folder, keeps=True)
     # From the beginning of the oplog: what is usual is known only from what was there before.

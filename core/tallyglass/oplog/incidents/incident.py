@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tallyglass.deployment.cluster import look_at
+from tallyglass.deployment.cluster import require_oplog
 from tallyglass.deployment.privileges import CLUSTER, allows
-from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
+from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
 from tallyglass.oplog.entry.batch import last_ts
@@ -116,9 +116,7 @@ class _IncidentReader:
         self._cost = 0.0
 
     async def check(self) -> None:
-        deployment = await look_at(self._gateway)
-        if not deployment.has_oplog:
-            raise DeploymentError(deployment.no_oplog_because())
+        await require_oplog(self._gateway)
         self._grouper.learn_users(await _users(self._gateway))
         self._grouper.known.ttl_millis = await _ttl_millis(self._gateway)
 

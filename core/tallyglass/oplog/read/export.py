@@ -17,7 +17,7 @@ from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.filter.compile import EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read.entries import end_of_oplog, op_time
+from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 
@@ -63,7 +63,7 @@ async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator
             elif isinstance(item, tuple):
                 last = last_ts(item[-1]) if item else last
                 yield selected(selector, item)
-                if found := await lag.news(last, ""):
+                if found := await lag.news(last):
                     yield found
     stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor)
     async with closing(stream.events()) as events:
@@ -73,7 +73,7 @@ async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator
             elif event.batch:
                 last = last_ts(event.batch)
                 yield selected(selector, (event.batch,))
-            if found := await lag.news(last, stream.member, stream):
+            if found := await lag.news(last, stream):
                 yield found
 
 
@@ -111,20 +111,13 @@ class _LagMonitor:
         self._asked = time.monotonic()
         self._reported = 0
 
-    async def news(self, last: Ts, member: str, stream: OplogStream | None = None) -> Lag | None:
+    async def news(self, last: Ts, stream: OplogStream | None = None) -> Lag | None:
         """The lag when it should be reported: when it begins, has doubled, or is over."""
         if time.monotonic() - self._asked < _ASK_SECONDS:
             return None
         newest: Ts | None = None
         with suppress(ConnectError, PrivilegeError, ReadError):
-            if stream is not None:
-                hello = await self._gateway.command("hello", member=member)
-                newest = op_time(hello.get("lastWrite", {}).get("opTime"))
-                majority = op_time(hello.get("lastWrite", {}).get("majorityOpTime"))
-                if majority is not None:
-                    stream.commit(majority)
-            else:
-                newest = await end_of_oplog(self._gateway, -1)
+            newest = (await stream.read_ends())[0] if stream else await end_of_oplog(self._gateway, -1)
         self._asked = time.monotonic()
         if newest is None:
             return None

@@ -23,7 +23,7 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import last_start, position
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.read.batch_reader import BatchReader
-from tallyglass.oplog.read.entries import end_of_oplog
+from tallyglass.oplog.read.entries import end_of_oplog, op_time
 
 SILENT_SECONDS = 30.0
 """A cursor without an entry for this long is opened again; a primary writes a no-op every 10 s."""
@@ -156,6 +156,15 @@ class OplogStream:
             self._kept_bytes -= len(batch)
         if not self._kept:
             self._lost_kept = False
+
+    async def read_ends(self) -> tuple[Ts | None, Ts | None]:
+        """The newest entry of the member that is read and the newest that a majority has, up to which entries are
+        forgotten; None where it does not say. Errors: those of the gateway."""
+        last_write = (await self._gateway.command("hello", member=self._member)).get("lastWrite", {})
+        newest, majority = op_time(last_write.get("opTime")), op_time(last_write.get("majorityOpTime"))
+        if majority is not None:
+            self.commit(majority)
+        return newest, majority
 
     async def events(self) -> AsyncIterator[Event]:
         """Everything, in order, for ever. Raises PrivilegeError; every other trouble is an event."""

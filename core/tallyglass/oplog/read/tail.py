@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tallyglass.deployment.cluster import look_at
-from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError
+from tallyglass.deployment.cluster import require_oplog
+from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
-from tallyglass.oplog.read.entries import end_of_oplog, op_time
+from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.read.window import WindowReader, window
@@ -125,9 +125,7 @@ class _Tail:
                 self._handle(event)
 
     async def _begin(self) -> OplogStream:
-        deployment = await look_at(self.gateway)
-        if not deployment.has_oplog:
-            raise DeploymentError(deployment.no_oplog_because())
+        await require_oplog(self.gateway)
         anchor = await safe_end(self.gateway)
         await self._catch_up(anchor.ts.next)
         return OplogStream(
@@ -205,12 +203,7 @@ class _Tail:
     async def _ask_majority(self) -> None:
         if self.stream is None or not self.stream.member:
             return
-        hello = await self.gateway.command("hello", member=self.stream.member)
-        last_write = hello.get("lastWrite", {})
-        self.majority = op_time(last_write.get("majorityOpTime"))
-        self.newest = op_time(last_write.get("opTime"))
-        if self.majority is not None:
-            self.stream.commit(self.majority)
+        self.newest, self.majority = await self.stream.read_ends()
 
     def update(self) -> OplogUpdate:
         """The current state; each row is handed out once."""
@@ -253,9 +246,7 @@ async def read(gateway: Gateway, wanted: OplogFilter = EVERYTHING, *, limit: int
     gateway, DeploymentError where there is no oplog.
     """
     wanted.check()
-    deployment = await look_at(gateway)
-    if not deployment.has_oplog:
-        raise DeploymentError(deployment.no_oplog_because())
+    await require_oplog(gateway)
     given, collector = 0, Collector(wanted, sys.maxsize)
     end = await end_of_past(gateway, wanted)
     async with closing(wanted_past(gateway, wanted, end, limit or None)) as items:
