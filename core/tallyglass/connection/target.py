@@ -84,8 +84,7 @@ class Target:
         return self._elsewhere(address, "directConnection=true")
 
     def _elsewhere(self, hosts: str, way: str) -> Target:
-        authority = self.uri.partition("://")[2].partition("/")[0].partition("?")[0]
-        user_info, at, _ = authority.rpartition("@")
+        user_info, at, _ = self._authority.rpartition("@")
         options = [
             option
             for option in self.uri.partition("?")[2].split("&")
@@ -105,8 +104,13 @@ class Target:
             self.options.get("directconnection"), self.options.get("loadbalanced")
         ):  # fmt: skip
             return ()
-        hosts = self.uri.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2].lower().split(",")
+        hosts = self._authority.rpartition("@")[2].lower().split(",")
         return tuple(host if re.search(r":\d+\Z", host) else f"{host}:27017" for host in hosts if "%2f" not in host)
+
+    @property
+    def _authority(self) -> str:
+        """User name and hosts, as they stand in the URI."""
+        return self.uri.partition("://")[2].partition("/")[0].partition("?")[0]
 
     def _check_login(self) -> None:
         if self.options.get("authmechanism") == "MONGODB-X509" and "tlscertificatekeyfile" not in self.options:
@@ -121,14 +125,12 @@ class Target:
     @property
     def label(self) -> str:
         """A short name: the replica set's name, else its hosts. Safe to show."""
-        hosts = self.uri.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
-        return clean(self.options.get("replicaset") or hosts, 120)
+        return clean(self.options.get("replicaset") or self._authority.rpartition("@")[2], 120)
 
     @property
     def user(self) -> str:
         """The user name, decoded; empty without one."""
-        authority = self.uri.partition("://")[2].partition("/")[0].partition("?")[0]
-        return unquote_plus(authority.rpartition("@")[0])
+        return unquote_plus(self._authority.rpartition("@")[0])
 
     @property
     def options(self) -> dict[str, str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tallyglass.errors import ConnectError
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, first_names
 
 CONNECT_SECONDS = 2.0
 """How long a member may take to accept a connection."""
@@ -30,13 +30,9 @@ class Alone:
     members: tuple[str, ...]
 
     def __str__(self) -> str:
-        names = [clean_name(name) for name in self.members[:_MOST_NAMED]]
-        more = len(self.members) - len(names)
-        shown = ", ".join(names) + (f" and {more} more" if more else "")
-        return (
-            f"This set calls its members {shown}, which cannot be reached from here: "
-            f"reading {clean_name(self.address)} alone."
-        )
+        names = first_names(self.members, _MOST_NAMED)
+        address = clean_name(self.address)
+        return f"This set calls its members {names}, which cannot be reached from here: reading {address} alone."
 
 
 async def cut_off(address: str, hello: Mapping[str, Any], wanted: str) -> Alone | None:

@@ -20,8 +20,7 @@ from tallyglass.oplog.snapshot import Harm, Incident
 
 
 def batch(*seconds: int) -> Entries:
-    raws = tuple(bson.encode({"op": "n", "ns": "", "o": {}, "ts": Timestamp(n, 1), "t": Int64(1)}) for n in seconds)
-    return Entries(raws)
+    return tuple(bson.encode({"op": "n", "ns": "", "o": {}, "ts": Timestamp(n, 1), "t": Int64(1)}) for n in seconds)
 
 
 async def stream(items: Iterable[ExportItem], error: Exception | None = None) -> AsyncIterator[ExportItem]:

@@ -85,13 +85,13 @@ class Printer:
         return [clean_block(f"{entry.shard}  {line(row(entry.raw))}", 1_000_000)]
 
     def _lines(self, item: ExportItem) -> list[str]:
-        from tallyglass.oplog.read.export import Entries, Lag
+        from tallyglass.oplog.read.export import Lag
         from tallyglass.oplog.read.past import Incomplete
         from tallyglass.oplog.read.stream import Gap, Interruption, Opened, RolledBack
 
         match item:
-            case Entries(raws):
-                return self._entries(raws)
+            case tuple():
+                return self._entries(item)
             case Gap(seen, first):
                 self._collector.break_here()
                 return self._break(item, {"kind": "gap", "after": str(seen), "first": str(first), "count": None})

@@ -28,11 +28,8 @@ _ASK_SECONDS = 1.0
 """How often the end of the oplog is asked for at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Wanted entries in order, each as raw BSON."""
-
-    raws: tuple[bytes, ...]
+Entries = tuple[bytes, ...]
+"""Wanted entries in order, each as raw BSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +88,8 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
             if not isinstance(item, tuple):
                 yield item
                 continue
-            raws = selected(selector, item).raws
-            yield Entries(raws[: limit - given] if limit else raws)
+            raws = selected(selector, item)
+            yield raws[: limit - given] if limit else raws
             given += len(raws)
             if given >= limit > 0:
                 return
@@ -100,7 +97,7 @@ async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0)
 
 def selected(selector: EntrySelector, batches: Sequence[bytes]) -> Entries:
     """The wanted entries of some batches."""
-    return Entries(tuple(raw for batch in batches for raw in selector.select(batch)))
+    return tuple(raw for batch in batches for raw in selector.select(batch))
 
 
 class _LagMonitor:

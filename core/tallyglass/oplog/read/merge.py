@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.batch import position
-from tallyglass.oplog.read.export import Entries, ExportItem
+from tallyglass.oplog.read.export import ExportItem
 from tallyglass.oplog.read.fan_in import FanIn
 
 HOLD_SECONDS = 2.0
@@ -92,10 +92,10 @@ def _drained(shard: _Source, arrivals: FanIn[ExportItem]) -> list[MergedItem]:
         return found
     for item in arrivals.arrived(shard.name):
         shard.heard = time.monotonic()
-        if not isinstance(item, Entries):
+        if not isinstance(item, tuple):
             found.append(ShardEvent(shard.name, item))
-        elif item.raws:
-            shard.waiting.extend(ShardEntry(shard.name, position(raw, 0, len(raw))[0], raw) for raw in item.raws)
+        elif item:
+            shard.waiting.extend(ShardEntry(shard.name, position(raw, 0, len(raw))[0], raw) for raw in item)
             return found
     shard.ended = shard.name in arrivals.ended
     if error := arrivals.errors.get(shard.name):
