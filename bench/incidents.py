@@ -33,8 +33,9 @@ from tallyglass.moment import Ts, parse_ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.incidents import commands, recurrence, verdict
 from tallyglass.oplog.incidents.attribution import attribute, concerning
+from tallyglass.oplog.incidents.authors import as_routine
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
+from tallyglass.oplog.incidents.by_log import missing, read_run
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.habits import Habits
 from tallyglass.oplog.snapshot import Incident

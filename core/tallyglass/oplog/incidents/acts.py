@@ -50,7 +50,8 @@ def result_of(entry: Entry) -> str:
 def command_act(entry: Entry) -> Incident | None:
     """What a command means; None if it does no harm."""
     maker = _COMMANDS.get(entry.command)
-    return maker(entry) if maker is not None else None
+    internal = entry.target.startswith(INTERNAL) and maker is not _rename
+    return None if maker is None or internal else maker(entry)
 
 
 def _collection(ns: str) -> str:
@@ -59,7 +60,7 @@ def _collection(ns: str) -> str:
 
 def _drop(entry: Entry) -> Incident | None:
     ns = entry.target
-    if is_temporary(ns) or ns.startswith(INTERNAL):
+    if is_temporary(ns):
         return None
     return row_of(entry, "drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, entry.records)
 
@@ -87,7 +88,7 @@ _EXPIRY = "The server deletes what is older, once a minute unless ttlMonitorSlee
 def _coll_mod(entry: Entry) -> Incident | None:
     ns = entry.target
     bare = sum(1 for _ in entry.fields(entry.o_at)) < 2
-    if ns.startswith(INTERNAL) or (bare and _collection(ns).startswith("system.buckets.")):
+    if bare and _collection(ns).startswith("system.buckets."):
         return None
     title, note = f"collMod on {clean_name(ns, 255)}", ""
     for spec in entry.index_specs():
@@ -97,10 +98,8 @@ def _coll_mod(entry: Entry) -> Incident | None:
     return row_of(entry, "collMod", Harm.DEFINITION, title, ns, note=note)
 
 
-def _drop_indexes(entry: Entry) -> Incident | None:
+def _drop_indexes(entry: Entry) -> Incident:
     ns = entry.target
-    if ns.startswith(INTERNAL):
-        return None
     name = clean_name(entry.text_in(entry.o_at, b"index"), 120)
     return row_of(entry, "dropIndexes", Harm.DEFINITION, f"dropIndexes {name} on {clean_name(ns, 255)}", ns)
 
@@ -113,7 +112,7 @@ def _emptied(entry: Entry) -> Incident:
 def _truncated(entry: Entry) -> Incident | None:
     """A command of 8.3 and later that removes many documents of a collection at once, by record id."""
     ns = entry.target
-    if ns.startswith(INTERNAL) or "system.change_collection" in ns or "system.preimages" in ns:
+    if "system.change_collection" in ns or "system.preimages" in ns:
         return None
     removed = entry.number_in(entry.o_at, b"docsDeleted")
     return row_of(entry, "truncateRange", Harm.LOSS, f"truncateRange on {clean_name(ns, 255)}", ns, removed)
@@ -122,8 +121,6 @@ def _truncated(entry: Entry) -> Incident | None:
 def _indexes_made(entry: Entry) -> Incident | None:
     """Only a TTL index counts; others do no harm."""
     ns = entry.target
-    if ns.startswith(INTERNAL):
-        return None
     for spec in entry.index_specs():
         seconds = entry.number_in(spec, b"expireAfterSeconds")
         if seconds is None:

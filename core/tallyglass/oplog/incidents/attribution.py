@@ -25,6 +25,7 @@ from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, Share, assign
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Incident
 from tallyglass.text import clean_name, unescape_name
 
@@ -32,17 +33,24 @@ MOST = 0.9
 """The share of an incident's documents that one client must have written to be named alone: others may have written
 the rest at the same time."""
 
-DEFINITION_MILLIS = 1_000
-"""How far the line of a definition without a timestamp may be from its entry."""
-
 BESIDE_MILLIS = 600_000
 """How long before and after an incident the other statements of its connection are told."""
 
 _BESIDE_LIMIT = 20
+"""The most lines of what else a connection wrote: a page has room for no more."""
+
 _EXPANSIONS = 4
+"""How many times the entries to be read are extended by statements that overlap them: traffic without a pause would
+extend them without end."""
+
 _MARGIN_SECONDS = 2
+"""How much more is read than asked for: a timestamp has whole seconds, and a log line is up to 1.5 s late."""
+
 _CLIENTS = 5
+"""The most addresses of one client that are named: a pool has many of them, all of one program."""
+
 _READ_MS = 60_000
+"""How long a server may take to read the entries of one incident, in milliseconds."""
 
 _SOURCES = (Source.LOG, Source.PROFILE, Source.AUDIT)
 _KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
@@ -433,7 +441,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
 def _of_definition(incident: Incident, book: Book) -> Authorship:
     names = frozenset(_NAMES.get(incident.kind, ()))
     first, last = walls(incident)
-    near = book.definitions(names, first - DEFINITION_MILLIS, last + DEFINITION_MILLIS)
+    near = book.definitions(names, first - EPISODE_MILLIS, last + EPISODE_MILLIS)
     exact = [one for one in near if incident.first <= one.commit <= incident.last]
     found = exact or [one for one in near if _names(one, incident)]
     if not found:

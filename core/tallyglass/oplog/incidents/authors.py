@@ -10,15 +10,16 @@ from pathlib import Path
 
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import Source
 from tallyglass.evidence.log_files import FOUND_BYTES, foreign_files, log_beside, read_files
 from tallyglass.evidence.observer import LEAST_PAUSE, Observer
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
-from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
-from tallyglass.oplog.incidents.by_log import as_routine, missing, read_run
-from tallyglass.oplog.incidents.habits import SHELLS, Habits
+from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, walls, why_none
+from tallyglass.oplog.incidents.by_log import missing, read_run
+from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits
 from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
@@ -234,3 +235,22 @@ def _by_person(incident: Incident) -> Incident:
 def _key(incident: Incident) -> object:
     """What an incident is known by: one that has grown is another."""
     return (_beginning(incident), incident.last, incident.ops)
+
+
+def as_routine(incident: Incident, book: Book, habits: Habits) -> Incident:
+    """An incident whose statements the log knows, all of them run by their applications at other times too, as
+    routine."""
+    known = incident.evidence is not None and incident.evidence.grade in (Certainty.EXACT, Certainty.UNIQUE)
+    if incident.routine or not incident.op or incident.sessions or not known:
+        return incident
+    first, last = walls(incident)
+    own = [
+        one
+        for one in book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
+        if one.source is Source.LOG and one.in_session is not True and one.began <= last
+    ]
+    reasons = {habits.judge(one, first, last) for one in own}
+    if not reasons or "" in reasons:
+        return incident
+    note = "; ".join(filter(None, (*sorted(reasons), incident.note)))
+    return replace(incident, kind="job", reason=Reason.RECURS, title=f"routine: {incident.title}", note=note)

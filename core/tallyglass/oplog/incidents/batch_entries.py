@@ -11,6 +11,7 @@ from tallyglass.oplog.entry import layout
 from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
+from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.burst import MANY, RAW_BYTES, Burst, Sample, sample_of
 from tallyglass.oplog.incidents.families import LEAST_RUN
 from tallyglass.oplog.incidents.id_order import MARKS
@@ -22,7 +23,27 @@ SAMPLED_RUN = LEAST_RUN - 1
 _LARGE = 256
 """In so many updates the chosen documents are most often twice as many as a sample needs."""
 
+FROM_MIGRATE = b"\x08fromMigrate\0\x01"
 _RETRY_IMAGE = b"needsRetryImage\0"
+
+
+def moved_apart(batch: bytes, group: EntryGroup) -> tuple[EntryGroup, Burst | None]:
+    """The entries that no migration wrote, and those that one did. Raises Malformed."""
+    kept, moved = list[int](), list[int]()
+    for start, end in zip(group.starts, group.ends, strict=True):
+        inside = batch.find(FROM_MIGRATE, start, end) >= 0 and _is_moved(batch, start, end)
+        (moved if inside else kept).extend((start, end))
+    whole = BatchEntries(batch, moved[::2], moved[1::2], group).whole if moved else None
+    return group._replace(places=kept), whole
+
+
+def _is_moved(batch: bytes, start: int, end: int) -> bool:
+    if layout.is_before_ts(batch, end, FROM_MIGRATE):
+        return True
+    try:
+        return read_entry(batch[start:end]).from_migrate
+    except Malformed:
+        return False
 
 
 class BatchEntries:
@@ -43,6 +64,11 @@ class BatchEntries:
         self._touched: dict[tuple[int, int], Touched] = {}
         if abs(self.last[1] - self.first[1]) > self.size:
             self.read_all()
+
+    @property
+    def whole(self) -> Burst:
+        """How many they are, from the first to the last."""
+        return Burst(self.first[0], self.last[0], self.first[1], self.last[1], self.size, self.size)
 
     def read_all(self) -> None:
         """Read the times of all."""

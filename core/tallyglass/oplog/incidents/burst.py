@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from sys import maxsize
 
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.json import id_text
@@ -22,6 +24,8 @@ MANY = 20
 transaction that deletes."""
 
 SAMPLES = 5
+"""The most documents of a row that are named, as fit into the line of an opened one."""
+
 RAW_BYTES, _KEPT_BYTES = 1_024, 480
 """Entries up to this size are kept whole as samples and marks, while a burst is open, and once it is kept: what is read
 from them takes as much, and is hardly ever needed."""
@@ -113,26 +117,24 @@ class Burst:
         else:
             self.marks = ()
         self.touched = joined(self.touched, newer.touched)
-        if newer.last > self.last:
-            self.last, self.last_wall = newer.last, newer.last_wall
-        if newer.first < self.first:
-            self.first, self.first_wall = newer.first, newer.first_wall
-        self.entries += newer.entries
-        self.documents += newer.documents
+        self.count(newer)
         self.find_and_modify |= newer.find_and_modify
         if len(self.samples) < SAMPLES and newer.samples:
             self.samples = (self.samples + newer.samples)[:SAMPLES]
         return self
 
+    def count(self, other: Burst) -> None:
+        """Count the entries of another one, which may lie anywhere, and no more than that."""
+        if other.last > self.last:
+            self.last, self.last_wall = other.last, other.last_wall
+        if other.first < self.first:
+            self.first, self.first_wall = other.first, other.first_wall
+        self.entries += other.entries
+        self.documents += other.documents
+
     def copy(self) -> Burst:
         """A copy, which can take in others without changing this one."""
-        twin = Burst(self.first, self.last, self.first_wall, self.last_wall, self.entries, self.documents)
-        twin.low, twin.high = self.low, self.high
-        twin.batch, twin.head, twin.tail = self.batch, self.head, self.tail
-        twin.session, twin.user, twin.find_and_modify = self.session, self.user, self.find_and_modify
-        twin.samples, twin.marks, twin._order = self.samples, self.marks, self._order
-        twin.touched = self.touched
-        return twin
+        return copy(self)
 
     def gap(self, newer: Burst) -> int:
         """Milliseconds to a newer burst; 0 if they overlap."""
@@ -172,6 +174,11 @@ class Burst:
     def rank(self) -> tuple[int, int]:
         """Orders by size, the largest first; those of one size at random, but always alike."""
         return -self.documents, scattered(self.first)
+
+
+def nothing() -> Burst:
+    """A burst without entries, to count others."""
+    return Burst(maxsize, -1, 0, 0, 0, 0)
 
 
 def together(pieces: Sequence[Burst]) -> Burst:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import Source
 from tallyglass.moment import Ts, from_millis
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.entry import read_entry
@@ -21,9 +20,8 @@ from tallyglass.oplog.incidents.attribution import entries_between, may_have_wri
 from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun
-from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.incidents.verdict import REACH_MILLIS
-from tallyglass.oplog.snapshot import Certainty, Harm, Incident
+from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
 FOUND = "The server's log names this statement; the entries alone do not tell it from what is usual here."
@@ -87,22 +85,3 @@ def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:
         tuple(sample for _, _, sample in own[:SAMPLES]), own[0][1], note=FOUND, op=one.op,
         documents_exact=len(own) == run.documents,
     )  # fmt: skip
-
-
-def as_routine(incident: Incident, book: Book, habits: Habits) -> Incident:
-    """An incident whose statements the log knows, all of them run by their applications at other times too, as
-    routine."""
-    known = incident.evidence is not None and incident.evidence.grade in (Certainty.EXACT, Certainty.UNIQUE)
-    if incident.routine or not incident.op or incident.sessions or not known:
-        return incident
-    first, last = walls(incident)
-    own = [
-        one
-        for one in book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
-        if one.source is Source.LOG and one.in_session is not True and one.began <= last
-    ]
-    reasons = {habits.judge(one, first, last) for one in own}
-    if not reasons or "" in reasons:
-        return incident
-    note = "; ".join(filter(None, (*sorted(reasons), incident.note)))
-    return replace(incident, kind="job", reason=Reason.RECURS, title=f"routine: {incident.title}", note=note)

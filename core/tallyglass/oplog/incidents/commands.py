@@ -32,6 +32,8 @@ FINISHED_LIMIT = 2_000
 """The most incidents kept; above that the least harmful are only counted, but never the only one of a kind."""
 
 KIND_QUOTA = 100
+"""So many of each kind are kept before any others, so that no kind displaces another."""
+
 REMADE = "made again within a second: mongorestore --drop, or a reload"
 
 RECURRING = frozenset({"drop", "dropDatabase", "out", "rename", "collMod", "createIndexes", "dropIndexes",

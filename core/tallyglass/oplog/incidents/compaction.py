@@ -10,10 +10,11 @@ from operator import sub
 
 from tallyglass.oplog.entry.batch import EntryGroup
 from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.batch_entries import SAMPLED_RUN, BatchEntries
-from tallyglass.oplog.incidents.burst import Burst, Ends, Sample, burst_of, extended
+from tallyglass.oplog.incidents.burst import Burst, Ends, burst_of, extended
 from tallyglass.oplog.incidents.families import (
     LEAST_RUN,
     NEXT_MILLIS,
@@ -28,6 +29,8 @@ RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
 
 TOTAL_BURST_LIMIT = 50_000
+"""The most bursts of all families that are kept, about 300 bytes each: 15 MB."""
+
 OTHERS = "(other collections)"
 
 Key = tuple[str, str, bytes | None]
@@ -58,6 +61,9 @@ class Compactor:
 
     def __init__(self) -> None:
         self.families: dict[Key, Family] = {}
+        self.moved: dict[tuple[str, str], Family] = {}
+        """What moved between shards."""
+
         self._runs: OrderedDict[RunKey, tuple[Ends, Family]] = OrderedDict()
         self._kept = 0
 
@@ -66,7 +72,7 @@ class Compactor:
         several of. Raises Malformed."""
         family = self.family(group.envelope.ns, group.envelope.op, None)
         entries = BatchEntries(batch, group.starts, group.ends, group)
-        family.count(entries.size, entries.size, entries.first, entries.last)
+        family.whole.count(entries.whole)
         for scale in (family.fine, family.coarse):
             self._extend(scale, entries, others, marked=True)
 
@@ -75,6 +81,11 @@ class Compactor:
         family = self.family(ns, op, None)
         for scale in (family.fine, family.coarse):
             scale.extend([burst.copy() for burst in bursts])
+
+    def count_moved(self, ns: str, op: str, burst: Burst) -> None:
+        """Count what a migration wrote."""
+        key = (ns, op) if (ns, op) in self.moved or len(self.moved) < RUN_LIMIT else ("", op)
+        self.moved.setdefault(key, Family(*key)).whole.count(burst)
 
     def in_sessions(self, batch: bytes, group: EntryGroup, others: list[Burst]) -> None:
         """Deletes or updates of sessions; ``others`` are those in the same batch that one entry holds several of.
@@ -95,7 +106,7 @@ class Compactor:
             mine = whole
             if len(of_users) > 1:
                 mine = whole.only(sorted(place for session in theirs for place in places[session]))
-            family.count(mine.size, mine.size, mine.first, mine.last)
+            family.whole.count(mine.whole)
             self._extend(family.fine, mine, marked=False)
             for session in theirs:
                 own = stamps if len(places) == 1 else [stamps[place] for place in places[session]]
@@ -105,7 +116,7 @@ class Compactor:
                 self._extend_runs((ns, op, session), family, sorted([*runs, *beside], key=lambda run: run.first))
         for one in others:
             family = self.family(ns, op, one.user)
-            family.count_burst(one)
+            family.whole.count(one)
             if one.session not in places:
                 self._extend_runs((ns, op, one.session), family, [one])
 
@@ -119,7 +130,7 @@ class Compactor:
         """Writes of sessions in order of time of which one entry holds several."""
         for burst in bursts:
             family = self.family(ns, op, burst.user)
-            family.count_burst(burst)
+            family.whole.count(burst)
             self._extend_runs((ns, op, burst.session), family, [burst])
 
     def _extend_runs(self, key: RunKey, family: Family, runs: Iterable[Burst]) -> None:
@@ -190,8 +201,10 @@ def _breaks(stamps: list[Stamp]) -> list[int]:
     return [0, *inner, size]
 
 
-def burst_in(entry: Entry, documents: int, number: int = -1, sample: Sample = "") -> Burst:
-    """One entry that holds several operations."""
+def burst_in(entry: Entry, documents: int, number: int = -1, inner: Entry | None = None) -> Burst:
+    """One entry that holds several operations, with the sample of one of them."""
+    found = inner.id_at if inner is not None else None
+    sample = id_text(entry.raw, found, 60) if found is not None else ""
     ts, wall = entry.ts.number, entry.wall_millis if entry.wall_millis is not None else entry.ts.t * 1_000
     burst = Burst(ts, ts, wall, wall, 1, documents, samples=(sample,) if sample else ())
     if number >= 0:

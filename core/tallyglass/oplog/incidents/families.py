@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tallyglass.oplog.entry.layout import Stamp
-from tallyglass.oplog.incidents.burst import Burst, Ends, extended, scattered
+from tallyglass.oplog.incidents.burst import Burst, Ends, extended, nothing, scattered
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Recurrence
 
 CLUMP_MILLIS = 50
@@ -113,29 +112,12 @@ class Family:
     ns: str
     op: str
     user: bytes | None = None
-    documents: int = 0
-    entries: int = 0
-    first: int = 0
-    last: int = 0
-    first_wall: int = 0
-    last_wall: int = 0
+    whole: Burst = field(default_factory=nothing)
+    """How many they are, from the first to the last."""
+
     fine: Scale = field(default_factory=lambda: Scale(CLUMP_MILLIS))
     coarse: Scale = field(default_factory=lambda: Scale(EPISODE_MILLIS))
     runs: Scale | None = None
-
-    def count(self, entries: int, documents: int, first: Stamp, last: Stamp) -> None:
-        """Count entries between two of them."""
-        if not self.entries or first[0] < self.first:
-            self.first, self.first_wall = first[0], first[1]
-        if last[0] > self.last:
-            self.last, self.last_wall = last[0], last[1]
-        self.entries += entries
-        self.documents += documents
-
-    def count_burst(self, burst: Burst) -> None:
-        """Count the entries of a burst."""
-        first, last = (burst.first, burst.first_wall, -1), (burst.last, burst.last_wall, -1)
-        self.count(burst.entries, burst.documents, first, last)
 
     @property
     def scales(self) -> list[Scale]:

@@ -11,15 +11,12 @@ from hashlib import sha256
 from tallyglass.moment import ZERO, Ts, from_millis
 from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, position, stamp, whole_entries
 from tallyglass.oplog.entry.entry import LINKED_WRITES, Entry, read_entry
-from tallyglass.oplog.entry.json import id_text
-from tallyglass.oplog.entry.layout import is_before_ts
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
-from tallyglass.oplog.incidents.acts import CollectionDefinitions
+from tallyglass.oplog.incidents.batch_entries import FROM_MIGRATE, moved_apart
 from tallyglass.oplog.incidents.burst import MANY, Burst
 from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bounded
-from tallyglass.oplog.incidents.compaction import RUN_LIMIT, Compactor, burst_in
-from tallyglass.oplog.incidents.families import Family
+from tallyglass.oplog.incidents.compaction import Compactor, burst_in
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Window
 from tallyglass.oplog.incidents.returns import Returns, is_staging
 from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
@@ -30,8 +27,8 @@ from tallyglass.text import clean_name
 __all__ = ["FINISHED_LIMIT", "ROUTINE_LIMIT", "Grouper"]
 
 ROUTINE_LIMIT = 500
+"""The most rows of routine: more are no help to a reader."""
 
-_FROM_MIGRATE = b"\x08fromMigrate\0\x01"
 _BUCKETS = "system.buckets."
 
 
@@ -61,12 +58,11 @@ class Grouper:
         self._commands = CommandRows()
         self._inner: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
         self._inner_runs: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
-        self._migrated: dict[tuple[str, str], Family] = {}
         self._newest: Ts | None = None
         self._newest_wall: int | None = None
         self._oldest: Ts | None = None
         self._cut = 0
-        self.known = CollectionDefinitions()
+        self.known = acts.CollectionDefinitions()
         self._returns = Returns()
         self._users: dict[str, str] = {}
         self.fed = 0
@@ -86,7 +82,7 @@ class Grouper:
     def deleted_from(self) -> set[str]:
         """The namespaces of all mass deletes so far, so that the caller can add their definitions to ``known``."""
         families = self._writes.families.values()
-        return {one.ns for one in families if one.op == "d" and one.user is None and one.documents > 1}
+        return {one.ns for one in families if one.op == "d" and one.user is None and one.whole.documents > 1}
 
     def note_newest(self, ts: Ts, wall: int | None) -> None:
         """Note how far the oplog has been read, so that an incident that is still going on is known as such."""
@@ -106,7 +102,7 @@ class Grouper:
             self.damaged += 1
             batch = whole_entries(batch)
             groups = self._walker.gather(batch)
-        moved = batch.find(_FROM_MIGRATE) >= 0
+        moved = batch.find(FROM_MIGRATE) >= 0
         ends, look = list[tuple[int, int]](), list[tuple[int, int]]()
         for envelope, places, *_ in groups:
             self.fed += len(places) // 2
@@ -120,9 +116,7 @@ class Grouper:
             self._add(row)
         for one in groups:
             if one.envelope.tag in (EntryClass.WRITE, EntryClass.SESSION_WRITE):
-                kept = self._without_moved(batch, one) if moved else one
-                if kept.places:
-                    self._feed_writes(batch, kept)
+                self._feed_writes(batch, one, moved=moved)
         for (op, ns), bursts in self._inner.items():
             self._writes.bursts(ns, op, bursts)
         for (op, ns), bursts in self._inner_runs.items():
@@ -133,29 +127,21 @@ class Grouper:
             self._note_end(batch, *min(ends))
             self._note_end(batch, *max(ends))
 
-    def _feed_writes(self, batch: bytes, group: EntryGroup) -> None:
+    def _feed_writes(self, batch: bytes, group: EntryGroup, *, moved: bool) -> None:
         envelope = group.envelope
         try:
+            if moved:
+                group, by_migration = moved_apart(batch, group)
+                if by_migration is not None:
+                    self._writes.count_moved(envelope.ns, envelope.op, by_migration)
+            if not group.places:
+                return
             if envelope.tag == EntryClass.WRITE:
                 self._writes.plain(batch, group, self._inner.pop((envelope.op, envelope.ns), []))
             else:
                 self._writes.in_sessions(batch, group, self._inner_runs.pop((envelope.op, envelope.ns), []))
         except Malformed:
             self.damaged += 1
-
-    def _without_moved(self, batch: bytes, group: EntryGroup) -> EntryGroup:
-        """Remove the entries that a migration wrote, and count them."""
-        envelope, kept, moved = group.envelope, list[int](), list[int]()
-        for start, end in zip(group.starts, group.ends, strict=True):
-            if batch.find(_FROM_MIGRATE, start, end) < 0 or not self._is_moved(batch, start, end):
-                kept += (start, end)
-            else:
-                moved += (start, end)
-        if moved:
-            stamps = [stamp(batch, *moved[:2]), stamp(batch, *moved[-2:])]
-            family = self._moved_family(envelope.op, envelope.ns)
-            family.count(len(moved) // 2, len(moved) // 2, stamps[0], stamps[1])
-        return group._replace(places=kept)
 
     def _note_end(self, batch: bytes, start: int, end: int) -> None:
         try:
@@ -190,41 +176,21 @@ class Grouper:
         newest, oldest = self._newest or ZERO, self._oldest or ZERO
         return Window(oldest.t * 1_000, newest.t * 1_000)
 
-    def _explained(self, family: Family) -> Explained:
-        ns, known = family.ns, self.known
-        if family.op != "d" or family.user is not None:
+    def _explained(self, ns: str, op: str, user: bytes | None) -> Explained:
+        known = self.known
+        if op != "d" or user is not None:
             return Explained(returns=self._returns)
         return Explained(ns in known.ttl, ns in known.capped, known.since.get(ns, ZERO).number, known.ttl_millis)
 
     def _write_rows(self, window: Window) -> list[Incident]:
         found, open_runs = list[Incident](), self._writes.open_runs()
         for family in self._writes.families.values():
-            if family.documents < 2:
+            if family.whole.documents < 2:
                 continue
             runs = open_runs.get(id(family), [])
-            verdicts = judge(family, runs, window, self._explained(family))
-            found += [rows.act_row(act, family) for act in verdicts.acts]
-            if verdicts.routine is not None:
-                found.append(rows.routine_row(verdicts.routine, family))
-        return found + [rows.migration_row(family) for family in self._migrated.values()]
-
-    def _is_moved(self, batch: bytes, start: int, end: int) -> bool:
-        """Whether a migration wrote this entry."""
-        if is_before_ts(batch, end, _FROM_MIGRATE):
-            return True
-        try:
-            return read_entry(batch[start:end]).from_migrate
-        except Malformed:
-            return False
-
-    def _moved(self, op: str, ns: str, entry: Entry, documents: int) -> None:
-        self._moved_family(op, ns).count_burst(burst_in(entry, documents))
-
-    def _moved_family(self, op: str, ns: str) -> Family:
-        key = (ns, op)
-        if key not in self._migrated and len(self._migrated) >= RUN_LIMIT:
-            key = ("", op)
-        return self._migrated.setdefault(key, Family(key[0], op))
+            explained = self._explained(family.ns, family.op, family.user)
+            found += [rows.row(one, family) for one in judge(family, runs, window, explained)]
+        return found + [rows.migration_row(family) for family in self._writes.moved.values()]
 
     # Commands, users and roles, transactions
 
@@ -289,15 +255,13 @@ class Grouper:
             elif inner.op == "c" and inner.command != "applyOps":
                 self._command(inner)
         for (op, ns), count in moved.items():
-            self._moved(op, ns, entry, count)
+            self._writes.count_moved(ns, op, burst_in(entry, count))
         if entry.txn_number is not None and entry.multi == LINKED_WRITES:
             self._in_session(entry, counts)
             return
         for (op, ns), count in counts.items():
-            found = samples[op, ns].id_at
-            sample = id_text(entry.raw, found, 60) if found is not None else ""
-            burst = burst_in(entry, count, sample=sample)
-            self._writes.family(ns, op, None).count_burst(burst)
+            burst = burst_in(entry, count, inner=samples[op, ns])
+            self._writes.family(ns, op, None).whole.count(burst)
             self._inner[op, ns].append(burst)
 
     def _command(self, entry: Entry) -> None:
@@ -306,7 +270,7 @@ class Grouper:
         if entry.from_migrate:
             ns = acts.result_of(entry)
             if not ns.startswith(acts.INTERNAL) and not acts.is_temporary(ns):
-                self._moved("c", ns, entry, 0)
+                self._writes.count_moved(ns, "c", burst_in(entry, 0))
             return
         if name == "create":
             self._commands.created(entry)

@@ -44,6 +44,8 @@ MATCH: dict[str, Any] = {
 """What a server must send so that a :class:`Grouper` misses nothing."""
 
 PROGRESS_SECONDS = 0.5
+"""How often a scan shows what it has found: often enough to be seen to go on."""
+
 KEPT_BYTES = 500_000
 """How many bytes of entries that could be rolled back are kept before the majority point is read."""
 
@@ -51,6 +53,7 @@ _ASKED_LIMIT = 2_000
 """The most collections that the server is asked about, a command each."""
 
 _SECOND = 1.0
+"""How often new incidents are looked for, and how soon a lost server is tried again."""
 
 
 async def scan(

@@ -34,8 +34,13 @@ YOUNG_WINDOW_MILLIS = 300_000
 """Of 218 rows of a recording 134 went again while it grew, and all of those that were not low within five minutes."""
 
 SLOT_MILLIS = 10_000
+"""When something happened is known to ten seconds, which is enough for what recurs and takes a bit each."""
+
 _SLOTS = 3_600_000 // SLOT_MILLIS
+"""The slots of an hour, which are the bits of one number."""
+
 _CLASSES = 4 * (SIMILAR.bit_length() - 1)
+"""How many classes of sizes are similar, of four for each power of two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.incidents.burst import SAMPLES, Burst, sample_text
+from tallyglass.oplog.incidents.burst import SAMPLES, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Reason, interval, often
 from tallyglass.oplog.incidents.touched import documents_in
@@ -60,14 +60,15 @@ def rank(row: Incident) -> tuple[bool, int, int, Ts]:
     return row.routine, _HARM_ORDER[row.harm], -size, Ts(-row.last.t, -row.last.i)
 
 
-def act_row(finding: Finding, family: Family) -> Incident:
-    """One act of a family."""
+def row(finding: Finding, family: Family) -> Incident:
+    """A finding in words: one act of a family, or its routine in one line."""
+    if finding.form is Form.ROUTINE:
+        return _routine_row(finding, family)
     kind, title = _kind_and_title(finding, family)
     return _row(finding, family, kind, title, finding.note or _note(finding, family))
 
 
-def routine_row(finding: Finding, family: Family) -> Incident:
-    """The routine of a family in one line."""
+def _routine_row(finding: Finding, family: Family) -> Incident:
     ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
     millis = interval(finding.starts) if finding.reason is Reason.RECURS else 0
     match finding.reason:
@@ -83,9 +84,8 @@ def routine_row(finding: Finding, family: Family) -> Incident:
 def migration_row(family: Family) -> Incident:
     """What moved between shards."""
     ns, noun = clean_name(family.ns, 255), {"d": "deletes", "u": "updates", "i": "inserts"}.get(family.op, "commands")
-    whole = Burst(family.first, family.last, family.first_wall, family.last_wall, family.entries, family.documents)
     note = "The documents are on another shard: nothing is lost." if family.op == "d" else ""
-    moved = Finding(whole, Form.MANY, Reason.MIGRATION)
+    moved = Finding(family.whole, Form.MANY, Reason.MIGRATION)
     return _row(moved, family, "migration", f"moved between shards: {noun} on {ns}", note)
 
 

@@ -17,6 +17,7 @@ Touched = tuple[int, ...]
 """Of each sampled document its number, and in the lower 32 bits how many updates it got; in ascending order."""
 
 _COUNT = (1 << 32) - 1
+"""The bits of a count."""
 
 
 def touched_by(sums: Sequence[int]) -> Touched:
