@@ -208,7 +208,7 @@ def memory(ticks: int, uri: str = "", backup: Path | None = None, limit: str = "
             for tick in range(ticks):
                 at = snapshot.at + timedelta(seconds=10 * tick)
                 rows = tuple(row(gateway._batch(int(at.timestamp()), [n])) for n in range(1, 21))
-                oplog._show_update(OplogUpdate(at, rows, 20 * tick, 20 * tick, 0, rows[-1].ts))
+                oplog.following.show_update(OplogUpdate(at, rows, 20 * tick, 20 * tick, 0, rows[-1].ts))
                 changed = tuple(replace(one, value=int(one.value) + tick) for one in snapshot.counters)
                 counters.show_snapshot(replace(snapshot, at=at, counters=changed))
                 if tick % 50 == 0:

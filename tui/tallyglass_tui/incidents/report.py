@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
-from textual.message import Message
+from textual.widget import Widget
 
 from tallyglass.deployment.cluster import Deployment
 from tallyglass.errors import InputError, TallyglassError
@@ -21,16 +22,10 @@ from tallyglass_tui.widgets.path_completion import complete_path
 _PROMPT = "Report of this incident: a file that ends in .html or .md. Values of documents are hidden in it."
 
 
-class ReportAsked(Message):
-    """``e`` was pressed on an incident."""
-
-    def __init__(self, incident: Incident) -> None:
-        super().__init__()
-        self.incident = incident
-
-
-def ask_for_report(page: Page, incident: Incident) -> None:
-    """Ask where the report of an incident goes, and write it there in the background, as the incident is known then."""
+def ask_for_report(shown_in: Widget, incident: Incident) -> None:
+    """Ask on the page of a widget where the report of an incident goes, and write it there in the background, as the
+    incident is known then."""
+    page = cast("Page", shown_in.screen)
 
     def submit(text: str) -> None:
         if not text.strip():

@@ -6,8 +6,8 @@ The rows hold still while they are read: from the first key on, what is new is o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
@@ -18,14 +18,16 @@ from tallyglass_tui import clock
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, as_known, incident_cell
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.incidents.fold import Fold, fold
-from tallyglass_tui.incidents.report import ReportAsked
-from tallyglass_tui.shell.incidents import by_urgency, key_of
+from tallyglass_tui.incidents.report import ask_for_report
+from tallyglass_tui.shell.feed import Feed
+from tallyglass_tui.shell.incidents import by_urgency, key_of, share_incidents, share_sources
 from tallyglass_tui.widgets.cells import fit, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 
 if TYPE_CHECKING:
     from tallyglass.restore.plan.at_hand import SourcesAtHand
+    from tallyglass_tui.shell.page import Page
 
 
 class IncidentTable(LiveTable):
@@ -50,6 +52,12 @@ class IncidentTable(LiveTable):
         self._ordered: list[Incident] = []
         self._rows: list[Incident | Fold] = []
         self._unfolded = frozenset[str]()
+
+    def follow(self, show: Callable[[IncidentScan], None]) -> Feed[IncidentScan]:
+        """Read the incidents, and from what each could come back, for this page; ``show`` is called with each scan."""
+        page = cast("Page", self.screen)
+        page.subscribe(share_sources(page.feeds, page.shell.context.backup), self.show_sources)
+        return page.subscribe(share_incidents(page.feeds), show)
 
     @property
     def incidents(self) -> Sequence[Incident]:
@@ -99,7 +107,7 @@ class IncidentTable(LiveTable):
         """Ask for a report of the incident under the cursor."""
         if self.selected is not None:
             self._held = True
-            self.post_message(ReportAsked(self.selected))
+            ask_for_report(self, self.selected)
 
     def header(self, width: int) -> Iterable[Piece]:
         """The titles; beside that of the incidents how many are new, and where one is in a list that scrolls."""

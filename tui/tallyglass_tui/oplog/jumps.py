@@ -60,7 +60,7 @@ class Jumps:
     def to_incident(self) -> None:
         """Go to the first incident after this entry; from the live tail, to the newest one."""
         self._seeks_incident = True
-        self._page.watch_incidents()
+        self._page.read_incidents()
         self._seek_incident()
 
     def stop_seeking(self) -> None:

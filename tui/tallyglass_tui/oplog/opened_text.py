@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.binding import Binding, BindingType
 
+from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Incident, OplogRow
+from tallyglass.oplog.snapshot import Incident, OplogRow, RowKind
+from tallyglass.text import clean
 from tallyglass_tui import clock
 from tallyglass_tui.incidents.cells import as_known
-from tallyglass_tui.incidents.report import ReportAsked
+from tallyglass_tui.incidents.report import ask_for_report
+from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.rows import ENTRY_HEADING, entry_lines, incident_lines
 from tallyglass_tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from tallyglass_tui.shell.page import Page
 
 
 class OpenedText(TextPane):
@@ -35,15 +41,27 @@ class OpenedText(TextPane):
     def action_report(self) -> None:
         """Ask for a report of the incident."""
         if self.incident is not None:
-            self.post_message(ReportAsked(self.incident))
+            ask_for_report(self, self.incident)
 
     def show_entry(self, row: OplogRow, majority: Ts | None) -> None:
-        """Show an entry. ``majority`` is the newest majority point, where known."""
+        """Show an entry; what the document was before and after it is read in the background. ``majority`` is the
+        newest majority point, where known."""
         from tallyglass.oplog.entry.row import detail
 
         self.entry, self.incident = row, None
         lines = entry_lines(row, detail(row.raw) if row.raw else "", clock.now(), majority)
         self.show(lines, prose=ENTRY_HEADING)
+        if row.kind is RowKind.ENTRY and row.op in ("u", "d", "c") and row.raw:
+            self.run_worker(self._read_images(row), group="oplog-images", exclusive=True, exit_on_error=False)
+
+    async def _read_images(self, row: OplogRow) -> None:
+        feeds = cast("Page", self.screen).feeds
+        try:
+            text = await feeds.ask(lambda gateway: oplog_reads.read_images(gateway, row))
+            found, notes = text.found, text.notes
+        except TallyglassError as error:
+            found, notes = (), (f"before: unknown. {clean(error.title, 300)}",)
+        self.add(row, found, notes)
 
     def add(self, row: OplogRow, found: Sequence[str], notes: Sequence[str]) -> None:
         """Show what was read about an entry, if it is still open: the changes above the entry itself, the notes below

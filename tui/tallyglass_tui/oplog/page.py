@@ -10,34 +10,23 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tallyglass.deployment.cluster import Kind
-from tallyglass.moment import FORMS, Ts, check_within, parse_since
-from tallyglass.oplog.filter.compile import CompiledFilter
+from tallyglass.moment import FORMS, Ts
 from tallyglass.oplog.filter.query import OplogFilter, words_for
-from tallyglass.oplog.snapshot import IncidentScan, OplogRow, OplogUpdate
-from tallyglass.text import clean
-from tallyglass_tui import clock
+from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui import format as fmt
-from tallyglass_tui.incidents.cells import about
-from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP, IncidentFilter
-from tallyglass_tui.incidents.report import ReportAsked, ask_for_report
+from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP
 from tallyglass_tui.incidents.table import IncidentTable
-from tallyglass_tui.oplog import reads as oplog_reads
-from tallyglass_tui.oplog.before_after import BeforeAfter
+from tallyglass_tui.oplog.following import Following
+from tallyglass_tui.oplog.incident_view import IncidentView
 from tallyglass_tui.oplog.jumps import Jumps
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.rate_list import RateList
 from tallyglass_tui.oplog.search import RowSearch
 from tallyglass_tui.oplog.selection import Selection
-from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.oplog.tail import Tail
-from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.incidents import share_incidents, share_sources
 from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
 from tallyglass_tui.shell.page import Page
-from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
-from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 _FILTER_HELP = "ns:shop.* ns:!*.tmp op:du id:42 destructive text /regex/"
@@ -45,7 +34,6 @@ _FILTER_PROMPT = f"Filter: {_FILTER_HELP}"
 _TIME_PROMPT = f"Go to: {FORMS}"
 _INCIDENTS_PROMPT = f"Filter incidents: {INCIDENT_FILTER_HELP}"
 _SEARCH_PROMPT = "Search these rows: a part of a namespace, an _id or a value"
-_SILENCE = 45.0
 
 
 class OplogPage(Page):
@@ -79,19 +67,13 @@ class OplogPage(Page):
 
     def __init__(self) -> None:
         super().__init__()
+        self.following = Following(self)
         self._jumps = Jumps(self)
-        self._before_after = BeforeAfter(self)
+        self._incident_view = IncidentView(self, self._jumps)
         self._selection = Selection(self)
         self._search = RowSearch(self)
         self._views = ["tail"]
-        self._past = ""
-        self._wanted = OplogFilter()
-        self._wanted_text = ""
-        self._incident_feed: Feed[IncidentScan] | None = None
-        self._feed: Feed[OplogUpdate] | None = None
-        self._last: OplogUpdate | None = None
         self._visited = False
-        self._incidents_wanted = IncidentFilter()
 
     def compose_body(self) -> ComposeResult:
         """Two lines of state, one of four views, and the line to type into."""
@@ -104,93 +86,56 @@ class OplogPage(Page):
         yield InputLine(id="input")
 
     def start(self) -> None:
-        """Start the feeds of the page."""
+        """Follow the oplog."""
         self._show_view()
-        self._follow()
+        self.following.start()
 
     # --- the tail ---------------------------------------------------------------------------------------------
-
-    def _follow(self) -> None:
-        wanted = self._wanted
-        self._past = ""
-        self._last = None
-        self.tail.restart((_no_oplog(self) or "Reading the oplog ...",))
-        self._feed = self.feeds.follow(
-            "oplog", lambda gateway: oplog_reads.follow(gateway, wanted), merge=oplog_reads.merge, silence=_SILENCE,
-            subject=self._wanted_text,
-        )  # fmt: skip
-        self.subscribe(self._feed, self._show_update)
-        self.show_lines()
-
-    def _show_update(self, update: OplogUpdate) -> None:
-        went_back, self._last = self._last is not None and update.at < self._last.at, update
-        if not self._past:
-            if went_back:
-                self.tail.restart()
-            self.tail.add(update.rows, update.dropped, update.majority)
-            if not self.tail.count:
-                self.tail.say((self._waiting_line(),))
-        self._show_rates()
 
     def on_tick(self, message: object) -> None:
         """Explain an empty view, and keep the ages up to date."""
         self.tail.draw_if_due()
         self.incidents.lost = self.is_lost
-        if not self.tail.count and self._feed and self._feed.trouble:
-            self.tail.say((self._feed.trouble.line,))
+        self.following.explain_empty()
         if self.view == "incidents":
             self.incidents.show_scan(self.incidents.scan)
         elif self.view == "text":
             opened = self.opened.incident
             known = self.incidents.same_as(opened) if opened else None
-            self.opened.renew(self.majority, known, lost=self.is_lost)
+            self.opened.renew(self.following.majority, known, lost=self.is_lost)
 
     def show_state(self) -> None:
         """Update the status and the lines below it: what they say of following ends with a pause."""
         super().show_state()
         self.show_lines()
 
-    def _waiting_line(self) -> str:
-        if self._wanted_text:
-            return (
-                f"Nothing that matches '{self._wanted_text[:60]}' yet. It is applied as entries arrive; Esc clears it."
-            )
-        if self._last and self._last.trouble:
-            return "No entry has arrived since this page was opened; what was written meanwhile is unknown."
-        return "No entry has arrived since this page was opened. t goes to an earlier time."
-
     @on(Tail.FollowChanged)
     def _follow_changed(self) -> None:
         if self.tail.following:
             self._visited = False
-            if self._past:
-                self._follow()
+            if self.following.past:
+                self.following.start()
         self.show_lines()
         self.refresh_bindings()
 
-    @property
-    def majority(self) -> Ts | None:
-        """The newest timestamp that a majority of the set has, where known."""
-        return self._last.majority if self._last else None
-
-    @on(RowList.Chosen, "#tail")
-    def _entry_chosen(self, message: RowList.Chosen) -> None:
+    @on(Tail.Chosen, "#tail")
+    def _entry_chosen(self, message: Tail.Chosen) -> None:
         if isinstance(message.chosen, OplogRow):
-            self.opened.show_entry(message.chosen, self.majority)
+            self.opened.show_entry(message.chosen, self.following.majority)
             self._go("text")
-            self._before_after.read(message.chosen)
 
     # --- filter, jumps ----------------------------------------------------------------------------------------
 
     def action_filter(self) -> None:
         """Type a filter: for the incidents if they are on top, otherwise for the entries."""
         if self.view == "incidents":
-            self._input.open(_INCIDENTS_PROMPT, self._filter_incidents, self._incidents_wanted.text, live=True)
+            view = self._incident_view
+            self._input.open(_INCIDENTS_PROMPT, view.set_filter, view.wanted_text, live=True)
         else:
             self._input.open(
                 _FILTER_PROMPT,
                 self._submit_filter,
-                self._wanted_text,
+                self.following.wanted_text,
                 preview=self._preview_filter,
                 cancel=lambda: self.tail.preview(None),
             )
@@ -221,33 +166,21 @@ class OplogPage(Page):
     def _submit_time(self, text: str) -> None:
         if not text.strip():
             return
-        at = parse_since(text)
-        window = self._last.window if self._last else None
-        if window and window.first and window.last:
-            check_within(at, window.first, max(window.last, Ts(int(clock.now().timestamp()), 0)))
+        at = self.following.time(text)
         self._visited = False
         self._jumps.to(at)
 
     def _preview_filter(self, text: str) -> None:
         """Preview the filter on the loaded rows."""
         if self.view == "tail":
-            wanted = OplogFilter.parse(text)
-            self.tail.preview(CompiledFilter(wanted) if text.strip() != self._wanted_text else None)
-
-    def _filter_incidents(self, text: str) -> None:
-        """Show only the incidents that match. Raises InputError if the text is not a valid filter."""
-        self._incidents_wanted = IncidentFilter.parse(text)
-        self.incidents.set_filter(self._incidents_wanted)
-        self.show_lines()
-        self.refresh_bindings()
+            self.following.preview(text)
 
     def set_filter(self, text: str) -> None:
         """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
-        self._wanted = OplogFilter.parse(text)
-        self._wanted_text = text
+        self.following.set_filter(text)
         self._visited = False
         self.show_tail()
-        self._follow()
+        self.following.start()
         self.refresh_bindings()
 
     def visit(self, message: Visit) -> None:
@@ -265,8 +198,7 @@ class OplogPage(Page):
         if not rows:
             self.say(f"No entry at or after {fmt.moment(at.time)}.")
             return
-        self._past = f"the past from {fmt.moment(rows[0].ts.time)}, {fmt.plural(len(rows), 'entry', 'entries')}"
-        self.tail.replace(rows)
+        self.following.show_past(rows)
         self.say(note)
         self.show_lines()
         self.refresh_bindings()
@@ -309,54 +241,31 @@ class OplogPage(Page):
 
     def action_incidents(self) -> None:
         """Show the list of incidents."""
-        self.watch_incidents()
+        self.read_incidents()
         self.incidents.release()
         self._go("incidents")
 
-    def watch_incidents(self) -> None:
-        """Follow the incidents, if they are not followed yet."""
-        if self._incident_feed is None:
-            self._incident_feed = share_incidents(self.feeds)
-            self.subscribe(self._incident_feed, self.show_scan)
-            self.subscribe(share_sources(self.feeds, self.shell.context.backup), self.incidents.show_sources)
-            self.incidents.show_scan(None)
+    def read_incidents(self) -> None:
+        """Read the incidents, if they are not read yet."""
+        self._incident_view.read()
 
-    def show_scan(self, scan: IncidentScan) -> None:
-        """Show the incidents of a scan."""
-        self.incidents.show_scan(scan)
-        self._jumps.take_scan(scan)
-
-    @on(RowList.Chosen, "#incidents")
-    def _incident_chosen(self, message: RowList.Chosen) -> None:
+    @on(Tail.Chosen, "#incidents")
+    def _incident_chosen(self, message: Tail.Chosen) -> None:
         chosen = self.incidents.find(message.chosen)
         if chosen is not None:
             self.opened.show_incident(chosen)
             self._go("text")
 
-    @on(CursorList.Moved, "#incidents")
+    @on(Tail.Moved, "#incidents")
     def _incident_moved(self) -> None:
         self.show_lines()
-
-    def _show_about(self) -> None:
-        """The incident under the cursor in one line below the list."""
-        selected = self.incidents.selected
-        self.query_one("#about", TextLines).show(about(selected, self.size.width) if selected else [])
-
-    @on(ReportAsked)
-    def _report_asked(self, message: ReportAsked) -> None:
-        ask_for_report(self, message.incident)
 
     def action_rates(self) -> None:
         """Show operations a second by namespace."""
         self._go("rates")
-        self._show_rates()
 
-    def _show_rates(self) -> None:
-        if self.view == "rates" and self._last is not None:
-            self.query_one("#rates", RateList).show_update(self._last)
-
-    @on(RowList.Chosen, "#rates")
-    def _rate_chosen(self, message: RowList.Chosen) -> None:
+    @on(Tail.Chosen, "#rates")
+    def _rate_chosen(self, message: Tail.Chosen) -> None:
         self.set_filter(words_for(str(message.chosen)))
 
     # --- views ------------------------------------------------------------------------------------------------
@@ -364,26 +273,25 @@ class OplogPage(Page):
     @property
     def data_age(self) -> float | None:
         """Seconds since the tailed member last answered. The feed of incidents does not count: it is often silent."""
-        silent = self._feed.silent_seconds if self._feed else None
-        return silent if silent is None or self._last is None else silent + self._last.answered_seconds
+        return self.following.data_age
 
     @property
     def can_go_back(self) -> bool:
         """Whether Esc leaves a view, the past or a filter; Esc returns to the page that sent the user here first."""
         if len(self._views) == 1 and self._visited and self.shell.can_go_back:
             return False
-        return len(self._views) > 1 or bool(self._past or self._wanted_text) or self._is_searching
+        return len(self._views) > 1 or self._is_elsewhere
 
     def back(self) -> None:
         """Go back one view; then to the live tail; then clear the filter."""
-        if self.view == "incidents" and self._incidents_wanted.text:
-            self._filter_incidents("")
+        if self.view == "incidents" and self._incident_view.wanted_text:
+            self._incident_view.set_filter("")
         elif len(self._views) > 1:
             self._views.pop()
             self._show_view()
         elif self._search.text:
             self._search.take("")
-        elif self._past or not self.tail.following:
+        elif self.following.past or not self.tail.following:
             self.tail.follow()
         else:
             self.set_filter("")
@@ -428,33 +336,15 @@ class OplogPage(Page):
         self.give_keys(self.query_one(f"#{self._views[-1]}", Widget))
 
     def show_lines(self) -> None:
-        """Update the status lines."""
+        """Update the lines around the view; the rates have none of their own."""
+        width = self.size.width
         if self.view == "incidents":
-            listed = self.incidents
-            wanted, shown = listed.filter.text, len(listed.incidents)
-            lines = scan_lines(
-                listed.scan, self.size.width, wanted, shown, with_routine=listed.with_routine, silent=listed.lost
-            )
-            self._show_about()
+            lines = self._incident_view.lines(width)
+            self.query_one("#about", TextLines).show(self._incident_view.about(width))
         else:
-            tail = self.tail
-            held = "paused" * self.shell.is_paused
-            status = self._past or (held if tail.following else f"stopped, +{tail.ring.new:,} new")
-            no_oplog = [[(" no oplog here: nothing to follow", "text--muted")]]
-            lines = (
-                no_oplog
-                if _no_oplog(self)
-                else state_lines(
-                    self._last,
-                    status,
-                    clean(self._wanted_text, 600),
-                    tail.ring.lost,
-                    self.size.width,
-                    live=not self._past,
-                    silent=self.incidents.lost,
-                    preference=clean(self._read_preference, 30),
-                )
-            )
+            lines = self.following.lines(width, silent=self.incidents.lost)
+        if self.view == "rates" and self.following.last is not None:
+            self.query_one("#rates", RateList).show_update(self.following.last)
         self.query_one("#state", TextLines).show(*lines, grow=True)
 
     def help_notes(self) -> Sequence[str]:
@@ -482,18 +372,15 @@ class OplogPage(Page):
         return self._views[-1]
 
     @property
-    def _is_searching(self) -> bool:
-        return bool(self._search.text) or not self.tail.following
-
-    @property
-    def _read_preference(self) -> str:
-        """The read preference of the connection string; empty if it has none."""
-        return self.shell.context.target.options.get("readpreference", "")
+    def _is_elsewhere(self) -> bool:
+        """Whether anything but the whole live tail is shown, or was searched for."""
+        following = self.following
+        return bool(following.past or following.wanted_text or self._search.text) or not self.tail.following
 
     @property
     def wanted(self) -> OplogFilter:
         """The filter of the entries."""
-        return self._wanted
+        return self.following.wanted
 
     @property
     def tail(self) -> Tail:
@@ -513,10 +400,3 @@ class OplogPage(Page):
     @property
     def _input(self) -> InputLine:
         return self.query_one("#input", InputLine)
-
-
-def _no_oplog(page: Page) -> str:
-    deployment = page.shell.deployment
-    # Through a mongos its shards are followed.
-    through_router = deployment is not None and deployment.kind is Kind.MONGOS
-    return deployment.no_oplog_because() if deployment and not through_router else ""

@@ -6,12 +6,16 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 from tallyglass_tui.oplog.row_ring import ROWS
+
+if TYPE_CHECKING:
+    from tallyglass.restore.pre_images.before_after import BeforeAfterText
 
 PAST_ROWS = 2_000
 """Entries read for a jump to a moment in the past."""
@@ -56,6 +60,15 @@ async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> 
     """The first wanted destructive entry after a timestamp."""
     rows = await read_from(gateway, replace(wanted, destructive=True), after.next, 1)
     return next((row for row in rows if row.kind is RowKind.ENTRY), None)
+
+
+async def read_images(gateway: Gateway, row: OplogRow) -> BeforeAfterText:
+    """The images of one entry, read from its shard. Runs in the background thread."""
+    from tallyglass.deployment.shards import shards_of
+    from tallyglass.restore.pre_images.before_after import before_and_after
+
+    shards = await shards_of(gateway) if row.shard else None
+    return await before_and_after(shards.gateways.get(row.shard, gateway) if shards else gateway, row.raw)
 
 
 def merge(earlier: OplogUpdate, later: OplogUpdate) -> OplogUpdate:

@@ -21,6 +21,7 @@ from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
 _CLOCK, _NS_SHARE = 8, 0.3
+"""Cells of ``HH:MM:SS``, and the share of the rest that a namespace may take."""
 _ID, _WHOLE_ID, _WIDE = 14, 26, 100
 """Cells of an _id; from a width of _WIDE up, an ObjectId is shown whole."""
 _OPS = {"i": "ins", "u": "upd", "d": "del", "c": "cmd", "n": "nop"}
@@ -195,6 +196,7 @@ def _statement_lines(one: Candidate) -> list[str]:
 
 _MASS = ("deleteMany", "updateMany")
 _SHOWN_CLIENTS = 10
+"""Clients that are named for an incident: more would hide the statement below them."""
 _DOUBT = "An application or a job may write the same entries."
 _ONE_OR_MORE = "One command, or several less than a second apart: the oplog rarely tells these from each other."
 

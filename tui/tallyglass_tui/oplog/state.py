@@ -13,9 +13,12 @@ from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
 _BEHIND_SECONDS = 2.0
+"""Seconds behind the newest entry from which the lag is named: an idle server answers once a second."""
 _FROM = " · from "
 _LEAST_HOST = 12
+"""Cells below which a shortened host is not recognised."""
 _RUNNING = 2
+"""Operations that run now which are named, the longest first: each has two lines, and 15 rows must do."""
 
 
 def window_pieces(last: OplogUpdate | None, *, silent: bool = False) -> list[Piece]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol, TypeVar
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
@@ -11,7 +11,10 @@ from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.tail import Tail
+from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
+
+T = TypeVar("T")
 
 
 class OplogViews(Protocol):
@@ -47,8 +50,20 @@ class OplogViews(Protocol):
         """The opened entry or incident."""
         ...
 
+    def subscribe(self, feed: Feed[T], show: Callable[[T], None]) -> Feed[T]:
+        """Call ``show`` with the new data of ``feed`` while the page is shown."""
+        ...
+
     def say(self, text: str) -> None:
         """Show a short message."""
+        ...
+
+    def show_lines(self) -> None:
+        """Update the status lines."""
+        ...
+
+    def refresh_bindings(self) -> None:
+        """Update the line of keys."""
         ...
 
     def set_filter(self, text: str) -> None:
@@ -59,8 +74,8 @@ class OplogViews(Protocol):
         """Show past entries, read from ``at``, in place of the live tail; then show a message."""
         ...
 
-    def watch_incidents(self) -> None:
-        """Follow the incidents, if they are not followed yet."""
+    def read_incidents(self) -> None:
+        """Read the incidents, if they are not read yet."""
         ...
 
     def run_alone(self, work: Coroutine[Any, Any, None], group: str) -> None:

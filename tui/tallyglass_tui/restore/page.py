@@ -17,7 +17,6 @@ from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
-from tallyglass_tui.incidents.report import ReportAsked, ask_for_report
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
@@ -26,7 +25,7 @@ from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import NO_OPLOG, PARTS, head_lines, parts_line
 from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.incidents import count_incidents, share_incidents, share_sources
+from tallyglass_tui.shell.incidents import count_incidents
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cursor_list import CursorList
@@ -92,10 +91,7 @@ class RestorePage(Page):
     def start(self) -> None:
         """Start the feed of the incidents."""
         self._choices.draft = Draft(backup=str(self.shell.context.backup or ""))
-        self._scans = share_incidents(self.feeds)
-        self.subscribe(self._scans, self.show_scan)
-        table = self.query_one(IncidentTable)
-        self.subscribe(share_sources(self.feeds, self.shell.context.backup), table.show_sources)
+        self._scans = self.query_one(IncidentTable).follow(self.show_scan)
         self.subscribe(self.feeds.follow("last drill", watch_drill), self.show_drill)
         self.show_draft()
         self.give_keys(self._list)
@@ -295,10 +291,6 @@ class RestorePage(Page):
         group = items.group_at(self._draft, message.chosen.key)
         if self._part == "checks" and group:
             self._choices.choose_group(group)
-
-    @on(ReportAsked)
-    def _report_asked(self, message: ReportAsked) -> None:
-        ask_for_report(self, message.incident)
 
     @property
     def _list(self) -> Widget:

@@ -1,0 +1,127 @@
+"""What the tail shows: the entries that a filter lets through as they arrive, or past ones in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallyglass.deployment.cluster import Kind
+from tallyglass.moment import Ts, check_within, parse_since
+from tallyglass.oplog.filter.compile import CompiledFilter
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
+from tallyglass.text import clean
+from tallyglass_tui import clock
+from tallyglass_tui import format as fmt
+from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog.state import state_lines
+from tallyglass_tui.oplog.views import OplogViews
+from tallyglass_tui.shell.feed import Feed
+from tallyglass_tui.widgets.line_view import Piece
+
+_SILENCE_SECONDS = 45.0
+"""How long the feed may be silent: a tail says at least every few seconds how far it is."""
+
+
+class Following:
+    """Follows the oplog into the tail. ``last`` is the newest update, None before the first."""
+
+    def __init__(self, page: OplogViews) -> None:
+        self._page = page
+        self.wanted = OplogFilter()
+        self.wanted_text = ""
+        self.past = ""
+        """Which past entries are shown; empty for the live ones."""
+        self.last: OplogUpdate | None = None
+        self._feed: Feed[OplogUpdate] | None = None
+
+    def start(self) -> None:
+        """Follow with the present filter, from an empty tail."""
+        wanted = self.wanted
+        self.past, self.last = "", None
+        self._page.tail.restart((self._no_oplog or "Reading the oplog ...",))
+        self._feed = self._page.shell.feeds.follow(
+            "oplog", lambda gateway: oplog_reads.follow(gateway, wanted), merge=oplog_reads.merge,
+            silence=_SILENCE_SECONDS, subject=self.wanted_text,
+        )  # fmt: skip
+        self._page.subscribe(self._feed, self.show_update)
+        self._page.show_lines()
+
+    def show_update(self, update: OplogUpdate) -> None:
+        """Show an update of the feed, unless past entries are shown."""
+        went_back, self.last = self.last is not None and update.at < self.last.at, update
+        if self.past:
+            return
+        tail = self._page.tail
+        if went_back:
+            tail.restart()
+        tail.add(update.rows, update.dropped, update.majority)
+        if not tail.count:
+            tail.say((self._waiting_line,))
+
+    def set_filter(self, text: str) -> None:
+        """Set the filter of the next :meth:`start`. Raises InputError if it is not a valid one."""
+        self.wanted = OplogFilter.parse(text)
+        self.wanted_text = text
+
+    def preview(self, text: str) -> None:
+        """Preview a filter on the loaded rows."""
+        wanted = OplogFilter.parse(text)
+        self._page.tail.preview(CompiledFilter(wanted) if text.strip() != self.wanted_text else None)
+
+    def time(self, text: str) -> Ts:
+        """The typed time. Raises InputError if it is none, or outside of the oplog."""
+        at = parse_since(text)
+        window = self.last.window if self.last else None
+        if window and window.first and window.last:
+            check_within(at, window.first, max(window.last, Ts(int(clock.now().timestamp()), 0)))
+        return at
+
+    def show_past(self, rows: Sequence[OplogRow]) -> None:
+        """Show past entries in place of the live ones, until :meth:`start`."""
+        self.past = f"the past from {fmt.moment(rows[0].ts.time)}, {fmt.plural(len(rows), 'entry', 'entries')}"
+        self._page.tail.replace(rows)
+
+    def explain_empty(self) -> None:
+        """Show in an empty tail why the feed fails."""
+        if not self._page.tail.count and self._feed and self._feed.trouble:
+            self._page.tail.say((self._feed.trouble.line,))
+
+    @property
+    def majority(self) -> Ts | None:
+        """The newest timestamp that a majority of the set has, where known."""
+        return self.last.majority if self.last else None
+
+    @property
+    def data_age(self) -> float | None:
+        """Seconds since the tailed member last answered."""
+        silent = self._feed.silent_seconds if self._feed else None
+        return silent if silent is None or self.last is None else silent + self.last.answered_seconds
+
+    def lines(self, width: int, *, silent: bool) -> list[list[Piece]]:
+        """The lines above the tail. ``silent``: the server does not answer."""
+        if self._no_oplog:
+            return [[(" no oplog here: nothing to follow", "text--muted")]]
+        shell, tail = self._page.shell, self._page.tail
+        held = "paused" * shell.is_paused
+        status = self.past or (held if tail.following else f"stopped, +{tail.ring.new:,} new")
+        preference = clean(shell.context.target.options.get("readpreference", ""), 30)
+        wanted = clean(self.wanted_text, 600)
+        live = not self.past
+        return state_lines(
+            self.last, status, wanted, tail.ring.lost, width, live=live, silent=silent, preference=preference
+        )
+
+    @property
+    def _waiting_line(self) -> str:
+        if self.wanted_text:
+            shown = self.wanted_text[:60]
+            return f"Nothing that matches '{shown}' yet. It is applied as entries arrive; Esc clears it."
+        if self.last and self.last.trouble:
+            return "No entry has arrived since this page was opened; what was written meanwhile is unknown."
+        return "No entry has arrived since this page was opened. t goes to an earlier time."
+
+    @property
+    def _no_oplog(self) -> str:
+        """Why there is nothing to follow; empty where there is. Through a mongos its shards are followed."""
+        deployment = self._page.shell.deployment
+        return deployment.no_oplog_because() if deployment and deployment.kind is not Kind.MONGOS else ""
