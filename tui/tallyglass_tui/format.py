@@ -28,6 +28,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _PLAIN_LEVELS = " ..::-=+#"
 _FAR_YEARS = 1000
+"""Years beyond which a number of them says no more than "never"."""
 
 
 def count(number: float | None) -> str:

@@ -52,8 +52,11 @@ LIMITS = Thresholds()
 """What counts as urgent and as soon."""
 
 _PERCENT = 7
+"""Cells of a share, with a space before it: `` >99.9%``."""
 _LEAST_NAMESPACE = 4
+"""Cells below which a namespace says nothing: then only the id is named."""
 _WITH_SCALE = 20
+"""Cells from which a trend has room for the rate of its highest bar: less would leave no bars."""
 _POWERS = {"JavaScript": "2^53", "double": "2^53", "Decimal128": "10^34", "text": "digits"}
 
 

@@ -20,6 +20,7 @@ from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _LEAST_GRAPH = 7
+"""Rows of the graph at least: legend, axis and five for the line."""
 
 
 class CounterText(LineView, can_focus=True):

@@ -13,7 +13,9 @@ from tallyglass_tui.widgets.cells import wrap
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11
+"""Cells of the longest label, ``first full``, and a space."""
 _SHOWN_MEMBERS = 10
+"""Documents of a pool that are named, the fullest first: the map shows the rest."""
 _ALL_BURNED = 0.99
 """Where nearly all ids have no document, its documents are elsewhere, or removed after use: that is no news."""
 _DATED = timedelta(days=3_650)

@@ -19,8 +19,11 @@ LEAST_HEIGHT = 34
 
 _HOUR = 3600.0
 _COARSE = 600.0
+"""Seconds between two readings from which the growth within an hour is only about right."""
 _TREND = 40
+"""Bars of the trend at most: half of 80 columns leaves room for its scale."""
 _MOST_NAME = 60
+"""Characters of a name in the title of the lower half."""
 
 
 def band_of(forecast: Forecast) -> Band | None:

@@ -16,10 +16,13 @@ from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 7
 _WIDE_LABEL = 20
+"""Cells of the axis, at least and at most: the line keeps two thirds of 60 columns."""
 _REACH = 8.0
 """How many times the span of the history the graph looks ahead, where the end is further than that."""
 _BRAILLE = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
+"""The bits of the dots of a Braille character (U+2800), by column and row."""
 _SMALLEST = (24, 5)
+"""Columns and rows below which no graph is drawn: a band would be a few cells."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ _AT_ONCE = 1_000
 _LOOKED_AT = 1_000
 """How many counters, most urgent first, are considered for the first line."""
 _LEAST_NAME = 20
+"""Cells that a name keeps beside what is said of it."""
 _VERDICTS = {2: ("NOW  ", "text--bad"), 1: ("SOON ", "text--warn"), 0: ("FINE ", "text--good")}
 """The word before the counter that ends first, by its level."""
 _FILTER_PROMPT = "Filter: words that name, library or flags contain; !word excludes one."

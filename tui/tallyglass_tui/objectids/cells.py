@@ -21,7 +21,7 @@ COLUMNS = (
     Column("ago", "", 14, flex=1, until=118),
     Column("ago", "", 14, since=118),
     Column("counter", "counter", 10, right=True),
-    Column("random", "random part", 11, since=92),
+    Column("random", "process", 11, since=92),
     Column("local", "local", 25, flex=1, since=118),
 )
 

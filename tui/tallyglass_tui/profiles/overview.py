@@ -36,11 +36,15 @@ NO_END = math.inf
 _SEARCHING_SECONDS = 3.0
 """Seconds between two reads while the search for counters still runs."""
 _DEADLINE_SECONDS = 45.0
+"""Seconds after which a deployment is said not to answer: a first connection over a slow link takes some of them."""
 _FIRST_SEARCH, _LATER_SEARCH = 3.0, 0.5
+"""Seconds that a search for counters may read, until all are known and from then on."""
 _AT_ONCE = 3
 """How many searches for counters run at a time: they use CPU on this host. Only profiles that answer take a turn."""
 _CLOSE_SECONDS = 0.4
+"""Seconds for closing a connection when the page is left: nobody waits for more."""
 _GRADED = 200
+"""Counters, the most urgent first, that are graded: the worst is among them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ COLUMNS = (
     Column("drill", "drill", 9, right=True, rank=2),
 )
 FACTS = 6
+"""Lines about the profile under the cursor: a name, four facts and a line for a long one."""
 _SHORT_OPLOG_HOURS = 24.0
+"""Hours of oplog below which it is marked: a mistake of last evening may be out of reach in the morning."""
 _DRILL_EVERY = timedelta(weeks=1)
 _STYLES = ("", "table--warn", "table--bad")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tallyglass.restore.proof.request import RestoreRequest
 
 _ROOM_SECONDS = 5.0
+"""Seconds between two readings of how far the oplog goes back; it is shown in minutes."""
 
 
 async def plan_once(

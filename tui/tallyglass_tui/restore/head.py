@@ -24,7 +24,9 @@ _UNCLEAR = "incident-unclear"
 """The check that asks what was run."""
 
 _LONG_SECONDS = 5.0
+"""Seconds after which the line of a plan says that it may take long."""
 _LEAST_PATH = 16
+"""Cells below which a shortened path is not recognised."""
 _DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 

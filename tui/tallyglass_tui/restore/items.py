@@ -105,6 +105,7 @@ def group_items(plan: Plan) -> list[Item]:
 
 
 _MOST_GROUPS = 12
+"""Groups of writes that can be picked: more do not fit on 24 rows."""
 
 _MOST_IDS = 2
 """How many ids of a group are shown: five ObjectIds hid the rest of the checks at 80x24. All are copied."""
@@ -231,6 +232,7 @@ def command_items(commands: Sequence[Command]) -> list[Item]:
 _EFFECTS = {Effect.READS_LIVE: "", Effect.WRITES_SPARE: "text--muted", Effect.WRITES_LIVE: "text--warn"}
 _TOOLS = frozenset({"mongodump", "mongorestore"})
 _EFFECT_CELLS = 13
+"""Cells of the longest effect, ``writes spare``, and a space."""
 
 
 def _command(number: int, command: Command, *, whole: bool) -> Callable[[int], Lines]:

@@ -21,6 +21,7 @@ from tallyglass_tui.this_program import this_program
 
 COMMAND = ("restore", "plan-for-screen")
 _LENGTH = 4
+"""Bytes before each message, its length."""
 
 
 async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | First | Reading]:

@@ -18,6 +18,7 @@ _SOFTWARE_ERROR = 70
 """Exit status after a defect of Tallyglass (EX_SOFTWARE)."""
 
 _LONGEST_NOTIFICATION = 200
+"""Characters of a notification: desktops cut longer ones."""
 
 
 class TerminalApp(App[None]):

@@ -11,6 +11,7 @@ from textual.message import Message
 from tallyglass_tui.widgets.line_view import LineView
 
 _WHEEL_ROWS = 3
+"""Rows for a notch of the mouse wheel, as in other programs."""
 
 
 class CursorList(LineView, can_focus=True):

@@ -10,6 +10,7 @@ from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.row_list import RowList
 
 _GAP = 1
+"""Cells between two columns."""
 
 
 @dataclass(frozen=True, slots=True)
