@@ -136,7 +136,7 @@ async def show(film: Film) -> None:
     film.go(at["counters"])
     await film.scene(4.0, "1", "When does each counter run out?", "1", until="vouchers")
     film.go(at["tail"])
-    await film.scene(2.0, "3", "The oplog, live", "3", until="following")
+    await film.scene(2.0, "3", "The oplog, live", "3", until=" seen")
     await camera.press(*_DELETES, until="op:d")
     film.go(at["deleted"])
     caption = f"Only deletes: a cleanup without its date filter removes {story.lost} orders"
@@ -155,7 +155,7 @@ async def show(film: Film) -> None:
         await film.scene(1.0, "j", "The way back, step by step", "j", "j")
     film.frames.append(Frame(terminal(story.shell), 4.0, "", "In a shell: each step is checked"))
     await camera.press("escape", "3", until="what happened")
-    await camera.press("escape", until="following")
+    await camera.press("escape", until=" seen")
     await film.burst(at["planned"], at["restored"], _GREEN, "Somebody runs them")
     film.go(at["restored"])
     await film.scene(4.0, "", f"{story.lost} orders are back, and what was written meanwhile is kept")
