@@ -18,12 +18,13 @@ from tallyglass.counters.forecast.cycle import (
     unexplained,
 )
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
-from tallyglass.counters.forecast.shift import at_new_level, day_irregularity, find_shifts
+from tallyglass.counters.forecast.shift import at_new_level, day_irregularity, find_shift
 from tallyglass.counters.forecast.trend import clear_trend, hidden_trend, wander_of
 
 NEARLY = 0.01
 """A span that lacks this share of a day or a week counts as a whole one."""
 
+# Twelve parts of less than a day: two hours each at most, and enough for a variance.
 _PARTS_OF_A_SPAN = 12
 # So many weeks after a hole tell more than all weeks with the hole.
 _LEAST_WEEKS = 2
@@ -150,9 +151,9 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     few = count / max(series.steps, 1)
     # A hole in the samples hides on which day the ids were handed out.
     whole = not any(end > series.times[-1] - weeks * WEEK for _, end in series.holes())
-    shifts = find_shifts(_joined(hours, 24), few) if whole else []
-    if shifts:
-        hours = at_new_level(hours, shifts)
+    shift = find_shift(_joined(hours, 24), few) if whole else None
+    if shift:
+        hours = at_new_level(hours, shift)
     days = _joined(hours, 24)
     week = smooth_week([sum(hours[hour::168]) / weeks for hour in range(168)])
     irregular = unexplained(_joined(hours, width), _joined(week, width))
@@ -161,7 +162,6 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     if weeks == 1:
         doubt = _ODD_DAYS * math.sqrt(max(0.0, day_irregularity(hours) ** 2 - chance_of_a_day))
         week = level_days(week, doubt)
-    last = max(shifts, key=lambda shift: shift.day, default=None)
     return Basis(
         seconds=weeks * WEEK,
         total=sum(days),
@@ -175,7 +175,7 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
         trend=(trend := clear_trend(days) if whole else 0.0),
         wander=wander_of(days, trend) if whole else 0.0,
         trend_doubt=_TREND_DOUBT * abs(trend) if whole else hidden_trend(days),
-        shifted=((count - last.day) * DAY, math.exp(last.size)) if last else None,
+        shifted=((count - shift.day) * DAY, math.exp(shift.size)) if shift else None,
         doubt=doubt,
     )
 

@@ -3,7 +3,7 @@
 A counter is a running sum, so its errors form a random walk. The rate is therefore taken from the two end points,
 over whole cycles (:mod:`tallyglass.counters.forecast.basis`), and the cycle is repeated from now on. The band around
 that is log-normal and symmetric; its width has terms for chance, the length of the history, a level that wanders, a
-trend, and a recent step. docs/forecasting.md has the reasons and the measurements.
+trend. docs/forecasting.md has the reasons and the measurements.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ _WIDEST = 2.0
 _PART_OF_DAY, _DAYS, _DRIFT_A_WEEK = 0.88, 0.60, 0.10
 # Of one week, and of more.
 _ONE_WEEK, _WEEKS = 0.20, 0.13
-# Days for which all of a recent step is in doubt.
-_STEP_DOUBT_DAYS = 1.5
 # The largest logarithm of a rise or fall that is followed: 20 times.
 _MOST_GROWTH = 3.0
 # For how many times the span in which it was seen a trend is followed.
@@ -34,12 +32,12 @@ _FOLLOWED = 1.5
 # Of a part of a week: a quiet moment leaves more to come than a busy one takes away.
 _SOONER, _LATER = 1.2, 0.8
 
-# Time constant of the return to the mean when less than a day was seen; shorter for a short history.
+# Time constant of the return to the mean when less than a day was seen; for a short history so many times its span.
 _FADING = DAY / 2
-_FADING_SPANS = 2
+_FADING_SPANS = 2  # times the history
 # Number of time constants after which the difference is gone.
 _FADED = 40
-_HALVINGS = 40
+_HALVINGS = 40  # of an interval: a part in 10^12 is left
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +134,8 @@ def follow_trend(basis: Basis, remaining: float) -> float:
 def spread_of(basis: Basis, ahead: float) -> float:
     """The standard deviation of the logarithm of the time ahead.
 
-    With weeks of history: variation between weeks, a wandering level, a trend, and a recent step. With less: the part
-    of the day or week that was not seen, and chance.
+    With weeks of history: variation between weeks, a wandering level, and a trend. With less: the part of the day or
+    week that was not seen, and chance.
     """
     days, weeks_ahead = basis.seconds / DAY, ahead / WEEK
     variance = chance_of(basis, ahead)
@@ -148,9 +146,6 @@ def spread_of(basis: Basis, ahead: float) -> float:
     share = _ONE_WEEK if basis.seconds < 2 * WEEK else _WEEKS
     variance += share**2 * (1 + ahead / basis.seconds) / 3 + basis.doubt**2
     variance += basis.wander * (days + ahead / DAY) / 3
-    if basis.shifted is not None:
-        ago, factor = basis.shifted
-        variance += (math.log(factor) * min(1.0, _STEP_DOUBT_DAYS / max(ago / DAY, 1e-9))) ** 2
     return math.sqrt(variance)
 
 

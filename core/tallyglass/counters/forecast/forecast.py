@@ -8,20 +8,19 @@ from datetime import UTC, datetime
 
 from tallyglass.counters.forecast.basis import Basis, read_basis
 from tallyglass.counters.forecast.estimate import Estimate, estimate
-from tallyglass.counters.forecast.series import DAY, HOUR, Series
+from tallyglass.counters.forecast.series import DAY, HOUR, MIN_STEPS, Series
 from tallyglass.counters.snapshot import Forecast
 from tallyglass.counters.span import format_span
 from tallyglass.moment import from_seconds
 
-MIN_STEPS = 10
 MIN_SHARE = 0.05
 """A date needs a history of at least this share of the time until it."""
 
 NO_HISTORY = Forecast(note="No history yet.")
 
 _YEAR_9999 = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-_MUCH_DOUBT = 0.2
-_LEAST_PAUSE, _PAUSES = DAY, 3.0
+_MUCH_DOUBT = 0.2  # of the logarithm: days that differ by a fifth are worth a note
+_LEAST_PAUSE, _PAUSES = DAY, 3.0  # seconds; times the longest pause before: a longer one means that it stopped
 
 
 def forecast(series: Series, remaining: float, now: float) -> Forecast:

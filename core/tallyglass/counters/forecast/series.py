@@ -10,17 +10,20 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-HOUR = 3600.0
-DAY = 86_400.0
-WEEK = 7 * DAY
+HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
+"""Their seconds."""
+
+MIN_STEPS = 10
+"""Changes of the value that a date needs: of fewer the rate is off by a third and more (1 / sqrt(10))."""
 
 HOLE_SECONDS = 3 * DAY
 """If samples are further apart than this, the shape of the load between them is unknown."""
 
+# Four months: a trend of weeks and the seasons of a quarter are in them.
 _KEPT_SECONDS = 120 * DAY
 # Least distance between points, as a share of their age: about 1,000 of them over four months, 24 kB a counter at most.
 _CLOSENESS = 1 / 90
-_THIN_ABOVE = 1_500
+_THIN_ABOVE = 1_500  # points: half as many again as are left after a thinning, so that few are needed
 
 
 class Series:

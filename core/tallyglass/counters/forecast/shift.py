@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_WEEKDAYS = 7
-_LEAST_DAYS = 14
-_LEAST_WEEKDAYS = 3
-_MOST_SHIFTS = 3
-_SMALLEST = math.log(1.2)
+_WEEKDAYS = 7  # days in a week, each compared with the same one before and after
+_LEAST_DAYS = 14  # of one week, no day has another one to be compared with
+_LEAST_WEEKDAYS = 3  # an office has five; with fewer, one odd day is most of what there is
+_SMALLEST = math.log(1.2)  # a smaller change of level is within the band of any forecast
 # Least ratio of the squares that a change explains to the residual per degree of freedom: five standard errors.
 _CLEAR = 25.0
 # Least ratio of these squares to the variance of a day due to the number of steps.
@@ -21,7 +20,7 @@ _BETTER_THAN_TREND = 0.8
 _NOISE_FLOOR = 0.01**2
 # Days at another level before a change counts; fewer may be a holiday or an import.
 _LEAST_SINCE = 3
-_CUT_HOURS = 3
+_CUT_HOURS = 3  # how far apart the hours are at which a day may be taken to begin
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +31,23 @@ class Shift:
     size: float
 
 
-def find_shifts(days: Sequence[float], chance: float = 0.0) -> list[Shift]:
-    """The changes of level in the daily totals of whole weeks, the clearest first. Needs two weeks.
+def find_shift(days: Sequence[float], chance: float = 0.0) -> Shift | None:
+    """The clearest change of level in the daily totals of whole weeks, of which two are needed; None if there is none.
 
     Weekdays with any empty day are left out; three must remain. ``chance`` is the least variance of the logarithm of a
     daily total, given how few steps were seen.
     """
-    found: list[Shift] = []
     busy = [min(days[day::_WEEKDAYS], default=0) > 0 for day in range(_WEEKDAYS)]
     if len(days) < _LEAST_DAYS or sum(busy) < _LEAST_WEEKDAYS:
-        return found
+        return None
     logs = [math.log(total) if busy[day % _WEEKDAYS] else 0.0 for day, total in enumerate(days)]
-    while len(found) < _MOST_SHIFTS:
-        shift = _clearest(logs, busy, _BEYOND_CHANCE * chance)
-        if shift is None:
-            break
-        found.append(shift)
-        logs = [value + shift.size * (day < shift.day and busy[day % _WEEKDAYS]) for day, value in enumerate(logs)]
-    return found
+    return _clearest(logs, busy, _BEYOND_CHANCE * chance)
 
 
-def at_new_level(hours: Sequence[float], shifts: Sequence[Shift]) -> list[float]:
-    """The hours of whole days, rescaled to the last level."""
-    factors = [math.exp(sum(shift.size for shift in shifts if day < shift.day)) for day in range(len(hours) // 24)]
-    return [rise * factors[hour // 24] for hour, rise in enumerate(hours)]
+def at_new_level(hours: Sequence[float], shift: Shift) -> list[float]:
+    """The hours of whole days, those before a shift rescaled to the level after it."""
+    factor = math.exp(shift.size)
+    return [rise * factor if hour // 24 < shift.day else rise for hour, rise in enumerate(hours)]
 
 
 def _clearest(logs: Sequence[float], busy: Sequence[bool], least: float) -> Shift | None:

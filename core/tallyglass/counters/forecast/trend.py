@@ -6,14 +6,14 @@ import math
 import statistics
 from collections.abc import Sequence
 
-_TREND_WEEKS = 3
+_TREND_WEEKS = 3  # two always lie on a line
 # Least ratio of a slope to its own error.
 _CLEAR_TREND = 4.0
 # Days of one or two weeks follow each other by chance and by weekday: so they must agree more.
 _TREND_DAYS = 5
-_CLEAR_OF_DAYS = 8.0
+_CLEAR_OF_DAYS = 8.0  # errors
 
-_WANDER_DAYS = 28
+_WANDER_DAYS = 28  # as far apart as days are compared at least, twice
 # Over twice the interval, a random walk has twice the squared difference; independent days have the same.
 _WANDERS = 1.3
 # The days apart whose mean counts: a level that always returns differs little over the longest, a curve differs most.
