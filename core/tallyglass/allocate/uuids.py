@@ -17,9 +17,8 @@ from bson.binary import OLD_UUID_SUBTYPE, Binary, UuidRepresentation
 
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 
-_TAIL_BITS: Final = 62
-_TAIL_MASK: Final = (1 << _TAIL_BITS) - 1
-_COUNT_BITS: Final = 12
+_TAIL_BITS, _COUNT_BITS = 62, 12
+"""The random bits and those of the count (rand_b and rand_a of RFC 9562, 5.7)."""
 
 
 class Uuid7(Uncopyable):
@@ -45,7 +44,7 @@ class Uuid7(Uncopyable):
             # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
             # A function call here would let a signal handler run next() between the read and the write.
             self._last = head = now if now > self._last else self._last + 1
-        tail = int.from_bytes(os.urandom(8), "big") & _TAIL_MASK
+        tail = int.from_bytes(os.urandom(8), "big") & ((1 << _TAIL_BITS) - 1)
         high, low = head >> _COUNT_BITS, head & ((1 << _COUNT_BITS) - 1)
         return uuid.UUID(int=high << 80 | 0x7 << 76 | low << 64 | 0b10 << _TAIL_BITS | tail)
 

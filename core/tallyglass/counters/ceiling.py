@@ -55,6 +55,8 @@ _LIMITS = (
     Ceiling(INT64_MAX, "int64"),
     Ceiling(DECIMAL_STALL - 1, "Decimal128 (34 digits)"),
 )
+"""The limits that some program or another reads ids with, in ascending order."""
+
 _NEAR = 100
 """A number is near a limit if less than one part in so many is left."""
 

@@ -29,15 +29,16 @@ from tallyglass.text import clean
 
 LEVEL_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _MOST_NAMED = 5
+"""Counters named in the line: what a text message or a table of alerts shows. ``--verbose`` names all."""
 
 MOST_CHARACTERS = 4_096
 """The longest line: some monitoring systems cut what is longer, in the middle of the perfdata."""
 
-_MOST_TEXT = 2_000
+_MOST_TEXT = 2_000  # characters: half of the line is left for perfdata
 _OTHERS = 300
 """Characters for the words around the text, and for what ``check`` adds about the oplog."""
 
-_MOST_ALIKE = 20
+_MOST_ALIKE = 20  # counters of one number with perfdata of their own: a screen of them
 _DEFAULT = Thresholds()
 
 GONE = "its document is gone: the next use begins at the start and repeats ids"

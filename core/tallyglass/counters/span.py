@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-_DAY = 86_400.0
-_UNITS = ((_DAY, "days"), (3_600.0, "h"), (60.0, "min"))
+from tallyglass.counters.forecast.series import DAY, HOUR
+
+_UNITS = ((DAY, "days"), (HOUR, "h"), (60.0, "min"))  # seconds
 
 
 def format_span(seconds: float) -> str:
     """A length of time in one unit: ``40 s``, ``3 h``, ``7 days``, ``4 years``."""
-    if seconds >= 730 * _DAY:
-        return f"{seconds / (365.25 * _DAY):.0f} years"
+    if seconds >= 730 * DAY:
+        return f"{seconds / (365.25 * DAY):.0f} years"
     for unit, name in _UNITS:
         if seconds >= unit * 0.995:
             count = seconds / unit

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from tallyglass.counters.forecast.series import DAY, HOUR, MIN_STEPS
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.snapshot import (
     Ceiling,
@@ -29,16 +30,19 @@ _WARNING_FLAGS = (Flag.DOUBLE, Flag.UNCLEAR)
 NAIVE_MARGIN = 3.5
 """In one case in ten the true remaining time is shorter than the naive one divided by this (docs/forecasting.md)."""
 
-_LEAST_CHANGES = 10
-_FEW_CHANGES = 3
-_SHORT_HISTORY = 2 * 3600.0
-_IDLE_SEEN = 3600.0
+_LEAST_CHANGES, _FEW_CHANGES = MIN_STEPS, 3
+"""Changes that make a rate, as for a date, and those that only hint at one: then it warns, and is never critical."""
+
+_SHORT_HISTORY, _IDLE_SEEN = 2 * HOUR, HOUR
+"""Seconds: a shorter history alone is not critical, and one that issued nothing for so long is idle, not young."""
+
 _HALF_USED = 0.5
+"""A counter that is too young to be dated is unknown if so large a share of its range is used: it may end soon."""
+
 RECENT = timedelta(days=7)
 """For so long ids that are handed out again are critical."""
 
 _REWIND_WARNING = timedelta(days=30)
-_DAY_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +208,7 @@ def is_young(counter: CounterView) -> bool:
 
 
 def _in(days: float) -> str:
-    return format_span(days * _DAY_SECONDS)
+    return format_span(days * DAY)
 
 
 def _share(used: float) -> str:
@@ -220,7 +224,7 @@ def days_left(counter: CounterView, now: datetime) -> Measured | None:
 
 
 def _days_until(moment: datetime | None, now: datetime) -> float | None:
-    return None if moment is None else max(0.0, (moment - now).total_seconds() / _DAY_SECONDS)
+    return None if moment is None else max(0.0, (moment - now).total_seconds() / DAY)
 
 
 def name_of(counter: CounterView) -> str:

@@ -11,6 +11,7 @@ from tallyglass.allocate.engine.checks import whole
 _MOST_GROWTH: Final = 8
 """From one range to the next: from the least to the most in four fetches, while one burst does not set the size."""
 _MOST_SHRINK: Final = 2
+"""From one range to the next: a pause of some seconds does not make the next burst wait for many fetches."""
 _SHARE_OF_SPACE: Final = 100_000
 """The largest range is this part of all ids, so that a crash burns next to none of them."""
 _LEAST: Final = 100

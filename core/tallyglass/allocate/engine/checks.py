@@ -14,8 +14,9 @@ from bson.regex import Regex
 
 from tallyglass.text import clean
 
-INT64_MAX: Final = 2**63 - 1
-INT64_MIN: Final = -(2**63)
+INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
+"""The bounds of what a counter of integers can hold."""
+
 JAVASCRIPT_MAX: Final = 2**53 - 1
 """The largest integer that a JavaScript number keeps exactly."""
 

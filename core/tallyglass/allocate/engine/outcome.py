@@ -7,7 +7,7 @@ Sources: the retryable writes specification, and the outcomes seen in this proje
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import Final
 
 from pymongo.errors import (
@@ -44,10 +44,19 @@ class Outcome(Enum):
     """The server refuses the command; nothing happened, and a retry does not help."""
 
 
-_BAD_VALUE: Final = 2
-_TYPE_MISMATCH: Final = 14
-_DUPLICATE_KEY: Final = 11000
-_CONCERN_IMPOSSIBLE: Final = frozenset({79, 100})  # UnknownReplWriteConcern, UnsatisfiableWriteConcern
+class Code(IntEnum):
+    """Codes of server errors, by their names in the server (``error_codes.yml``)."""
+
+    BAD_VALUE = 2
+    UNAUTHORIZED = 13
+    TYPE_MISMATCH = 14
+    ILLEGAL_OPERATION = 20
+    UNKNOWN_REPL_WRITE_CONCERN = 79
+    UNSATISFIABLE_WRITE_CONCERN = 100
+    DUPLICATE_KEY = 11000
+
+
+_CONCERN_IMPOSSIBLE: Final = frozenset({Code.UNKNOWN_REPL_WRITE_CONCERN, Code.UNSATISFIABLE_WRITE_CONCERN})
 
 # The command did not run, or ran and left nothing behind: WriteConflict, LockTimeout, TooManyLogicalSessions,
 # MaxTimeMSExpired may come before the write or after it, so it is not here.
@@ -55,6 +64,7 @@ _NOT_APPLIED: Final = frozenset({112, 24, 261, 391})
 # A failover, a shutdown or a lost link inside the cluster, as the retryable writes specification lists them,
 # and IncompleteTransactionHistory: the image for the retry no longer exists.
 _UNKNOWN: Final = frozenset({6, 7, 50, 63, 89, 91, 133, 134, 150, 189, 217, 234, 262, 358, 9001})
+# NotWritablePrimary, the shutdown and interruption codes, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary.
 _UNKNOWN_RANGES: Final = ((10107, 10107), (11600, 11602), (13388, 13388), (13435, 13436))
 
 NO_WRITES: Final = "NoWritesPerformed"
@@ -94,9 +104,9 @@ def _classify_failure(error: OperationFailure) -> Outcome:
         return Outcome.UNKNOWN
     if code in _NOT_APPLIED:
         return Outcome.NOT_APPLIED
-    if code == _BAD_VALUE and "$inc" in str(error):
+    if code == Code.BAD_VALUE and "$inc" in str(error):
         return Outcome.OVERFLOW
-    if code == _TYPE_MISMATCH:
+    if code == Code.TYPE_MISMATCH:
         return Outcome.WRONG_TYPE
     return Outcome.REFUSED
 
@@ -106,4 +116,4 @@ def _classify_bulk(error: BulkWriteError) -> Outcome:
     if details.get("writeConcernErrors"):
         return Outcome.UNKNOWN
     codes = {row.get("code") for row in details.get("writeErrors", ())}
-    return Outcome.DUPLICATE if codes == {_DUPLICATE_KEY} else Outcome.REFUSED
+    return Outcome.DUPLICATE if codes == {Code.DUPLICATE_KEY} else Outcome.REFUSED

@@ -17,7 +17,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, out_of_time, read_with_retry
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.handles import Documents, name_of, prepare
-from tallyglass.allocate.engine.outcome import Outcome, classify
+from tallyglass.allocate.engine.outcome import Code, Outcome, classify
 from tallyglass.allocate.engine.steps import Steps, call, run, run_async
 from tallyglass.allocate.errors import NotUnique
 from tallyglass.allocate.insert.insertion import is_unique_on, place
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.collection import AsyncCollection
     from pymongo.collection import Collection
 
-_UNAUTHORIZED = 13
 _BUILD_SECONDS = 600.0
 """Seconds for the build of an index on a large collection."""
 
@@ -107,7 +106,7 @@ def _shard_key(collection: Documents, budget: RetryBudget) -> Steps[Mapping[str,
         if row is None:
             row = yield from call(lambda: config["cache.collections"].find_one(wanted), budget.call_seconds())
     except OperationFailure as error:
-        if error.code == _UNAUTHORIZED:
+        if error.code == Code.UNAUTHORIZED:
             return None
         raise out_of_time(error, name_of(collection), 0) from error
     except PyMongoError as error:

@@ -34,9 +34,8 @@ class FoundCounters:
     trackers: tuple[Tracker, ...] = ()
 
 
-# A batch is decoded at once, which blocks the event loop.
-_BATCH = 1_000
-_ROWS_A_REST = 16
+_BATCH = 1_000  # documents in an answer: it is decoded at once, which blocks the event loop
+_ROWS_A_REST = 16  # documents between two looks at the clock, which cost more than one of them
 
 RecognisedDocument = tuple[Hashable, FoundCounters, Document]
 

@@ -27,6 +27,7 @@ NEWEST = 2_000
 """How many of the largest ids of a collection are searched for gaps."""
 
 MOST_GAPS = 5
+"""Gaps that are shown of a counter: the largest explain most of what is missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ AGAIN_SECONDS = 30.0
 """How long a largest id is valid before it is read again."""
 
 _AT_ONCE = 4
+"""Targets that are read at once, so that few threads of the server work for this."""
 
 
 @dataclass(frozen=True, slots=True)

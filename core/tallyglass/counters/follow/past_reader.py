@@ -17,7 +17,7 @@ from bson.timestamp import Timestamp
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.forecast.series import WEEK
+from tallyglass.counters.forecast.series import HOUR, WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
 from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, Values, oplog_end
 from tallyglass.counters.history.store import SAVE_SECONDS, KnownCounter, SampleStore
@@ -36,7 +36,7 @@ MOST_SAVED = 5_000
 MOST_DATED = 50
 """How many counters have their history read from their targets."""
 
-_IDLE_SAVE_SECONDS = 3600.0
+_IDLE_SAVE_SECONDS = HOUR  # between samples of a value that does not change: they say only that it did not
 _HISTORY = "history"
 
 

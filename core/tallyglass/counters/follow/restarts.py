@@ -23,8 +23,8 @@ CYCLES_IN_USE = "It cycles: its ids were seen in use again and again."
 
 # A year begins at a different moment in each time zone.
 _ZONES = 14 * HOUR
-_NEAR_START = 0.01
-_SAME_HIGH = 0.001
+_NEAR_START = 0.01  # the share of what was counted: some ids were issued again before the next reading
+_SAME_HIGH = 0.001  # the share of what was counted by which two highest readings of a cycle may differ
 
 
 @dataclass(frozen=True, slots=True)

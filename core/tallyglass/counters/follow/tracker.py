@@ -37,11 +37,9 @@ RECENT = 60
 
 _LATELY = 30.0
 """Seconds over which the current rate is measured: many readings of a second each, and short enough to be of now."""
-_OLDEST = 30.0
-_AGES = 10
-_PARTS = 500
-"""A forecast may be this many seconds old, but no older than the time to its early end, or its history, divided by
-these: near the end a band of seconds would be over before it is renewed."""
+_OLDEST, _AGES, _PARTS = 30.0, 10, 500
+"""Seconds that a forecast may be old, and what the time to its early end, and its history, are divided by for the same:
+near the end a band of seconds would be over before it is renewed."""
 _SHORTEST = 0.04
 """Seconds below which no rate is measured: one id in less would be a high rate."""
 

@@ -16,7 +16,6 @@ from tallyglass.moment import from_seconds
 if TYPE_CHECKING:
     from tallyglass.counters.follow.tracker import Tracker
 
-_GRAPH_POINTS = 240
 _STANDING_FLAGS = {Standing.BEHIND: Flag.BEHIND, Standing.UNCLEAR: Flag.UNCLEAR}
 
 
@@ -71,7 +70,7 @@ def view_of(tracker: Tracker) -> CounterView:
 def _history(tracker: Tracker) -> tuple[tuple[float, float], ...]:
     if len(tracker.series) < 2:
         return ()
-    points = tracker.series.for_graph(_GRAPH_POINTS)
+    points = tracker.series.for_graph()
     return points if tracker.direction > 0 else tuple((at, -value) for at, value in points)
 
 

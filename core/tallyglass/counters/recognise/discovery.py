@@ -39,8 +39,11 @@ REMEMBERED_SECONDS = 86_400.0
 """A collection without counters is sampled again after about a day; an empty one much sooner."""
 
 _AT_ONCE = 8
-_LIST_SECONDS = 60.0
-_SAMPLE_AGAIN_SECONDS = 600.0
+"""Requests under way at a time: round trips overlap, and few threads of the server work for this."""
+
+_LIST_SECONDS, _SAMPLE_AGAIN_SECONDS = 60.0, 600.0
+"""How often names are listed and collections of a known name sampled, and how often the others: a new counter shows up
+within a minute where its library is known, and the server is asked for thousands of samples six times an hour."""
 
 
 class Content(StrEnum):

@@ -54,8 +54,8 @@ _NAME_KEYS = ("name", "id", "key", "_key", "model", "modelName", "collection", "
 _IGNORED_NUMBERS = frozenset({"__v", "version", "_version", *STEP_FIELDS, *MAX_FIELDS, *START_FIELDS})
 _LIKE_A_DATE = re.compile(r"\d{4}[-/.]?\d\d|\d+\Z|[0-9a-fA-F]{24,}\Z")
 _NUMBERS = frozenset({int, Int64, float, Decimal128})
-_MOST_KEYS = 10
-_LONGEST_TEXT = 300
+_MOST_KEYS, _LONGEST_TEXT = 10, 300
+"""A document with more keys, or a longer text in characters, is a record of something and no counter."""
 
 
 Signature = tuple[str | type, ...]

@@ -19,7 +19,7 @@ from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.text import clean, clean_name
 
-_ID_CHARACTERS = 120
+_ID_CHARACTERS = 120  # of an id as text: what a wide screen shows
 _LEAST_NAME = 3
 """A shorter name is in many others by chance."""
 

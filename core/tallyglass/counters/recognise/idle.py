@@ -25,8 +25,8 @@ LEAST_VALUE = 100
 _MOST_MOVED = 100
 """How far a counter may move while it is compared with largest ids; further on, one may lie between by chance."""
 
-_MOST_FIELDS = 4
-_MOST_COLLECTIONS = 1_000
+_MOST_FIELDS, _MOST_COLLECTIONS = 4, 1_000
+"""Indexed fields of a collection, and collections of a database, that are read: one seek each."""
 
 
 class LargestIds:

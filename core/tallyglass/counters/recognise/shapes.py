@@ -115,6 +115,7 @@ class Shape:
 
 
 _MOST_ELEMENTS = 1_000
+"""Keys or positions that a ``*`` stands for: more counters in one document would be a collection."""
 
 
 def dig(document: Any, path: str) -> Any:

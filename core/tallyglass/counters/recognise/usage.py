@@ -8,13 +8,17 @@ counter only.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
 
+from tallyglass.counters.forecast.series import DAY
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import DOUBTED_AFTER, UsageFinding
@@ -30,21 +34,47 @@ LATE_SECONDS = 30.0
 """Of large numbers that is not needed: they are used when a form is complete, or a job has run."""
 
 _LARGE = 1_000
+"""From here on a number is in another field by chance so rarely that it may be found later than at once."""
 
 _CERTAIN_ISSUES, _CERTAIN_SHARE, _CERTAIN_SECONDS = 5, 0.8, 10.0
+"""Use is certain if so many issues and this share of all were found, over so many seconds: not in one batch."""
+
 _LIKELY_ISSUES, _LIKELY_SHARE = 3, 0.6
+"""Use is likely if so many issues, or ranges, and this share of all were found."""
+
 _SMALL, _SMALL_ISSUES, _SMALL_DIFFERENT = 100, 10, 3
 """Quantities and flags match by chance: below ``_SMALL``, so many issues of so many values must be found."""
 
 _CONSTANT_STEP = 0.8
+"""The step is constant if so large a share of the changes is equal: some updates between two readings are missing."""
+
 _MOST_RANK = 3
-_SPREAD, _LEAST_SPREAD, _RANGE_SPREAD = 0.8, 0.3, 0.95
+"""An issued id is among this many next inserts of its collection in the median; a later match may be chance."""
+
+_SPREAD, _LEAST_SPREAD = 0.8, 0.3
+"""The share of different values in a field of ids, divided by two where several documents feed it, and the least."""
+
+_RANGE_SPREAD = 0.95
+"""The share of different values in a field where ranges, blocks or late ids are sought: nearly all, so an id field."""
+
 _LEAST_RANGE, _MOST_RANGE = 2, 2_000
+"""The sizes of a range that is sought, in ids: one id is found directly, and more would not be inserted in a minute."""
+
 _CERTAIN_RANGES, _LIKELY_RANGES = 3, 2
+"""So many ranges, or blocks, that were found make the use certain, or likely: each is several ids."""
+
 _RANGE_SEEN = 0.8
+"""A range was found if this share of its ids was inserted: the rest is burned, or inserted later."""
+
 _OTHER_ISSUES, _OTHER_SHARE = 5, 0.3
+"""A document with so many issues, of which less than this share was found, is of another kind than the others."""
+
 _RESTARTS = 0.1
+"""A sequence starts again in at most this share of its issues; what does so more often is a gauge."""
+
 _OPEN_ISSUES = 3
+"""So many issues without a match, with the inserts read, say that a number is not used as an id."""
+
 _CYCLES, _LEAST_CYCLE = 2, 5
 """A sequence that cycles was seen to start again so often, and has so many different ids."""
 
@@ -52,34 +82,13 @@ _FALLS_ONCE_IN, _CORRECTED_ONCE_IN = 10, 100
 """A sequence is set back by hand once in so many issues: the first time, and again. Stock falls with each sale."""
 
 _FEW_FALL = 1 / 3
-_BLOCKS = (
-    10,
-    16,
-    20,
-    25,
-    32,
-    40,
-    50,
-    64,
-    100,
-    128,
-    200,
-    250,
-    256,
-    500,
-    512,
-    1000,
-    1024,
-    2000,
-    5000,
-    10000,
-    32768,
-    65536,
-)
-_DAY = 86_400
+"""Up to this share of the documents may rise and fall without counting against the others."""
+
 _CLOCKS_DIFFER, _CLOCK_SHARE = 2.0, 0.1
 """Times that are written advance as the clock does, but for seconds of rounding and a tenth."""
-_LEAST_HI = 2
+
+_LEAST_HI, _LEAST_BLOCK = 2, 10
+"""The least "hi" of hi/lo whose block tells, since anything is a block of 1, and the least ids of a block."""
 
 Moment = tuple[int, int, int]
 """The position of an operation in the oplog: seconds, ordinal in the second, ordinal in its transaction."""
@@ -272,7 +281,7 @@ def _behaviour_in_one(updates: Sequence[Update]) -> _Behaviour:
 def _is_time(updates: Sequence[Update]) -> bool:
     """Whether the values are times: near the clock and as far apart as the updates. A counter may be near by chance."""
     for unit in (1, 1_000):
-        near = [update for update in updates if abs(update.value / unit - update.at[0]) < _DAY]
+        near = [update for update in updates if abs(update.value / unit - update.at[0]) < DAY]
         if near:
             change, elapsed = near[-1].value - near[0].value, near[-1].at[0] - near[0].at[0]
             return abs(change / unit - elapsed) <= _CLOCKS_DIFFER + _CLOCK_SHARE * elapsed
@@ -420,23 +429,29 @@ def _hits_of(
 def _found_after(
     evidence: Evidence, ns: Namespace, update: Update, number: int, seconds: float
 ) -> Iterable[tuple[Key, Insert, int]]:
-    """The first insert of a number into each field after an update or in the same transaction, with its rank."""
+    """The first insert of a number into each field after an update, with its rank among the inserts."""
     for target_key, target in evidence.targets.items():
         if target_key[0] == ns and target_key[1] != "_id":
             # A new counter document holds the number itself; only its own ids are told from that.
             continue
-        inserts = target.by_value.get(number)
-        if not inserts:
-            continue
-        for insert in inserts:
-            if insert.at[:2] < update.at[:2]:
-                continue
-            if insert.at[0] - update.at[0] > seconds:
-                break
+        insert = _first_insert(target, number, update.at, seconds)
+        if insert is not None:
             moments = evidence.inserted[target_key[0]]
             rank = bisect_left(moments, insert.at) - bisect_left(moments, update.at)
             yield target_key, insert, max(0, rank)
-            break
+
+
+def _first_insert(target: InsertedField, number: int, since: Moment, seconds: float = math.inf) -> Insert | None:
+    """The first insert of a number in the transaction of ``since`` or after it, if it came within ``seconds``."""
+    for insert in target.by_value.get(number, ()):
+        if insert.at[:2] >= since[:2]:
+            return insert if insert.at[0] - since[0] <= seconds else None
+    return None
+
+
+def _unique_fields(evidence: Evidence, ns: Namespace) -> list[tuple[Key, InsertedField]]:
+    """The fields of other collections in which nearly all values differ."""
+    return [row for row in evidence.targets.items() if row[0][0] != ns and row[1].spread() >= _RANGE_SPREAD]
 
 
 def _direct(
@@ -592,10 +607,9 @@ def _finding_of(
     semantics = Counter(meaning for _, meaning, _ in kept.values()).most_common(1)[0][0]
     values = {value for target, _, hit in kept.values() if target == first for value in hit.values}
     whole = len(kept) == 1 and len(values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
-    where = clean_name(f"{first[0]}.{first[1]}", 120)
     also = f" and {len(more)} more field{'s' * (len(more) > 1)}" if more else ""
     text = (
-        f"{matched:,} of {issued:,} values of {clean_name(path, 60)} found in {where}{also}, "
+        f"{matched:,} of {issued:,} values of {clean_name(path, 60)} found in {_place(first)}{also}, "
         f"{_latency(latency)} later; step {moves.step}."
     )
     by_document = tuple(
@@ -634,9 +648,8 @@ def _ranges(
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
     """The counter hands out ranges: most numbers between its old and new value were found in one field."""
     ns, path = key
-    matched: Counter[tuple[Key, Semantics]] = Counter()
-    ranges = 0
-    latencies: list[float] = []
+    found: dict[tuple[Key, Semantics], list[float]] = defaultdict(list)
+    ranges, fields = 0, _unique_fields(evidence, ns)
     for updates in documents.values():
         for before, update, following in zip(updates, updates[1:], [*updates[2:], None], strict=False):
             if before.run != update.run or not isinstance(before.value, int) or not isinstance(update.value, int):
@@ -647,27 +660,26 @@ def _ranges(
             if not _LEAST_RANGE <= size <= _MOST_RANGE or not evidence.covers(update.at, used_until):
                 continue
             ranges += 1
-            for target_key, target in evidence.targets.items():
-                if target_key[0] == ns or target.spread() < _RANGE_SPREAD:
-                    continue
-                for semantics, low in ((Semantics.LAST, before.value + 1), (Semantics.NEXT, before.value)):
-                    seen = [target.by_value[n][0] for n in range(low, low + size) if n in target.by_value]
-                    if len(seen) >= max(2, _RANGE_SEEN * size) and min(insert.at for insert in seen) >= before.at:
-                        matched[target_key, semantics] += 1
-                        latencies.append(max(0.0, min(insert.wall for insert in seen) - update.wall))
-    if not matched:
-        return None
-    (target_key, semantics), count = matched.most_common(1)[0]
+            for (target_key, target), (semantics, low) in product(
+                fields, ((Semantics.LAST, before.value + 1), (Semantics.NEXT, before.value))
+            ):
+                ids = [_first_insert(target, n, before.at) for n in range(low, low + size) if n in target.by_value]
+                walls = [insert.wall for insert in ids if insert is not None]
+                if len(walls) >= max(2, _RANGE_SEEN * size):
+                    found[target_key, semantics].append(max(0.0, min(walls) - update.wall))
+    target_key, semantics = max(found, key=lambda name: len(found[name]), default=(key, Semantics.LAST))
+    count = len(found[target_key, semantics])
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
-    grade = Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
-    where = clean_name(f"{target_key[0]}.{target_key[1]}", 120)
-    text = f"{count:,} of {ranges:,} ranges of {clean_name(path, 60)} found in {where}; range {moves.step}."
+    text = (
+        f"{count:,} of {ranges:,} ranges of {clean_name(path, 60)} found in {_place(target_key)}; range {moves.step}."
+    )
     finding = UsageFinding(
-        ns, path, grade, target=IdField(*target_key), semantics=semantics, step=moves.step, text=moves.text,
-        issues=moves.issues, evidence=text, int64_ids=evidence.targets[target_key].has_int64_ids,
+        ns, path, Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY, target=IdField(*target_key),
+        semantics=semantics, step=moves.step, text=moves.text, issues=moves.issues, evidence=text,
+        int64_ids=evidence.targets[target_key].has_int64_ids,
     )  # fmt: skip
-    return finding, (0.0, median(latencies))
+    return finding, (0.0, median(found[target_key, semantics]))
 
 
 def _blocks(
@@ -678,31 +690,29 @@ def _blocks(
     if moves.step != 1 or not moves.constant or len(documents) > 1:
         return None
     (updates,) = documents.values()
-    rises = [update for update in updates if isinstance(update.value, int) and update.value >= _LEAST_HI]
-    covered = [update for update in rises if evidence.covers(update.at)]
-    if len(covered) < _CERTAIN_RANGES:
-        return None
-    for target_key, target in evidence.targets.items():
-        if target_key[0] == ns or target.spread() < _RANGE_SPREAD:
-            continue
-        for block in _BLOCKS:
-            for shift, semantics in ((0, Semantics.LAST), (1, Semantics.NEXT)):
-                starts = sum(_begins_block(target, (int(one.value) - shift) * block, one) for one in covered)
-                if starts >= _CERTAIN_RANGES and starts >= _CERTAIN_SHARE * len(covered):
-                    where = clean_name(f"{target_key[0]}.{target_key[1]}", 120)
-                    text = f"{starts:,} blocks of {block:,} ids found in {where}, one for each value."
-                    finding = UsageFinding(
-                        ns, path, Grade.CERTAIN, target=IdField(*target_key), semantics=semantics, block=block,
-                        issues=moves.issues, evidence=text,
-                    )  # fmt: skip
-                    return finding, (0.0, 0.0)
+    rises = [one for one in updates if isinstance(one.value, int) and one.value >= _LEAST_HI]
+    covered = [one for one in rises if evidence.covers(one.at)]
+    begun: Counter[tuple[Key, Semantics, int]] = Counter()
+    for (target_key, target), update in product(_unique_fields(evidence, ns), covered):
+        first = bisect_left(target.inserts, update.at, key=attrgetter("at"))
+        end = bisect_right(target.inserts, update.at[0] + WINDOW_SECONDS, lo=first, key=lambda insert: insert.at[0])
+        values = [insert.value for insert in target.inserts[first:end]]
+        for shift, semantics in ((0, Semantics.LAST), (1, Semantics.NEXT)):
+            # The first id of a block, or the one after it, tells how many ids a block has.
+            parts = (divmod(value, int(update.value) - shift) for value in values)
+            sizes = {size for size, rest in parts if rest <= 1 and size >= _LEAST_BLOCK}
+            begun.update((target_key, semantics, size) for size in sizes)
+    for (target_key, semantics, block), count in begun.most_common(1):
+        if count >= _CERTAIN_RANGES and count >= _CERTAIN_SHARE * len(covered):
+            text = f"{count:,} blocks of {block:,} ids found in {_place(target_key)}, one for each value."
+            finding = UsageFinding(
+                ns, path, Grade.CERTAIN, target=IdField(*target_key), semantics=semantics, block=block,
+                issues=moves.issues, evidence=text,
+            )  # fmt: skip
+            return finding, (0.0, 0.0)
     return None
 
 
-def _begins_block(target: InsertedField, start: int, update: Update) -> bool:
-    """Whether the first ids of a block were inserted after the update that reserved it."""
-    for number in (start, start + 1):
-        for insert in target.by_value.get(number, ()):
-            if insert.at >= update.at and insert.at[0] - update.at[0] <= WINDOW_SECONDS:
-                return True
-    return False
+def _place(target: Key) -> str:
+    """A collection and a field as text, safe to show."""
+    return clean_name(f"{target[0]}.{target[1]}", 120)

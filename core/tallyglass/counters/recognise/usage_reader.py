@@ -56,26 +56,33 @@ _MOST_IN_REQUEST = 100_000
 """The server examines about so many entries in one request, within a tenth of a second: the time limit of a request
 cuts it off only if the server is 50 times as slow."""
 
-MOST_UPDATES = 30_000
-MOST_IN_PERIOD = 5_000
-MOST_PROBES = 60
-MOST_IN_PROBE = 2_000
-_ENOUGH_OF_COLLECTION = 1_500
-_ENOUGH_OF_NUMBER = 20
+MOST_UPDATES, MOST_IN_PERIOD = 30_000, 5_000
+"""Updates that are read in all, and in one period: some 10 MB, decoded in about a second."""
+
+MOST_PROBES, MOST_IN_PROBE = 60, 2_000
+"""Periods of inserts that are read, and inserts in one: as many entries again, if all are full."""
+
+_ENOUGH_OF_COLLECTION, _ENOUGH_OF_NUMBER = 1_500, 20
+"""Updates of a collection after which earlier ones are left out, and of a number whose inserts are read."""
+
 _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
+"""Seconds after an update whose inserts are read: those that may match, in whole seconds of ``ts`` at both ends."""
+
 _RANGE_SECONDS = 60
 """How long inserts are read after a number jumped: the ids of a range are used up one after the other."""
 
 _MOST_LATE, _LATE_OF_NUMBER, _LEAST_LATE = 8, 3, 10
 """Long periods that are read for numbers without a match, in all and for one, and how many updates these need."""
 
-_AT_ONCE = 4
-_BATCH_SIZE = 500
-_DEPTH, _ELEMENTS = 4, 20
-_LONGEST_TEXT = 48
+_AT_ONCE, _BATCH_SIZE = 4, 500
+"""Requests under way at a time, so that few threads of the server work for this, and entries in an answer."""
+
+_DEPTH, _ELEMENTS, _LONGEST_TEXT = 4, 20, 48
+"""Levels of a document, elements of an array, and characters of a text in which ids are sought."""
+
 _DIGITS = re.compile(r"(\d{3,18})\D*\Z")
 _LIKE_A_HASH = re.compile(r"[0-9a-fA-F-]{16,}\Z")
-_NEVER: Moment = (0, 0, 0)
+_NEVER: Moment = (0, 0, 0)  # before every entry
 _OWN_DATABASES = ("config.", "local.", "admin.")
 
 
