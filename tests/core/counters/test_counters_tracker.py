@@ -46,7 +46,7 @@ class Shop:
             for document in documents:
                 yield document
 
-        asyncio.run(self.collection.take(rows(), at))
+        asyncio.run(self.collection.observe(rows(), at))
         return [tracker.view() for tracker in self.collection.trackers]
 
     def tracker(self) -> Tracker:

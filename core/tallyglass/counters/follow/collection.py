@@ -76,9 +76,9 @@ class CounterCollection:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
         found = gateway.find(self.place.ns, dict(self.place.query), limit=MOST_READ, batch_size=_BATCH)
         async with closing(found) as rows:
-            await self.take(rows, at)
+            await self.observe(rows, at)
 
-    async def take(self, rows: AsyncIterator[Document], at: float) -> None:
+    async def observe(self, rows: AsyncIterator[Document], at: float) -> None:
         """Bring the trackers up to date with these documents."""
         documents: dict[Hashable, Document] = {}
         waiting: dict[str, list[Hashable]] = {}
@@ -88,7 +88,7 @@ class CounterCollection:
         async for row in rows:
             count += 1
             key = document_key(row.get("_id"))
-            if not (self._take_member(key, row) or self._join_groups(key, row)):
+            if not (self._observe_member(key, row) or self._join_groups(key, row)):
                 documents[key] = row
                 found = self.found.get(key)
                 if found is None:
@@ -166,17 +166,17 @@ class CounterCollection:
         for group in self.groups.values():
             yield from group.followed.values()
 
-    def _take_member(self, key: Hashable, row: Document) -> bool:
+    def _observe_member(self, key: Hashable, row: Document) -> bool:
         """Update the groups that this document is a member of; return whether there is any."""
-        taken = False
+        is_member = False
         for path, group in self.groups.items():
             if key in group:
                 read = read_number(dig(row, path), text=self.recogniser.is_text(path))
                 if read is None:
                     continue
-                group.take(key, row, *read)
-                taken = True
-        return taken
+                group.observe(key, row, *read)
+                is_member = True
+        return is_member
 
     def _join_groups(self, key: Hashable, row: Document) -> bool:
         """Add a new document to the groups of all its numbers; return False if that is not possible."""
@@ -185,8 +185,6 @@ class CounterCollection:
         matches = self.recogniser.matches(row)
         if not self._may_be_grouped(row, matches):
             return False
-        if len(matches) == 1:
-            return self._join_group(key, row, matches[0])
         joined: list[tuple[Group, tuple[Number, NumericType]]] = []
         for match in matches:
             group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
@@ -194,23 +192,12 @@ class CounterCollection:
                 return False
             joined.append((group, read))
         for group, read in joined:
-            group.take(key, row, *read)
-        return True
-
-    def _join_group(self, key: Hashable, row: Document, match: Match) -> bool:
-        """Add a document with one number, as nearly all have, to the group of its path."""
-        group, read = self.groups.get(match.path), read_number(dig(row, match.path), text=match.text)
-        if group is None or read is None:
-            return False
-        group.take(key, row, *read)
+            group.observe(key, row, *read)
         return True
 
     def _may_be_grouped(self, row: Document, matches: tuple[Match, ...]) -> bool:
-        if not matches:
+        if not matches or any(match.bound_key or match.rule_number for match in matches):
             return False
-        for match in matches:
-            if match.bound_key or match.rule_number:
-                return False
         return not self.recogniser.is_ruled(row)
 
     def _gather(
@@ -243,7 +230,7 @@ class CounterCollection:
                 row = documents[member]
                 read = read_number(dig(row, path), text=match.text)
                 if read is not None:
-                    group.take(member, row, *read)
+                    group.observe(member, row, *read)
             keys.clear()
         paths = [match.path for match in found.matches]
         if all(path in self.groups for path in paths):

@@ -113,7 +113,7 @@ _NOTE = "Each member has its own end; see the worst ones."
 
 
 class Group:
-    """The members of one path. Between ``begin`` and ``finish``, call ``take`` for each document.
+    """The members of one path. Between ``begin`` and ``finish``, call ``observe`` for each document.
 
     ``follow`` makes the tracker of a member that needs one. ``above`` is the number of members above which they became
     a group; a tenth as many, the largest, are followed.
@@ -150,7 +150,7 @@ class Group:
         self._doubles = 0
         self._largest.clear()
 
-    def take(self, key: Hashable, row: Document, number: Number, kind: NumericType) -> None:
+    def observe(self, key: Hashable, row: Document, number: Number, kind: NumericType) -> None:
         """Record the current state of one member."""
         if kind is NumericType.DOUBLE:
             self._doubles += 1

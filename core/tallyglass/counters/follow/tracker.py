@@ -130,7 +130,7 @@ class Tracker:
         elif self.window is None:
             self.last_at = at
             return
-        self._take(number, at)
+        self._append(number, at)
         self._measure(at)
 
     def observe_pool(self, cells: Sequence[PoolPart], kind: NumericType, at: float) -> None:
@@ -167,7 +167,7 @@ class Tracker:
             if isinstance(past.number, int):
                 # They precede the first reading, even if the clocks disagree.
                 kept.append((min(past.at, first - _INSTANT), past.number * self.direction))
-            self._see_change(following.number - past.number)
+            self._count_change(following.number - past.number)
             if _family(following.kind) != _family(past.kind):
                 self.type_note = _turned(past.kind, following.kind, following.at)
                 kept.clear()
@@ -237,7 +237,7 @@ class Tracker:
             return known.step
         return self.direction * (self.step_divisor if self.step_changes >= _LEAST_CHANGES else 1)
 
-    def _see_change(self, change: Number) -> None:
+    def _count_change(self, change: Number) -> None:
         if isinstance(change, int) and change * self.direction > 0:
             self.step_divisor = math.gcd(self.step_divisor, change)
             self.step_changes += 1
@@ -347,7 +347,7 @@ class Tracker:
             self._went_back(self.value, number, at)
         else:
             self.rose = True
-            self._see_change(number - self.value)
+            self._count_change(number - self.value)
             if self.high is not None and not self._is_before(number, self.high):
                 self._forget_rewind()
                 if self._before_fall is not None:
@@ -386,7 +386,7 @@ class Tracker:
         """Whether the value only ever fell, each time by the same amount."""
         return not self.rose and self.direction > 0 and only_descends(self.falls)
 
-    def _take(self, number: Number, at: float) -> None:
+    def _append(self, number: Number, at: float) -> None:
         self.last_at = at
         if isinstance(number, int) and self.series is not _EMPTY:
             self.series.add(at, number * self.direction)
