@@ -20,7 +20,7 @@ from tallyglass.mongo.codec import CODEC
 DOUBLE, STRING, DOCUMENT, ARRAY, BINARY, OBJECT_ID, BOOL, DATE = 0x01, 0x02, 0x03, 0x04, 0x05, 0x07, 0x08, 0x09
 """Types of the BSON specification."""
 
-NULL, INT32, TIMESTAMP, INT64 = 0x0A, 0x10, 0x11, 0x12
+UNDEFINED, NULL, INT32, TIMESTAMP, INT64, DECIMAL = 0x06, 0x0A, 0x10, 0x11, 0x12, 0x13
 """Further types."""
 
 DEPTH_LIMIT = 200

@@ -17,16 +17,15 @@ from dataclasses import dataclass, field
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Changes, Path, Value, build, differing, get
+from tallyglass.oplog.entry.changes import Changes, Path, build, differing, get
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.undo.incident_scope import is_sent_by
+from tallyglass.restore.undo.values import is_number, related
 
 REMOVING = frozenset({"drop", "dropDatabase", "emptycapped", "renameCollection"})
 """Commands after which the documents of a collection are no longer under its name."""
-
-_DECIMAL = 0x13
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +89,6 @@ class UpdateEffect:
                 constants[path] = (value[0], value[1:]) if value else None
         computed = frozenset(path for path, text, _ in rows if text is None)
         return cls(constants, computed, frozenset(path for path, _, always in rows if always)) if rows else None
-
-
-def related(one: Path, other: Path) -> bool:
-    """Whether one path is the other, or leads to it."""
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
-
-
-def is_number(value: Value | None) -> bool:
-    """Whether a value is a number of any type."""
-    return value is not None and value[0] in (walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL)
 
 
 def _names(path: Path) -> tuple[str, ...]:

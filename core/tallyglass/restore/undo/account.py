@@ -25,13 +25,8 @@ from tallyglass.oplog.entry.changes import (
     repeats_name,
 )
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.restore.undo.increments import FACTORS, Increments, increased, is_increment, number
-
-_DECIMAL = 0x13
-_NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, _DECIMAL})
-
-_SHORTEST_TEXT = 3
-"""Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
+from tallyglass.restore.undo.increments import FACTORS, Increments, increased, is_increment
+from tallyglass.restore.undo.values import NUMBERS, contains, is_number, may_be_upsert, number
 
 
 class DocumentState(StrEnum):
@@ -181,7 +176,7 @@ class DocumentTrace:
             self.unclear = True
         else:
             self.document = after = o if op == "i" or before is None else apply_update(before, o)
-            if self.removed is not None and _is_alike(after, self.removed) and not _has_numbers_alone(after):
+            if self.removed is not None and _is_alike(after, self.removed) and not may_be_upsert(after):
                 self.removed, self.brought_back = None, True
             if before is not None:
                 self._follow(before, after, set(changes_of(o)) if op == "u" else set())
@@ -261,21 +256,16 @@ class DocumentTrace:
         if value is None:
             parts = [part for length in range(len(path)) if (part := get(before, path[: length + 1])) is not None]
             return any(get(after, one) in parts for one in differing(before, after))
-        if value[0] in _NUMBERS:
-            return held is None or held[0] in _NUMBERS
+        if is_number(value):
+            return held is None or is_number(held)
         if value[0] in (walk.DOCUMENT, walk.ARRAY):
             return True
-        return any(_contains(value, bad) for bad, _ in self.left.values())
+        return any(value == bad or contains(value, bad) for bad, _ in self.left.values())
 
 
 def _is_alike(one: bytes, other: bytes | None) -> bool:
     """Whether two documents have the same fields, in any order."""
     return other is not None and (one == other or not any(differing(one, other)))
-
-
-def _has_numbers_alone(document: bytes) -> bool:
-    """Whether an insert may be the ``$inc`` of an upsert."""
-    return all(kind in _NUMBERS for name, (kind, _) in parse(document).items() if name != b"_id")
 
 
 def _differs(before: bytes, after: bytes, path: Path) -> bool:
@@ -305,8 +295,8 @@ def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: 
     """Whether others may have computed a value from what the accident left in another field: a number by one of the
     usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; zero from the lack of
     a number, and any text from the lack of one, since a program may have any default for it."""
-    numbers, texts = _NUMBERS, frozenset({walk.STRING})
-    kinds = numbers if value[0] in numbers else texts if value[0] in texts else frozenset[int]()
+    texts = frozenset({walk.STRING})
+    kinds = NUMBERS if is_number(value) else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:
         return good is not None and good[0] in kinds and (kinds is texts or not any(value[1]))
     if kinds is texts:
@@ -337,11 +327,3 @@ def _numbers_of(document: bytes) -> Iterator[float]:
         elif value[0] == walk.DOCUMENT:
             with suppress(Unfit):
                 yield from _numbers_of(value[1])
-
-
-def _contains(value: Value, part: Value | None) -> bool:
-    """Whether a value equals another, or is a text with the other in it."""
-    if part is None or value[0] != part[0]:
-        return False
-    text = part[1][4:-1]
-    return value == part or (part[0] == walk.STRING and len(text) >= _SHORTEST_TEXT and text in value[1])

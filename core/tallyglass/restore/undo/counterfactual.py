@@ -25,8 +25,8 @@ from tallyglass.oplog.entry.changes import (
     put,
     repeats_name,
 )
-from tallyglass.restore.undo.accident import related
 from tallyglass.restore.undo.increments import Increments, increased
+from tallyglass.restore.undo.values import contains, is_number, may_be_upsert, related
 
 
 class Verdict(StrEnum):
@@ -156,8 +156,8 @@ class Counterfactual:
             moved = [get(before, path[:length]) for length in range(1, len(path) + 1)]
             new = (get(after, one) for one in differing(before, after))
             return _Whose.UNCLEAR if any(one is not None and one in moved for one in new) else _Whose.THEIRS
-        if value[0] in _NUMBERS:
-            return _Whose.UNCLEAR if held is None or held[0] in _NUMBERS else _Whose.THEIRS
+        if is_number(value):
+            return _Whose.UNCLEAR if held is None or is_number(held) else _Whose.THEIRS
         if value[0] in (walk.ARRAY, walk.DOCUMENT):
             return _Whose.UNCLEAR
         return _Whose.UNCLEAR if any(contains(value, one) for one in self.left) else _Whose.THEIRS
@@ -171,26 +171,6 @@ class _Whose(Enum):
     UNCLEAR = 2
     ADDED = 3
     """Still the accident's, with an increment of theirs."""
-
-
-_NUMBERS = frozenset({walk.DOUBLE, walk.INT32, walk.INT64, 0x13})
-_SHORTEST_TEXT = 3
-"""Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
-
-
-def contains(value: Value, part: Value) -> bool:
-    """Whether a value equals another, or is a text with the other in it. Of booleans and null there are too few for an
-    equal one to say anything."""
-    if value[0] != part[0] or value[0] in (walk.BOOL, walk.NULL):
-        return False
-    text = part[1][4:-1]
-    return value == part or (part[0] == walk.STRING and len(text) >= _SHORTEST_TEXT and text in value[1])
-
-
-def may_be_upsert(document: bytes) -> bool:
-    """Whether an insert may be the ``$inc`` of an upsert, whatever was there before: but for the ``_id``, it has
-    numbers alone."""
-    return all(kind in _NUMBERS for name, (kind, _) in parse(document).items() if name != b"_id")
 
 
 def _apply_beside(wanted: bytes, before: bytes, after: bytes, whose: dict[Path, _Whose]) -> bytes:

@@ -18,9 +18,10 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import UNKNOWN, Changes, Path, Unfit, Value, get
 from tallyglass.oplog.entry.wording import path_text, value_text
 from tallyglass.restore.model.undo import WriteGroup
-from tallyglass.restore.undo.accident import UpdateEffect, is_number
+from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.evidence import KnownStatement, compare_counts, statement_of
 from tallyglass.restore.undo.tally import PAUSE_MILLIS, DocumentIds, ScanOrder, Tally, pieces, together
+from tallyglass.restore.undo.values import is_number
 
 _MOST_FORMS = 50
 """Different sets of paths and values of one shape that are counted each."""

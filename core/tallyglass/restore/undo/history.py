@@ -31,7 +31,6 @@ from tallyglass.restore.undo.accident import (
     Attribution,
     UpdateEffect,
     completed,
-    related,
     update_of,
 )
 from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of, undone_by
@@ -39,6 +38,7 @@ from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.increments import Increments, IncrementSearch
 from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.restore.undo.values import related
 from tallyglass.text import clean_name
 
 OTHERS, OWN, UNCERTAIN, REPAIR, UNDONE, OLDER = 0, 1, 2, 3, 4, 5

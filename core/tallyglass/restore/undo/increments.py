@@ -5,13 +5,13 @@ statement computed it."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import Path, Unfit, Value, apply_update, differing, get
 from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.restore.undo.values import INTEGERS, number, whole_number
 
 Increments = Mapping[Path, int]
 """What others add at a path."""
@@ -22,7 +22,6 @@ _LEAST_DOCUMENTS = 4
 """The documents in which others must add the same: with fewer, one coincidence is a third of what is known."""
 FACTORS = (1, -1, 2, 3, 0.5, 10, 100)
 """By what numbers are usually multiplied; any two numbers are related by some factor."""
-_INTEGERS = frozenset({walk.INT32, walk.INT64})
 
 
 @dataclass(slots=True)
@@ -91,27 +90,15 @@ class IncrementSearch:
 _NONE = None, None
 
 
-def number(value: Value) -> float | None:
-    """The number that a value is; None for another value, and for a decimal."""
-    if value[0] == walk.DOUBLE:
-        (found,) = struct.unpack("<d", value[1])
-        return float(found)
-    return _number(value) if value[0] in _INTEGERS else None
-
-
-def _number(value: Value) -> int:
-    return int.from_bytes(value[1], "little", signed=True)
-
-
 def _difference(before: Value | None, after: Value | None) -> int | None:
-    if before is None or after is None or before[0] not in _INTEGERS or after[0] not in _INTEGERS:
+    if before is None or after is None or before[0] not in INTEGERS or after[0] not in INTEGERS:
         return None
-    return _number(after) - _number(before)
+    return whole_number(after) - whole_number(before)
 
 
 def _may_be_product(before: Value | None, after: Value | None) -> bool:
     """Whether a usual factor makes one number of another: one write among many that add may be one that multiplies."""
-    one, other = (0 if value is None else _number(value) for value in (before, after))
+    one, other = (0 if value is None else whole_number(value) for value in (before, after))
     return one != 0 and any(one * factor == other for factor in FACTORS)
 
 
@@ -125,14 +112,14 @@ def increased(
 ) -> Value | None:
     """What ``good`` would have become by the increment that made ``after`` of ``before``; None where that is no known
     increment, or may be a product as well, or the type of the sum is not certain."""
-    if not is_increment(increments, path, before, after) or good is None or good[0] not in _INTEGERS:
+    if not is_increment(increments, path, before, after) or good is None or good[0] not in INTEGERS:
         return None
     if _may_be_product(before, after):
         return None
     kinds = [one[0] for one in (before, after) if one is not None]
     if good[0] == walk.INT32 and kinds != [walk.INT32, walk.INT32]:
         return None
-    total, size = _number(good) + increments[path], 4 if good[0] == walk.INT32 else 8
+    total, size = whole_number(good) + increments[path], 4 if good[0] == walk.INT32 else 8
     try:
         return good[0], total.to_bytes(size, "little", signed=True)
     except OverflowError:

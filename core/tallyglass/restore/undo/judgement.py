@@ -15,7 +15,7 @@ from tallyglass.oplog.entry.changes import Changes, Unfit, Value, changes_of, ge
 from tallyglass.oplog.entry.changes import Path as FieldPath
 from tallyglass.oplog.read.entries import edge, operations
 from tallyglass.restore.model.undo import Accident
-from tallyglass.restore.undo.accident import Attribution, related, update_of
+from tallyglass.restore.undo.accident import Attribution, update_of
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.earlier_returns import earlier_returns
 from tallyglass.restore.undo.history import (
@@ -33,6 +33,7 @@ from tallyglass.restore.undo.history import (
 from tallyglass.restore.undo.infer import NEXT_MILLIS
 from tallyglass.restore.undo.recovery import touched_documents
 from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.restore.undo.values import related
 from tallyglass.text import clean
 
 _BESIDE_SECONDS = 60

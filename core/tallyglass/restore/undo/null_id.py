@@ -17,8 +17,6 @@ from tallyglass.mongo.mongosh import has_literal, has_plain_names
 from tallyglass.oplog.entry import walk
 from tallyglass.restore.backup.bson_file import decode
 
-_UNDEFINED = 0x06
-
 NOT_EXACT = (
     "Its _id is null, and it holds a value that mongosh cannot write exactly: insert it manually, from the copy."
 )
@@ -28,7 +26,7 @@ NOT_EXACT = (
 def needs_own_write(key: bytes) -> bool:
     """Whether ``$merge`` does not take an ``_id``, a type byte and the value's bytes. A collection has at most one that
     is null; ``undefined`` is a type of old servers."""
-    return key[0] in (walk.NULL, _UNDEFINED)
+    return key[0] in (walk.NULL, walk.UNDEFINED)
 
 
 def own_write(ns: str, actual: bytes | None, wanted: bytes) -> str | None:

@@ -1,0 +1,52 @@
+"""What one BSON value, or two paths, tell: a number, a part of a text, one leading to the other."""
+
+from __future__ import annotations
+
+import struct
+
+from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.changes import Path, Value, parse
+
+INTEGERS = frozenset({walk.INT32, walk.INT64})
+NUMBERS = INTEGERS | {walk.DOUBLE, walk.DECIMAL}
+_SHORTEST_TEXT = 3
+"""Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
+
+
+def related(one: Path, other: Path) -> bool:
+    """Whether one path is the other, or leads to it."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def is_number(value: Value | None) -> bool:
+    """Whether a value is a number of any type."""
+    return value is not None and value[0] in NUMBERS
+
+
+def number(value: Value) -> float | None:
+    """The number that a value is; None for another value, and for a decimal."""
+    if value[0] == walk.DOUBLE:
+        (found,) = struct.unpack("<d", value[1])
+        return float(found)
+    return whole_number(value) if value[0] in INTEGERS else None
+
+
+def whole_number(value: Value) -> int:
+    """The number of a value of an integer type."""
+    return int.from_bytes(value[1], "little", signed=True)
+
+
+def contains(value: Value, part: Value | None) -> bool:
+    """Whether a value equals another, or is a text with the other in it. Of booleans and null there are too few for an
+    equal one to say anything."""
+    if part is None or value[0] != part[0] or value[0] in (walk.BOOL, walk.NULL):
+        return False
+    text = part[1][4:-1]
+    return value == part or (part[0] == walk.STRING and len(text) >= _SHORTEST_TEXT and text in value[1])
+
+
+def may_be_upsert(document: bytes) -> bool:
+    """Whether an insert may be the ``$inc`` of an upsert, whatever was there before: but for the ``_id``, it has
+    numbers alone."""
+    return all(is_number(value) for name, value in parse(document).items() if name != b"_id")
