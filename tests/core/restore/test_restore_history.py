@@ -18,7 +18,8 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.undo.counterfactual import repair
-from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNDONE, read_history
+from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNDONE
+from tallyglass.restore.undo.history_reader import read_history
 
 _POINT = Ts(100, 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import closing
@@ -17,19 +18,10 @@ from tallyglass.oplog.read.entries import edge, operations
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, update_of
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
+from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id, each_document
 from tallyglass.restore.undo.earlier_returns import earlier_returns
-from tallyglass.restore.undo.history import (
-    AT_ONCE,
-    OWN,
-    REPAIR,
-    UNCERTAIN,
-    UNDONE,
-    History,
-    HistoryStep,
-    documents_by_id,
-    fingerprint,
-    read_history,
-)
+from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
+from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.infer import NEXT_MILLIS
 from tallyglass.restore.undo.recovery import touched_documents
 from tallyglass.restore.undo.sources.source import DocumentSource
@@ -107,15 +99,11 @@ async def judge_documents(
             yield found
     if pending:
         with closing(await read_history(source, spare, accident, ns, limit, kept)) as history:
-            keys = list(pending)
-            for first in range(0, len(keys), AT_ONCE):
-                some = keys[first : first + AT_ONCE]
-                copies = await documents_by_id(spare, ns, some)
-                for key in some:
-                    steps = history.of(key)
-                    found = _judge(history, key, copies.get(key), steps, last, pending[key])
-                    if found is not None:
-                        yield _with_earlier(found, earlier.get(key, ()), steps)
+            async for key, copy in each_document(spare, ns, pending):
+                steps = history.of(key)
+                found = _judge(history, key, copy, steps, last, pending[key])
+                if found is not None:
+                    yield _with_earlier(found, earlier.get(key, ()), steps)
 
 
 async def _batches(spare: DocumentSource, history: History) -> AsyncIterator[_Batch]:
@@ -192,7 +180,7 @@ def _number_at(history: History, began: Ts | None) -> int | None:
 
 
 def _digest(document: bytes | None) -> bytes:
-    return b"" if document is None else fingerprint(document)
+    return b"" if document is None else hashlib.blake2b(document, digest_size=16).digest()
 
 
 def _judge(
@@ -243,25 +231,21 @@ async def _holding_the_same(source: Gateway, history: History) -> AsyncIterator[
     found: dict[bytes, list[Atom]] = {}
     for key, atom in _beside(history):
         found.setdefault(key, []).append(atom)
-    keys = list(found)
-    for first in range(0, len(keys), AT_ONCE):
-        live = await documents_by_id(source, history.ns, keys[first : first + AT_ONCE])
-        for key, document in live.items():
-            if any(_holds(document, atom) for atom in found.get(key, ())):
-                yield Judgement(key, DocumentState.SAME, document)
+    async for key, document in each_document(source, history.ns, found):
+        if document is not None and any(_holds(document, atom) for atom in found[key]):
+            yield Judgement(key, DocumentState.SAME, document)
 
 
 async def _inserted_beside(source: Gateway, history: History) -> AsyncIterator[Judgement]:
     """Live documents that were inserted between the accident's updates, or right before or after them, by what may be
     the same statement. An ``updateMany`` that was named inserts none."""
-    keys = [] if history.accident.statement else [key async for key in _inserted_before(source, history)]
-    keys += [] if history.accident.statement else dict.fromkeys(history.inserted_beside(NEXT_MILLIS))
-    for first in range(0, len(keys), AT_ONCE):
-        some = keys[first : first + AT_ONCE]
-        live = await documents_by_id(source, history.ns, some)
-        for key in some:
-            if key in live:
-                yield Judgement(key, DocumentState.BESIDE, live[key])
+    if history.accident.statement:
+        return
+    before = [key async for key in _inserted_before(source, history)]
+    keys = [*before, *dict.fromkeys(history.inserted_beside(NEXT_MILLIS))]
+    async for key, document in each_document(source, history.ns, keys):
+        if document is not None:
+            yield Judgement(key, DocumentState.BESIDE, document)
 
 
 async def _inserted_before(source: Gateway, history: History) -> AsyncIterator[bytes]:

@@ -22,7 +22,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import LARGEST
-from tallyglass.restore.undo.history import documents_by_id
+from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
 from tallyglass.restore.undo.judgement import Judgement, judge_documents
 from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
 from tallyglass.restore.undo.recovery import history_file
@@ -30,7 +30,6 @@ from tallyglass.restore.undo.since import left_behind, seen_file
 from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean, clean_name
 
-_AT_ONCE = 1_000
 _CANONICAL = json_util.CANONICAL_JSON_OPTIONS
 
 
@@ -218,7 +217,7 @@ async def _account_for_copy(
             raw = batch[at:end]
             keys.append(id_key(raw))
             wanted = [one for one in wanted if not _is_meant(one, decode(raw)["_id"])]
-            if len(keys) == _AT_ONCE:
+            if len(keys) == AT_ONCE:
                 await _look_for(source, target, keys, outcome)
                 keys = []
     await _look_for(source, target, keys, outcome)

@@ -25,18 +25,10 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
 from tallyglass.restore.undo.earlier_returns import with_accident
-from tallyglass.restore.undo.history import (
-    AT_ONCE,
-    OWN,
-    REPAIR,
-    UNCERTAIN,
-    UNDONE,
-    History,
-    HistoryStep,
-    documents_by_id,
-    read_history,
-)
+from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
+from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
 from tallyglass.restore.undo.sources.source import DocumentSource
 

@@ -29,7 +29,7 @@ from tallyglass.restore.model.undo import Return
 from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.counterfactual import Counterfactual
-from tallyglass.restore.undo.history import AT_ONCE, documents_by_id
+from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
 from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean_name
 from tallyglass.whole_file import write_whole

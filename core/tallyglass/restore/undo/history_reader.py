@@ -1,0 +1,197 @@
+"""Reads the operations on one collection from the oplog, and marks what returns wrote and undid."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from bson.binary import UUID_SUBTYPE, Binary
+
+from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import parse
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import edge, operations, stamp
+from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.undo.accident import REMOVING, Attribution, update_of
+from tallyglass.restore.undo.attribution import attribute, find_increments
+from tallyglass.restore.undo.documents import AT_ONCE
+from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of, undone_by
+from tallyglass.restore.undo.history import (
+    LAST_NUMBER,
+    NEVER,
+    OLDER,
+    OTHERS,
+    OWN,
+    REPAIR,
+    UNCERTAIN,
+    UNDONE,
+    History,
+    HistoryStep,
+)
+from tallyglass.restore.undo.history_file import HistoryFile
+from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.text import clean_name
+
+_STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+async def read_history(
+    source: Gateway, spare: DocumentSource, accident: Accident, ns: str, limit: Ts, kept: Path | None = None
+) -> History:
+    """Read the oplog from ``limit`` on; the documents as they were then come from the spare.
+
+    The file ``kept`` stays for the next call, which reads only the entries after those that it holds. Raises ReadError
+    where the oplog no longer reaches back to there, InputError if that file cannot be written, and the errors of the
+    gateways.
+    """
+    history = History(ns, accident, HistoryFile(repr((accident, ns, limit)), kept))
+    attribution = Attribution(accident)
+    try:
+        if not await _continues(source, history.file):
+            oldest = await edge(source, 1)
+            if oldest is None or oldest.ts > limit:
+                raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
+        read_to = await _fill(source, history, attribution, limit)
+        await _mark_repairs(source, history, limit)
+        if accident.ns == ns:
+            await attribute(spare, history, attribution)
+        _mark_undone(history)
+        history.increments = (await find_increments(spare, history, (OTHERS, UNCERTAIN))).found
+        history.file.now_whole(read_to)
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+async def _continues(source: Gateway, file: HistoryFile) -> bool:
+    """Whether the oplog still holds the last entry of the file, and so all that the file holds; empties it if not."""
+    if file.read_to is None:
+        return False
+    ts, digest = file.read_to
+    found = await edge(source, 1, {"ts": stamp(ts)})
+    if found is not None and _digest(found) == digest:
+        return True
+    file.begin_again()
+    return False
+
+
+def _digest(entry: Entry) -> bytes:
+    return hashlib.sha256(entry.raw).digest()
+
+
+async def _fill(source: Gateway, history: History, attribution: Attribution, limit: Ts) -> tuple[Ts, bytes] | None:
+    """Store every operation, and return how far the file now reaches. The updates of the accident's sender are
+    attributed when all of them are known."""
+    rows, held = history.rows, history.file.read_to
+    by_effect = attribution.effect is not None and history.accident.ns == history.ns
+    rows.execute("BEGIN")
+    (number,) = rows.execute(LAST_NUMBER).fetchone()
+    chunk, last = list[tuple[object, ...]](), None
+    async for entry, whole in operations(source, history.ns, held[0] if held else limit):
+        if held is not None and whole.ts <= held[0]:
+            continue
+        number, last = number + 1, whole
+        own = OWN if attribution.owns(entry, whole) else OTHERS
+        if entry.op == "c":
+            if _removes(entry, history.ns):
+                rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (number, own, *whole.ts))
+            elif name := staging_of(entry, history.ns):
+                rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
+            elif await _is_renamed_back(source, history.ns, entry, limit):
+                rows.execute("DELETE FROM removal WHERE n = (SELECT max(n) FROM removal)")
+            continue
+        o = b"" if entry.op == "d" else update_of(entry)
+        sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
+        place = whole.ts.t, whole.ts.i, whole.wall_millis or 0
+        chunk.append((number, entry.id_key, own, entry.op, o, *place, sender, whole.linked))
+        if len(chunk) == AT_ONCE:
+            rows.executemany(_STORE, chunk)
+            chunk.clear()
+    rows.executemany(_STORE, chunk)
+    rows.execute("COMMIT")
+    rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
+    removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
+    history.removals = [HistoryStep(n, own, "d", b"", Ts(t, i)) for n, own, t, i in removals]
+    return held if last is None else (last.ts, _digest(last))
+
+
+async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) -> bool:
+    """Whether a command gives a collection that was renamed since the point its name back, with its documents. Raises
+    ReadError where it was written to under the other name, or another one under its own: that is not in the history."""
+    if entry.command != "renameCollection" or entry.o.get("to") != ns:
+        return False
+    before, ui = {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, Binary(entry.ui, UUID_SUBTYPE)
+    away = await edge(source, -1, {"ts": before, "op": "c", "ui": ui, "o.renameCollection": ns})
+    if away is None:
+        return False
+    about = [{"ui": ui, "op": {"$in": ["i", "u", "d"]}}, {"ns": ns}, {"o.applyOps": {"$elemMatch": {"ui": ui}}}]
+    if await edge(source, 1, {"ts": {"$gt": stamp(away.ts), "$lt": stamp(entry.ts)}, "$or": about}) is not None:
+        raise ReadError(
+            f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.",
+            "That is not worked out. Plan with --only to get its documents under another name.",
+        )
+    return True
+
+
+async def _mark_repairs(source: Gateway, history: History, limit: Ts) -> None:
+    """Find what returns wrote: after a run began to write the repairs, and before the next one loaded its own, the
+    first operation without a session that leaves what the repair says. What that undid is noted for
+    :func:`_mark_undone`."""
+    rows = history.rows
+    written = (
+        "SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND (t, i) < (?, ?)"
+        f" AND own = {OTHERS} AND NOT linked ORDER BY n"
+    )
+    left = "SELECT rowid, t, i, repair FROM staged WHERE rowid > ? AND name = ? AND repair > x'' ORDER BY rowid LIMIT ?"
+    for name, made in history.staging():
+        await _read_staged(source, history, name, made)
+        marks = rows.execute("SELECT t, i FROM staged WHERE name = ? AND repair = x''", (name,))
+        begun, last = [Ts(t, i) for t, i in marks], 0
+        loaded = [Ts(t, i) for t, i in rows.execute("SELECT t, i FROM staging WHERE name = ? ORDER BY t, i", (name,))]
+        while some := rows.execute(left, (last, name, AT_ONCE)).fetchall():
+            last, found, undone_there = some[-1][0], list[tuple[int]](), list[tuple[bytes, int, int]]()
+            for row, t, i, raw in some:
+                since = next((ts for ts in begun if ts > Ts(t, i)), None)
+                if since is None:
+                    continue
+                until = next((ts for ts in loaded if ts > Ts(t, i)), NEVER)
+                for n, op, o in rows.execute(written, (id_key(raw), *since, *until)):
+                    if is_written_from(parse(raw), op, o):
+                        undone = undone_by(raw)
+                        known = bool(undone) and all(ts >= limit for ts in undone)
+                        rows.execute("UPDATE operation SET own = ? WHERE n = ?", (REPAIR if known else OLDER, n))
+                        undone_there += [(id_key(raw), *ts) for ts in undone if known]
+                        found.append((row,))
+                        break
+            rows.executemany("UPDATE staged SET repair = NULL WHERE rowid = ?", found)
+            rows.executemany("INSERT INTO undone VALUES (?, ?, ?)", undone_there)
+
+
+def _mark_undone(history: History) -> None:
+    """Mark what returns undid and this accident did not do: it is neither in what it left nor in what would be."""
+    found = "SELECT o.n FROM undone AS u JOIN operation AS o ON o.id = u.id AND o.t = u.t AND o.i = u.i"
+    among = f"own IN ({OTHERS}, {UNCERTAIN})"
+    history.rows.execute(f"UPDATE operation SET own = {UNDONE} WHERE n IN ({found}) AND {among}")
+
+
+async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -> None:
+    """Store the repairs that were loaded into a staging collection since this was last done."""
+    rows = history.rows
+    read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
+    rows.execute("BEGIN")
+    async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
+        rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
+    rows.execute("COMMIT")
+
+
+def _removes(entry: Entry, ns: str) -> bool:
+    """Whether a command removes the documents from the name of the collection."""
+    db, _, name = ns.partition(".")
+    target = entry.o.get(entry.command)
+    if entry.command == "renameCollection":
+        return target == ns
+    return entry.command in REMOVING and entry.db == db and (entry.command == "dropDatabase" or target == name)
