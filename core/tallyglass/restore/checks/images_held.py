@@ -13,7 +13,7 @@ from tallyglass.restore.model.check import Check
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
 from tallyglass.restore.pre_images.settings import Retention, how_to_enable, keeps_images
-from tallyglass.restore.undo.outcome import id_json
+from tallyglass.restore.undo.outcome_rows import id_json
 from tallyglass.text import clean_name
 
 _SOON_HOURS = 24

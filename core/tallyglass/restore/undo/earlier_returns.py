@@ -22,8 +22,11 @@ from tallyglass.oplog.entry.changes import (
 )
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
+from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.document import accident_from_json, accident_to_json
 from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.undo.documents import AT_ONCE
+from tallyglass.restore.undo.history import NEVER, OLDER, OTHERS, REPAIR, UNCERTAIN, UNDONE, History
 
 STAGING = "_pitr_"
 """What follows the name of a collection in that of its staging collection, before the time of the point."""
@@ -120,3 +123,54 @@ def _leaves(repair: Fields, op: str, o: bytes) -> bool:
         value == get(there, path) if path in moved else value in (UNKNOWN, get(there, path))
         for path, value in changes.items()
     )
+
+
+async def mark_repairs(source: Gateway, history: History, limit: Ts) -> None:
+    """Find what returns wrote: after a run began to write the repairs, and before the next one loaded its own, the
+    first operation without a session that leaves what the repair says. What that undid is noted for
+    :func:`mark_undone`."""
+    rows = history.rows
+    written = (
+        "SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND (t, i) < (?, ?)"
+        f" AND own = {OTHERS} AND NOT linked ORDER BY n"
+    )
+    left = "SELECT rowid, t, i, repair FROM staged WHERE rowid > ? AND name = ? AND repair > x'' ORDER BY rowid LIMIT ?"
+    for name, made in history.staging():
+        await _read_staged(source, history, name, made)
+        marks = rows.execute("SELECT t, i FROM staged WHERE name = ? AND repair = x''", (name,))
+        begun, last = [Ts(t, i) for t, i in marks], 0
+        loaded = [Ts(t, i) for t, i in rows.execute("SELECT t, i FROM staging WHERE name = ? ORDER BY t, i", (name,))]
+        while some := rows.execute(left, (last, name, AT_ONCE)).fetchall():
+            last, found, undone_there = some[-1][0], list[tuple[int]](), list[tuple[bytes, int, int]]()
+            for row, t, i, raw in some:
+                since = next((ts for ts in begun if ts > Ts(t, i)), None)
+                if since is None:
+                    continue
+                until = next((ts for ts in loaded if ts > Ts(t, i)), NEVER)
+                for n, op, o in rows.execute(written, (id_key(raw), *since, *until)):
+                    if is_written_from(parse(raw), op, o):
+                        undone = undone_by(raw)
+                        known = bool(undone) and all(ts >= limit for ts in undone)
+                        rows.execute("UPDATE operation SET own = ? WHERE n = ?", (REPAIR if known else OLDER, n))
+                        undone_there += [(id_key(raw), *ts) for ts in undone if known]
+                        found.append((row,))
+                        break
+            rows.executemany("UPDATE staged SET repair = NULL WHERE rowid = ?", found)
+            rows.executemany("INSERT INTO undone VALUES (?, ?, ?)", undone_there)
+
+
+def mark_undone(history: History) -> None:
+    """Mark what returns undid and this accident did not do: it is neither in what it left nor in what would be."""
+    found = "SELECT o.n FROM undone AS u JOIN operation AS o ON o.id = u.id AND o.t = u.t AND o.i = u.i"
+    among = f"own IN ({OTHERS}, {UNCERTAIN})"
+    history.rows.execute(f"UPDATE operation SET own = {UNDONE} WHERE n IN ({found}) AND {among}")
+
+
+async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -> None:
+    """Store the repairs that were loaded into a staging collection since this was last done."""
+    rows = history.rows
+    read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
+    rows.execute("BEGIN")
+    async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
+        rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
+    rows.execute("COMMIT")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.restore.tools.files import HISTORY
 from tallyglass.text import clean
 
 _TABLES = (
@@ -105,3 +106,15 @@ def _part_of(kept: Path) -> Path:
     except OSError as error:
         raise InputError(f"{clean(str(kept))} cannot be written: {error.strerror}.") from None
     return part
+
+
+def history_file(work: Path, number: int) -> Path:
+    """Where the steps of a return keep what they read of the oplog; ``number`` is the place in the plan's return, from
+    1."""
+    return work / HISTORY / f"{number}.sqlite"
+
+
+def seen_file(work: Path, number: int) -> Path:
+    """Where the steps of a return store up to where others' writes were carried over; ``number`` is the place in the
+    plan's return, from 1."""
+    return work / HISTORY / f"{number}.seen"

@@ -10,24 +10,18 @@ from bson.binary import UUID_SUBTYPE, Binary
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.entry.changes import parse
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import edge, operations, stamp
-from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import REMOVING, Attribution, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
 from tallyglass.restore.undo.documents import AT_ONCE
-from tallyglass.restore.undo.earlier_returns import is_written_from, staged_repairs, staging_of, undone_by
+from tallyglass.restore.undo.earlier_returns import mark_repairs, mark_undone, staging_of
 from tallyglass.restore.undo.history import (
     LAST_NUMBER,
-    NEVER,
-    OLDER,
     OTHERS,
     OWN,
-    REPAIR,
     UNCERTAIN,
-    UNDONE,
     History,
     HistoryStep,
 )
@@ -55,10 +49,10 @@ async def read_history(
             if oldest is None or oldest.ts > limit:
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         read_to = await _fill(source, history, attribution, limit)
-        await _mark_repairs(source, history, limit)
+        await mark_repairs(source, history, limit)
         if accident.ns == ns:
             await attribute(spare, history, attribution)
-        _mark_undone(history)
+        mark_undone(history)
         history.increments = (await find_increments(spare, history, (OTHERS, UNCERTAIN))).found
         history.file.now_whole(read_to)
     except BaseException:
@@ -135,57 +129,6 @@ async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) ->
             "That is not worked out. Plan with --only to get its documents under another name.",
         )
     return True
-
-
-async def _mark_repairs(source: Gateway, history: History, limit: Ts) -> None:
-    """Find what returns wrote: after a run began to write the repairs, and before the next one loaded its own, the
-    first operation without a session that leaves what the repair says. What that undid is noted for
-    :func:`_mark_undone`."""
-    rows = history.rows
-    written = (
-        "SELECT n, op, o FROM operation WHERE id = ? AND (t, i) > (?, ?) AND (t, i) < (?, ?)"
-        f" AND own = {OTHERS} AND NOT linked ORDER BY n"
-    )
-    left = "SELECT rowid, t, i, repair FROM staged WHERE rowid > ? AND name = ? AND repair > x'' ORDER BY rowid LIMIT ?"
-    for name, made in history.staging():
-        await _read_staged(source, history, name, made)
-        marks = rows.execute("SELECT t, i FROM staged WHERE name = ? AND repair = x''", (name,))
-        begun, last = [Ts(t, i) for t, i in marks], 0
-        loaded = [Ts(t, i) for t, i in rows.execute("SELECT t, i FROM staging WHERE name = ? ORDER BY t, i", (name,))]
-        while some := rows.execute(left, (last, name, AT_ONCE)).fetchall():
-            last, found, undone_there = some[-1][0], list[tuple[int]](), list[tuple[bytes, int, int]]()
-            for row, t, i, raw in some:
-                since = next((ts for ts in begun if ts > Ts(t, i)), None)
-                if since is None:
-                    continue
-                until = next((ts for ts in loaded if ts > Ts(t, i)), NEVER)
-                for n, op, o in rows.execute(written, (id_key(raw), *since, *until)):
-                    if is_written_from(parse(raw), op, o):
-                        undone = undone_by(raw)
-                        known = bool(undone) and all(ts >= limit for ts in undone)
-                        rows.execute("UPDATE operation SET own = ? WHERE n = ?", (REPAIR if known else OLDER, n))
-                        undone_there += [(id_key(raw), *ts) for ts in undone if known]
-                        found.append((row,))
-                        break
-            rows.executemany("UPDATE staged SET repair = NULL WHERE rowid = ?", found)
-            rows.executemany("INSERT INTO undone VALUES (?, ?, ?)", undone_there)
-
-
-def _mark_undone(history: History) -> None:
-    """Mark what returns undid and this accident did not do: it is neither in what it left nor in what would be."""
-    found = "SELECT o.n FROM undone AS u JOIN operation AS o ON o.id = u.id AND o.t = u.t AND o.i = u.i"
-    among = f"own IN ({OTHERS}, {UNCERTAIN})"
-    history.rows.execute(f"UPDATE operation SET own = {UNDONE} WHERE n IN ({found}) AND {among}")
-
-
-async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -> None:
-    """Store the repairs that were loaded into a staging collection since this was last done."""
-    rows = history.rows
-    read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
-    rows.execute("BEGIN")
-    async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
-        rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
-    rows.execute("COMMIT")
 
 
 def _removes(entry: Entry, ns: str) -> bool:

@@ -11,32 +11,22 @@ from collections import Counter
 from collections.abc import AsyncIterator, Collection
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.oplog.entry.batch import unpacked
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import build
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
-from tallyglass.restore.tools.files import HISTORY
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
-from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
 from tallyglass.restore.undo.earlier_returns import with_accident
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
 from tallyglass.restore.undo.sources.source import DocumentSource
-
-
-def history_file(work: Path, number: int) -> Path:
-    """Where the steps of a return keep what they read of the oplog; ``number`` is the place in the plan's return, from
-    1."""
-    return work / HISTORY / f"{number}.sqlite"
+from tallyglass.restore.undo.touched import touched_documents
 
 
 @dataclass(slots=True)
@@ -104,31 +94,6 @@ async def compare_documents(spare: DocumentSource, history: History) -> AsyncIte
         found = _compare(history, key, copy, steps)
         if not (removed and copy is None and found.verdict is Verdict.LEFT):
             yield found
-
-
-async def touched_documents(
-    spare: DocumentSource, history: History
-) -> AsyncIterator[tuple[bytes, bytes | None, list[HistoryStep]]]:
-    """The documents that an operation of the accident is about, or may be: the ``_id`` of each as a type byte and the
-    value's bytes, its copy at the point, and the operations on it.
-
-    After a removal these are all documents of the copy, and all that were written since. Raises the errors of the
-    gateway.
-    """
-    if any(step.owner == OWN for step in history.removals):
-        rest = set(history.touched())
-        async for raw in unpacked(spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000)):
-            key = id_key(raw)
-            rest.discard(key)
-            yield key, raw, history.of(key)
-        for key in rest:
-            yield key, None, history.of(key)
-        return
-    hit = history.hit()
-    while some := dict(islice(hit, AT_ONCE)):
-        held = await documents_by_id(spare, history.ns, list(some))
-        for key, steps in some.items():
-            yield key, held.get(key), steps
 
 
 def _compare(history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep]) -> DocumentVerdict:

@@ -1,0 +1,88 @@
+"""Whether the documents of a collection that was repaired are as they would be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tallyglass.counters.recognise.identity import id_text
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.changes import build
+from tallyglass.restore.backup.bson_file import decode
+from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.undo import Return
+from tallyglass.restore.undo.account import DocumentState
+from tallyglass.restore.undo.counterfactual import LARGEST
+from tallyglass.restore.undo.documents import documents_by_id
+from tallyglass.restore.undo.judgement import Judgement, judge_documents
+from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
+from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
+from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.text import clean_name
+
+
+async def account_for_repairs(
+    source: Gateway,
+    spare: DocumentSource,
+    plan: Plan,
+    row: Return,
+    began: Ts | None,
+    outcome: NamespaceOutcome,
+    kept: Path | None,
+    reasons: dict[bytes, str],
+) -> None:
+    """Count the documents that the accident touched. ``reasons`` say why repairs were left out."""
+    if plan.undo.accident is None:
+        return
+    async for found in judge_documents(source, spare, plan.undo.accident, row.ns, plan.facts.limit, began, kept):
+        if found.state is DocumentState.RIGHT or _is_raised(plan, row.ns, found):
+            outcome.restored += found.restored
+            outcome.already += not found.restored and not found.theirs and found.state is DocumentState.RIGHT
+            outcome.left += not found.restored and (found.theirs or found.state is not DocumentState.RIGHT)
+            continue
+        if found.state in _NOT_WRITTEN and found.key not in reasons:
+            copy = (await documents_by_id(spare, row.ns, [found.key])).get(found.key, b"")
+            if len(copy) + len(found.document or b"") > LARGEST:
+                reasons[found.key] = f"{found.state} {_TOO_LARGE}"
+        outcome.damaged.append(await _why_damaged(source, row.ns, found, reasons))
+
+
+_NOT_WRITTEN = (DocumentState.HOLDS, DocumentState.MISSING)
+_TOO_LARGE = (
+    "It is so large that what it is and what it would be may not fit into one repair of 16 MB: replace it manually, "
+    "from the images or the spare."
+)
+
+
+async def _why_damaged(source: Gateway, ns: str, found: Judgement, reasons: Mapping[bytes, str]) -> Damaged:
+    left_alone, why = True, str(found.state)
+    if found.state is DocumentState.MISSING and (holder := await _equal_id(source, ns, found.key)):
+        why += f" The live document {holder} has an _id that counts as this one."
+    elif found.state in _NOT_WRITTEN:
+        left_alone = False
+        again = NOT_EXACT if needs_own_write(found.key) else "Run the script again; if it stays, compare it manually."
+        why = reasons.get(found.key, f"{why}{found.where} {again}")
+    return Damaged(clean_name(ns), id_json(found.key), why, left_alone)
+
+
+async def _equal_id(source: Gateway, ns: str, key: bytes) -> str:
+    """The ``_id`` of a live document that the server takes for this one, though it differs; empty where there is none:
+    a number of another type, or a text that the collation of the collection takes for the same."""
+    found = next(iter(await documents_by_id(source, ns, [key])), None)
+    return id_text(decode(build({b"_id": (found[0], found[1:])}))["_id"]) if found and found != key else ""
+
+
+def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:
+    """Whether it is a counter that the application made again and that the return raised: it hands out no id again."""
+    if found.state is not DocumentState.REPLACED or found.document is None:
+        return False
+    document = decode(found.document)
+    for row in plan.proof.reissue:
+        if row.ns == clean_name(ns) and row.id == id_text(document.get("_id")):
+            value: Any = document
+            for name in row.field.split("."):
+                value = value.get(name) if isinstance(value, Mapping) else None
+            return isinstance(value, (int, float)) and value >= row.live
+    return False
