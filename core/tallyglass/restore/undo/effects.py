@@ -30,6 +30,7 @@ _MOST_SHAPES = 500
 _MOST_BYTES = 16_000_000
 """The values of forms, and the documents that were set as a whole, are kept up to this."""
 _SHOWN_PATHS, _SHOWN_VALUE = 6, 60
+"""Assignments of a row, and characters of a value: a row fits two or three lines of a terminal of 80 columns."""
 _NOT_RUN = "the statement that was named does not do this"
 _NOT_THE_FIRST = "the first entry does something else"
 

@@ -177,6 +177,8 @@ _LARGEST_COMMAND = 100_000
 """Documents that a driver writes with one command."""
 
 _MOST_OTHERS = 100_000
+"""Writes of other kinds that are kept: they only decide whether a bulk write was of several kinds; so many fill some
+10 MB."""
 
 
 async def _writes_of(

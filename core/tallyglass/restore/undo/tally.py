@@ -15,6 +15,7 @@ PAUSE_MILLIS = 1_000
 _LEAST_SCAN = 8
 """The fewest documents of which the order is a sign: any five come in order by chance once in 120 times."""
 _SHOWN_IDS = 5
+"""Samples of a group that a person compares with what was run."""
 
 
 @dataclass(slots=True)
