@@ -60,12 +60,25 @@ def test_what_others_only_add(rows: list[tuple[Any, Any]], known: dict[Any, int]
         ([(0.0, 0.5), (3, 3.5), (2.25, 2.75), (1, 1.5)], True),
         ([(1, 2), (2, 4), (3, 6), (4, 8)], True),
         ([(1, 1.1), (2, 2.2), (3, 3.3), (4, 4.4)], False),
+        ([(1.0, 1e16 + 2), (2.0, 1e16 + 2), (3.0, 1e16 + 2), (1.0, 1e16 + 2)], False),
+        ([(49.0, 1.0), (98.0, 2.0), (196.0, 4.0), (392.0, 8.0)], False),
         ([(1, 2), (2, 4), (3, 6), (4, 9)], False),
         ([(1, 2), (2, 4), (3, 6), (4, "8")], False),
         ([(1, 2), (2, 4), (3, 6), ("4", 8)], False),
         ([(1, 2), (2, 4), (2, 4), (1, 2)], False),
     ],
-    ids=["sum", "half", "product", "not exact", "one not", "a text after", "a text before", "two numbers"],
+    ids=[
+        "sum",
+        "half",
+        "product",
+        "not exact",
+        "rounded sum",
+        "rounded product",
+        "one not",
+        "a text after",
+        "a text before",
+        "two numbers",
+    ],
 )
 def test_what_one_formula_explains(rows: list[tuple[Any, Any]], is_explained: bool) -> None:
     search = IncrementSearch()
