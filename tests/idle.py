@@ -17,7 +17,7 @@ from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 180.0
 """A test fails if the app is not idle by then."""
 ROUNDS = 10
 """Consecutive turns of the event loop without work. Messages from one widget to another arrive within them."""

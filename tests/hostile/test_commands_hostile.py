@@ -223,7 +223,7 @@ def paste(
     quote: Callable[[str], str] = shell_quote,
     *,
     bracketed: bool = False,
-    seconds: float = 60.0,
+    seconds: float = 180.0,
 ) -> list[list[bytes]]:
     """Type each word as an argument into an interactive shell in a real terminal, each at a new prompt."""
     argv = [shutil.which(shell[0]) or shell[0], *shell[1:], "-i"]

@@ -183,7 +183,7 @@ def test_following_exits_without_messages(driver: str, scene: tuple[str, Path]) 
         try:
             assert json.loads(child.stdout.readline())["ts"]
             child.send_signal(signal.SIGINT)
-            _, errors = child.communicate(timeout=60)
+            _, errors = child.communicate(timeout=180)
         finally:
             child.kill()
     assert child.returncode == 130

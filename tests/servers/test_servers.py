@@ -114,7 +114,7 @@ def exported(at: str) -> str:
                 break
     finally:
         process.terminate()
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=180)
     return of_metrics(found) if found else sentence(said)
 
 

@@ -34,7 +34,7 @@ def feeds() -> Iterator[Feeds]:
     assert gateway.closed
 
 
-def taken(feed: Feed[Any], wanted: Callable[[Any], bool], seconds: float = 30.0) -> Any:
+def taken(feed: Feed[Any], wanted: Callable[[Any], bool], seconds: float = 120.0) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         value = feed.take()

@@ -30,7 +30,7 @@ with sole_run(Path(sys.argv[1]), Path(sys.argv[1])) as folder:
 """
 
 
-def await_gone(folder: Path, seconds: float = 20) -> None:
+def await_gone(folder: Path, seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while list(folder.glob(f"{PREFIX}*")):
         assert time.monotonic() < deadline

@@ -223,7 +223,7 @@ def test_a_stop_ends_the_step_that_runs_first(tmp_path: Path, number: signal.Sig
     (tmp_path / "trapped").read_text()
     assert running.poll() is None
     (tmp_path / "release").write_text("x\n")
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=180)
     assert (running.returncode, "Stopped at your request. Run it again to resume." in said) == (code, True)
     assert (tmp_path / "ended").exists()
     assert not (tmp_path / "work" / "running").exists()

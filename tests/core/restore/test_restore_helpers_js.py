@@ -58,7 +58,7 @@ def run(folder: Path, *statements: str, config: str = 'uri: "mongodb://h:1/"', *
     (folder / "seen").write_text("7:1")
     head = "".join(f"let {name} = {json.dumps(value)};\n" for name, value in given.items())
     (folder / "program.js").write_text(head + STAGE + text)
-    return subprocess.run(["node", "program.js"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(["node", "program.js"], cwd=folder, capture_output=True, text=True, timeout=180, check=False)
 
 
 Run = subprocess.CompletedProcess[str]

@@ -121,7 +121,7 @@ def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
         assert subprocess.run(stop, check=False, env=path, cwd=tmp_path).returncode == 0
         assert not (tmp_path / "spare.key").exists()
         if ours:
-            assert other.wait(timeout=60) != 0
+            assert other.wait(timeout=180) != 0
         else:
             assert other.poll() is None
     finally:

@@ -164,12 +164,12 @@ def test_two_runs_of_one_folder_do_not_meet_and_one_that_was_killed_is_resumed(t
     again = rehearse(tmp_path, made, "--yes")
     assert (again.returncode, "[locked] Another run" in again.stderr) == (1, True)
     first.kill()
-    first.wait(timeout=60)
+    first.wait(timeout=180)
     orphan = rehearse(tmp_path, made, "--yes")
     assert (orphan.returncode, "[still-running]" in orphan.stderr) == (1, True)
     with gate.open("w") as end:
         end.write("x")
-    first.communicate(timeout=60)
+    first.communicate(timeout=180)
     gate.unlink()
     gate.write_text("y")
     while "[still-running]" in (resumed := rehearse(tmp_path, made, "--yes")).stderr:

@@ -57,12 +57,12 @@ def test_a_step_that_outlives_its_script_holds_the_next_run(tmp_path: Path) -> N
     os.mkfifo(gate)
     made = with_work(tmp_path, step(f'kill -9 "$(cut -d" " -f1 lock)" && read -r line <{gate}'))
     killed = begin(tmp_path, made, "--yes")
-    assert killed.wait(timeout=60) == -9
+    assert killed.wait(timeout=180) == -9
     again = rehearse(tmp_path, made, "--yes")
     assert (again.returncode, "[still-running]" in again.stderr) == (1, True)
     with gate.open("w") as end:
         end.write("x\n")
-    killed.communicate(timeout=60)
+    killed.communicate(timeout=180)
 
 
 def test_what_came_back_is_counted_before_it_is_merged(tmp_path: Path) -> None:

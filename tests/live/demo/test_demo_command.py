@@ -49,7 +49,7 @@ def test_headless_prints_a_uri_that_works_and_leaves_nothing(
         assert client.shop.orders.find_one()
     assert (backup / "shop" / "orders.bson").exists()
     demo.send_signal(number)
-    assert demo.wait(timeout=60) == 0
+    assert demo.wait(timeout=180) == 0
     assert demo.stdout.read() == ""
     assert not backup.parent.exists()
 

@@ -47,7 +47,7 @@ def client(demo: Demo) -> Iterator[Client]:
         yield opened
 
 
-def until(true: Callable[[], object], seconds: float = 60.0) -> None:
+def until(true: Callable[[], object], seconds: float = 180.0) -> None:
     """Wait for what the workload will do in its own time."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -217,7 +217,7 @@ def test_watch_names_new_incidents_and_keeps_the_evidence(shop: GuardedSet, tmp_
         assert not [line for line in lines if "shop.carts" not in line and line], "before it was started"
     finally:
         watching.send_signal(signal.SIGINT)
-        watching.communicate(timeout=60)
+        watching.communicate(timeout=180)
     bob.close()
     assert watching.returncode == 130
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o600}
