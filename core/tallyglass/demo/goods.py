@@ -6,7 +6,7 @@ import random
 from datetime import UTC, datetime
 from typing import Any
 
-from bson import ObjectId
+from bson import Int64, ObjectId
 
 Document = dict[str, Any]
 
@@ -85,7 +85,7 @@ def voucher(rng: random.Random, number: int) -> Document:
 
 def reading(rng: random.Random, number: int) -> Document:
     """One sensor reading, keyed by its number."""
-    return {"_id": number, "sensor": f"s{rng.randint(1, 40):02d}", "value": round(rng.gauss(20, 4), 2)}
+    return {"_id": Int64(number), "sensor": f"s{rng.randint(1, 40):02d}", "value": round(rng.gauss(20, 4), 2)}
 
 
 def message(rng: random.Random, number: int) -> Document:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bson import Int64, ObjectId
+from bson import ObjectId
 from pymongo import DeleteOne
 
 from tallyglass.demo import goods
@@ -81,75 +81,28 @@ class Stream:
 
 def all_streams(rng: random.Random) -> dict[str, Stream]:
     """The streams by name: six kinds of counters, from one number every few seconds to dozens a second."""
-    keyed, at = KeyedCounter, Namespace
+    at, keyed = Namespace, KeyedCounter
+    counters = at("shop", "counters")
+    orders = keyed(counters, {"_id": "orders"}, "next", 89_184_200, limit=99_999_999)
+    customers = keyed(counters, {"_id": "customers"}, "next", 3_048_200.0, step=1.0)
+    vouchers = RaisedCounter(counters, {"_id": "vouchers"}, "next", 6_061_760, limit=6_062_000)
+    payments = ArticleCounter(at("shop", "uniqueIdentifierCounter"), 21_091_500, limit=24_999_999)
+    readings = ArticlePool(at("plant", "identifierPool"), rng)
+    messages = keyed(at("chat", "ids"), {"_id": "messages"}, "index", 97_310_000, limit=119_999_999, block=100)
+    comments = keyed(at("blog", "mongoengine.counters"), {"_id": "comments.number"}, "next", 12_025_900)
+    ticket = {"id": "ticket_no", "reference_value": None}
+    tickets = keyed(at("support", "counters"), ticket, "seq", 5_006_040)
+    people = keyed(at("crm", "IDs"), {"_id": "people"}, "seq", 2_147_280_000)
     return {
-        "orders": Stream(
-            at("shop", "orders"),
-            keyed(at("shop", "counters"), {"_id": "orders"}, "next", 89_184_200, limit=99_999_999),
-            goods.order,
-            8,
-            keep=4_000,
-            seeded=900,
-        ),
-        "customers": Stream(
-            at("shop", "customers"),
-            keyed(at("shop", "counters"), {"_id": "customers"}, "next", 3_048_200.0, step=1.0),
-            goods.customer,
-            0.6,
-            period=140,
-        ),
-        "vouchers": Stream(
-            at("shop", "vouchers"),
-            RaisedCounter(at("shop", "counters"), {"_id": "vouchers"}, "next", 6_061_760, limit=6_062_000),
-            goods.voucher,
-            1.5,
-            swing=0.2,
-        ),
-        "payments": Stream(
-            at("shop", "payments"),
-            ArticleCounter(at("shop", "uniqueIdentifierCounter"), 21_091_500, limit=24_999_999),
-            goods.payment,
-            5,
-            period=70,
-        ),
-        "readings": Stream(
-            at("plant", "readings"),
-            ArticlePool(at("plant", "identifierPool"), rng),
-            lambda rng, number: goods.reading(rng, Int64(number)),
-            30,
-            batch=15,
-            keep=10_000,
-            swing=0.2,
-        ),
+        "orders": Stream(at("shop", "orders"), orders, goods.order, 8, keep=4_000, seeded=900),
+        "customers": Stream(at("shop", "customers"), customers, goods.customer, 0.6, period=140),
+        "vouchers": Stream(at("shop", "vouchers"), vouchers, goods.voucher, 1.5, swing=0.2),
+        "payments": Stream(at("shop", "payments"), payments, goods.payment, 5, period=70),
+        "readings": Stream(at("plant", "readings"), readings, goods.reading, 30, batch=15, keep=10_000, swing=0.2),
         "messages": Stream(
-            at("chat", "messages"),
-            keyed(at("chat", "ids"), {"_id": "messages"}, "index", 97_310_000, limit=119_999_999, block=100),
-            goods.message,
-            25,
-            batch=5,
-            keep=10_000,
-            swing=0.9,
-            period=45,
+            at("chat", "messages"), messages, goods.message, 25, batch=5, keep=10_000, swing=0.9, period=45
         ),
-        "comments": Stream(
-            at("blog", "comments"),
-            keyed(at("blog", "mongoengine.counters"), {"_id": "comments.number"}, "next", 12_025_900),
-            goods.comment,
-            3,
-            period=200,
-        ),
-        "tickets": Stream(
-            at("support", "tickets"),
-            keyed(at("support", "counters"), {"id": "ticket_no", "reference_value": None}, "seq", 5_006_040),
-            goods.ticket,
-            1.2,
-            period=110,
-        ),
-        "people": Stream(
-            at("crm", "people"),
-            keyed(at("crm", "IDs"), {"_id": "people"}, "seq", 2_147_280_000),
-            goods.person,
-            0.8,
-            swing=0.3,
-        ),
+        "comments": Stream(at("blog", "comments"), comments, goods.comment, 3, period=200),
+        "tickets": Stream(at("support", "tickets"), tickets, goods.ticket, 1.2, period=110),
+        "people": Stream(at("crm", "people"), people, goods.person, 0.8, swing=0.3),
     }

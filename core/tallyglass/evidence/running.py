@@ -15,15 +15,8 @@ LEAST_SECONDS = 1.0
 """How long an operation must have run to be shown."""
 
 _COMMANDS = (
-    "drop",
-    "dropDatabase",
-    "dropIndexes",
-    "createIndexes",
-    "renameCollection",
-    "delete",
-    "update",
-    "bulkWrite",
-)
+    "drop", "dropDatabase", "dropIndexes", "createIndexes", "renameCollection", "delete", "update", "bulkWrite",
+)  # fmt: skip
 _WRITES = {"remove", "update"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -12,7 +13,7 @@ from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
 from tallyglass_tui.cli.counter_look import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.headless import print_text, timeout_of
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
-from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import PATH, Command, ConnectionOptions, connection_options
 from tallyglass_tui.cli.restore.window import WindowOptions
 
 
@@ -29,40 +30,28 @@ def _share(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
     return number
 
 
-_days = click.FloatRange(min=0)
+def _share_option(short: str, name: str, default: str, text: str) -> Callable[[Command], Command]:
+    return click.option(
+        short, name, callback=_share, default=default, show_default=True, metavar="SHARE", help=f"{text} is used."
+    )
+
+
+def _span_option(name: str, unit: str, text: str, default: float | None = None) -> Callable[[Command], Command]:
+    kind = click.FloatRange(min=0)
+    return click.option(name, type=kind, default=default, show_default=default is not None, metavar=unit, help=text)
 
 
 @click.command(cls=MonitoringPlugin)
 @connection_options(shards=True)
 @config_option
 @history_option
-@click.option(
-    "-w",
-    "--warn-used",
-    callback=_share,
-    default="75%",
-    show_default=True,
-    metavar="SHARE",
-    help="Warn if more of the range is used.",
-)
-@click.option(
-    "-c",
-    "--crit-used",
-    callback=_share,
-    default="90%",
-    show_default=True,
-    metavar="SHARE",
-    help="Alert if more of the range is used.",
-)
-@click.option(
-    "--warn-days", type=_days, default=90.0, show_default=True, metavar="DAYS", help="Warn if one ends sooner."
-)
-@click.option(
-    "--crit-days", type=_days, default=30.0, show_default=True, metavar="DAYS", help="Alert if one ends sooner."
-)
+@_share_option("-w", "--warn-used", "75%", "Warn if more of the range")
+@_share_option("-c", "--crit-used", "90%", "Alert if more of the range")
+@_span_option("--warn-days", "DAYS", "Warn if one ends sooner.", 90.0)
+@_span_option("--crit-days", "DAYS", "Alert if one ends sooner.", 30.0)
 @guesses_option
-@click.option("--oplog-hours-warn", type=_days, metavar="HOURS", help="Warn if the oplog covers fewer hours.")
-@click.option("--oplog-hours-crit", type=_days, metavar="HOURS", help="Alert if the oplog covers fewer hours.")
+@_span_option("--oplog-hours-warn", "HOURS", "Warn if the oplog covers fewer hours.")
+@_span_option("--oplog-hours-crit", "HOURS", "Alert if the oplog covers fewer hours.")
 @click.option(
     "--restore",
     "backups",
