@@ -71,7 +71,7 @@ def drain_collected(text: str) -> Callable[[list[bytes]], int]:
     def run(batches: list[bytes]) -> int:
         collector = Collector(OplogFilter.parse(text), 500)
         for batch in batches:
-            collector.take(batch)
+            collector.add(batch)
         collector.rows(None)
         return collector.seen
 

@@ -111,12 +111,12 @@ async def test_a_second_of_a_thousand_entries_leaves_out_no_row_not_even_after_t
     second = b"".join(entry(n).raw for n in range(1000))
     backlog = b"".join(entry(n).raw for n in range(500))
     collector = Collector(OplogFilter(), asked["room"], backlog=500)
-    collector.take(backlog)
+    collector.add(backlog)
     for count in (1500, 1000, 1000):
-        collector.take(second)
+        collector.add(second)
         rows, dropped = collector.rows(None)
         assert (len(rows), dropped) == (count, 0)
-    collector.take(second + entry(1000).raw)
+    collector.add(second + entry(1000).raw)
     assert collector.rows(None)[1] == 1, "the room is bounded"
 
 

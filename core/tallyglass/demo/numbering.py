@@ -54,7 +54,7 @@ class Numbers(Protocol):
         """Advance by about ``count`` numbers in memory, before the workload starts."""
         ...
 
-    async def take(self, client: Client) -> int | float:
+    async def next_number(self, client: Client) -> int | float:
         """Return the next number, and advance the counter."""
         ...
 
@@ -97,7 +97,7 @@ class KeyedCounter:
         self.start += max(1, round(count / self.block)) * self.block * self.step
         return Advance(self._identity, {self.field: self.start}, self.start)
 
-    async def take(self, client: Client) -> int | float:
+    async def next_number(self, client: Client) -> int | float:
         if not self._left:
             after = await _collection(client, self.ns).find_one_and_update(
                 dict(self.key),
@@ -125,8 +125,8 @@ class RaisedCounter(KeyedCounter):
         self.limit = int(done.number) + self.by
         return replace(done, changes={**done.changes, "MAX_VALUE": self.limit})
 
-    async def take(self, client: Client) -> int | float:
-        number = await KeyedCounter.take(self, client)
+    async def next_number(self, client: Client) -> int | float:
+        number = await KeyedCounter.next_number(self, client)
         if number >= self.limit - self.close:
             await _collection(client, self.ns).update_one(dict(self.key), {"$inc": {"MAX_VALUE": self.by}})
             self.limit += self.by
@@ -151,7 +151,7 @@ class ArticleCounter(KeyedCounter):
         done = KeyedCounter.advance(self, count)
         return replace(done, number=done.number - 1)
 
-    async def take(self, client: Client) -> int | float:
+    async def next_number(self, client: Client) -> int | float:
         before = await _collection(client, self.ns).find_one_and_update(dict(self.key), {"$inc": {"COUNT": 1}})
         return int(before["COUNT"]) if before else self.start
 
@@ -200,7 +200,7 @@ class ArticlePool:
         self._counts[n] += more
         return Advance(n, {"COUNT": Int64(self._counts[n])}, self._counts[n] - 1)
 
-    async def take(self, client: Client) -> int:
+    async def next_number(self, client: Client) -> int:
         while not self._left:
             n = self.rng.randrange(self.documents)
             before = await _collection(client, self.ns).find_one_and_update(

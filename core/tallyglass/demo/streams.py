@@ -72,7 +72,7 @@ class Stream:
 
     async def add(self, client: Client, rng: random.Random, count: int) -> None:
         """Insert ``count`` new documents, each with a number of its own."""
-        documents = [self.make(rng, await self.numbers.take(client)) for _ in range(count)]
+        documents = [self.make(rng, await self.numbers.next_number(client)) for _ in range(count)]
         for document in documents:
             document.setdefault("_id", ObjectId())
         await client[self.target.db][self.target.collection].insert_many(documents)

@@ -98,7 +98,7 @@ def hold(raw: bytes) -> None:
     for wanted in FILTERS:
         CompiledFilter(wanted).wants(raw)
         collector = Collector(wanted, 10)
-        collector.take(raw)
+        collector.add(raw)
         collector.rows(None)
     grouper = Grouper()
     grouper.feed_batch(raw)

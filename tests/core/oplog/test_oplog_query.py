@@ -85,7 +85,7 @@ def test_what_a_filter_wants(text: str, wanted: str) -> None:
     found = [name for name, raw in ENTRIES.items() if matcher.wants(raw)]
     assert "|".join(found) == wanted
     collector = Collector(OplogFilter.parse(text), 100)
-    collector.take(b"".join(ENTRIES.values()))
+    collector.add(b"".join(ENTRIES.values()))
     assert [shown.raw for shown in collector.rows(None)[0]] == [ENTRIES[name] for name in found]
     assert (collector.seen, collector.matched) == (len(ENTRIES), len(found))
 
@@ -163,7 +163,7 @@ def test_a_document_whose_id_is_shown_cut_is_not_looked_for_by_a_part_of_it() ->
 def test_the_newest_rows_stay_and_the_others_are_counted() -> None:
     collector = Collector(OplogFilter(), 10)
     for n in range(25):
-        collector.take(entry("i", "a.b", {"_id": n}))
+        collector.add(entry("i", "a.b", {"_id": n}))
     rows, dropped = collector.rows(Ts(999, 0))
     assert ([shown.id for shown in rows], dropped) == ([str(n) for n in range(15, 25)], 15)
     assert {shown.majority for shown in rows} == {False}
@@ -172,10 +172,10 @@ def test_the_newest_rows_stay_and_the_others_are_counted() -> None:
 
 def test_a_gap_stays_in_its_place_while_entries_make_way() -> None:
     collector = Collector(OplogFilter(), 5)
-    collector.take(entry("i", "a.b", {"_id": "before"}))
-    collector.put(gap(Gap(Ts(900, 1), Ts(1_000, 5))))
+    collector.add(entry("i", "a.b", {"_id": "before"}))
+    collector.insert(gap(Gap(Ts(900, 1), Ts(1_000, 5))))
     for n in range(20):
-        collector.take(entry("i", "a.b", {"_id": n}))
+        collector.add(entry("i", "a.b", {"_id": n}))
     rows, dropped = collector.rows(None)
     assert ([shown.kind for shown in rows], dropped) == ([RowKind.GAP, *[RowKind.ENTRY] * 4], 17)
     assert [shown.id for shown in rows[1:]] == ["16", "17", "18", "19"]
@@ -194,7 +194,7 @@ def test_a_transaction_of_several_entries_is_one_row() -> None:
         part(3, {"count": Int64(30)}, Ts(1, 2)),
     ]
     collector = Collector(OplogFilter.parse("ns:shop.*"), 100)
-    collector.take(b"".join(parts))
+    collector.add(b"".join(parts))
     (shown,) = collector.rows(None)[0]
     assert (shown.what, shown.documents, shown.raw) == ("transaction of 30 in 3 entries", 30, parts[-1])
 
@@ -205,7 +205,7 @@ def test_rates_are_over_the_oplogs_own_time() -> None:
     def at(seconds: int, op: str) -> bytes:
         return bson.encode({"op": op, "ns": "a.b", "o": {"_id": 1}, "ts": Timestamp(seconds, 1), "v": 2})
 
-    collector.take(b"".join(at(10_000 + n, "i") for n in range(300)) + b"".join(at(10_299, "d") for _ in range(60)))
+    collector.add(b"".join(at(10_000 + n, "i") for n in range(300)) + b"".join(at(10_299, "d") for _ in range(60)))
     (minute,) = collector.rates.over(60, 10_299)
     (five,) = collector.rates.over(300, 10_299)
     assert (minute.ns, minute.inserts, minute.deletes) == ("a.b", 1.0, 1.0)

@@ -122,7 +122,7 @@ class Printer:
 
         if self._style != TEXT:
             return [to_json(raw, kind="entry", relaxed=self._style == RELAXED) for raw in raws]
-        self._collector.take(b"".join(raws))
+        self._collector.add(b"".join(raws))
         rows, _ = self._collector.rows(None)
         return [clean_block(line(row), 1_000_000) for row in rows]
 

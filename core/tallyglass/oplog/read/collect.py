@@ -27,7 +27,7 @@ class _Waiting:
 
 
 class Collector:
-    """Takes batches, hands out rows. ``room`` is how many rows wait at most; older ones make way and are counted.
+    """Turns batches into rows. ``room`` is how many rows wait at most; older ones make way and are counted.
 
     ``backlog`` more wait until rows are first handed out, so that what was there before takes no room from what comes.
     """
@@ -45,12 +45,12 @@ class Collector:
         self.dropped = 0
         self.last: Ts | None = None
 
-    def take(self, batch: bytes) -> None:
+    def add(self, batch: bytes) -> None:
         """Count a batch, and keep what is wanted of it."""
         try:
             counts, chosen = self._walker.tally(batch)
         except Malformed as error:
-            self.put(rows.unreadable(batch, ZERO, str(error)))
+            self.insert(rows.unreadable(batch, ZERO, str(error)))
             return
         if not counts:
             return
@@ -65,7 +65,7 @@ class Collector:
             elif envelope.tag is whole or self._filter.may_want(batch, start, end):
                 self._read(batch[start:end])
 
-    def put(self, row: OplogRow) -> None:
+    def insert(self, row: OplogRow) -> None:
         """Insert a row that is not an entry, in its place; entries are dropped before it."""
         self._wait(row)
 

@@ -137,7 +137,7 @@ class _Tail:
         since = self.wanted.since
         oldest = await end_of_oplog(self.gateway, 1) if since else None
         if since and oldest is not None and oldest > since > ZERO:
-            self.collector.put(notes.begins_later(since, oldest))
+            self.collector.insert(notes.begins_later(since, oldest))
         async for found in wanted_past(self.gateway, self.wanted, end, self.backlog, seconds=BACKLOG_SECONDS):
             if isinstance(found, Gap):
                 self._handle(found)
@@ -145,7 +145,7 @@ class _Tail:
                 self.older_unread = True
             else:
                 for batch in found:
-                    self.collector.take(batch)
+                    self.collector.add(batch)
                 if since is not None:
                     self._changed.set()  # a long past is shown as it comes, the newest entries with the first new ones
         self.older_unread |= since is None and self.collector.matched >= self.backlog
@@ -159,7 +159,7 @@ class _Tail:
                     return
                 self._set_trouble("", None)
                 before = self.collector.seen
-                self.collector.take(batch)
+                self.collector.add(batch)
                 self.arrived = now
                 self._recent.append((now, self.collector.seen - before))
             case Opened(member):
@@ -169,11 +169,11 @@ class _Tail:
             case Gap():
                 self.gaps += 1
                 self.collector.break_here()
-                self.collector.put(notes.gap(event))
+                self.collector.insert(notes.gap(event))
             case RolledBack():
                 self.rollbacks += 1
                 self.collector.break_here()
-                self.collector.put(notes.rolled_back(event))
+                self.collector.insert(notes.rolled_back(event))
             case Interruption(text, since):
                 self._set_trouble(text, since)
         self._changed.set()
@@ -264,5 +264,5 @@ def _rows(collector: Collector, item: tuple[bytes, ...] | Gap | Incomplete) -> t
     if isinstance(item, Incomplete):
         return (notes.search_cut_short(item.seconds),)
     for batch in item:
-        collector.take(batch)
+        collector.add(batch)
     return collector.rows(None)[0]
