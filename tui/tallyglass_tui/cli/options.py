@@ -68,8 +68,20 @@ source_password_option = click.option(
 )
 
 
+_URI = click.argument("uri", metavar="[URI]", required=False)
+_SHARD = click.option(
+    "--shard", "shards", multiple=True, metavar="URI", help="Read this shard instead of URI; repeat for each."
+)
+_PROFILE = click.option("--profile", metavar="NAME", help="Read the deployment from profiles.toml.")
+_PASSWORD_FILE = click.option("--password-file", metavar="FILE", help="Read the password from FILE; - is stdin.")
+_DRIVER = click.option(
+    "--driver", type=click.Choice(["pymongo", "motor"]), metavar="NAME", help="Connect with pymongo (default) or motor."
+)
+
+
 def connection_options(*, uri: bool = True, profile: bool = True, shards: bool = False) -> Callable[[Command], Command]:
     """Add the options to a command, which gets them as one :class:`ConnectionOptions` named ``given``."""
+    wanted = [_URI] * uri + [_SHARD] * shards + [_PROFILE] * profile + [_PASSWORD_FILE, _DRIVER]
 
     def decorate(function: Command) -> Command:
         @functools.wraps(function)
@@ -79,27 +91,8 @@ def connection_options(*, uri: bool = True, profile: bool = True, shards: bool =
             return function(*args, **{"given": parsed, **kwargs})
 
         wrapped: Any = with_connection_options
-        wrapped = click.option(
-            "--driver",
-            type=click.Choice(["pymongo", "motor"]),
-            metavar="NAME",
-            help="Connect with pymongo (default) or motor.",
-        )(wrapped)
-        wrapped = click.option("--password-file", metavar="FILE", help="Read the password from FILE; - is stdin.")(
-            wrapped
-        )
-        if profile:
-            wrapped = click.option("--profile", metavar="NAME", help="Read the deployment from profiles.toml.")(wrapped)
-        if shards:
-            wrapped = click.option(
-                "--shard",
-                "shards",
-                multiple=True,
-                metavar="URI",
-                help="Read this shard instead of URI; repeat for each.",
-            )(wrapped)
-        if uri:
-            wrapped = click.argument("uri", metavar="[URI]", required=False)(wrapped)
+        for option in reversed(wanted):
+            wrapped = option(wrapped)
         return wrapped  # type: ignore[no-any-return]
 
     return decorate

@@ -34,7 +34,6 @@ class _Shard:
     update: OplogUpdate | None = None
     waiting: list[tuple[float, OplogRow]] = field(default_factory=list)
     dropped: int = 0
-    error: TallyglassError | None = None
 
     def update_with(self, update: OplogUpdate) -> None:
         now = time.monotonic()
@@ -64,22 +63,20 @@ async def follow_shards(
             for name, update in arrivals.all_arrived():
                 parts[name].update_with(update)
             arrivals.raise_if_none_is_left()
-            for name, error in arrivals.errors.items():
-                parts[name].error = error
             if any(part.update for part in parts.values()):
-                yield _merged([*parts.values()])
+                yield _merged([*parts.values()], arrivals.errors)
             await asyncio.sleep(FLUSH_SECONDS)
 
 
-def _merged(shards: list[_Shard]) -> OplogUpdate:
+def _merged(shards: list[_Shard], errors: Mapping[str, TallyglassError]) -> OplogUpdate:
     """The updates of all shards as one; its rows are handed out once."""
-    rows = _ready(shards)
+    rows = _ready(shards, errors)
     dropped = sum(shard.dropped for shard in shards)
     for shard in shards:
         shard.dropped = 0
     known = {shard.name: shard.update for shard in shards if shard.update is not None}
     updates = [*known.values()]
-    lost = [f"{shard.name} is not read: {shard.error}" for shard in shards if shard.error]
+    lost = [f"{shard.name} is not read: {errors[shard.name]}" for shard in shards if shard.name in errors]
     lost += [f"{name}: {update.trouble}" for name, update in known.items() if update.trouble]
     majorities = [update.majority for update in updates]
     return OplogUpdate(
@@ -107,9 +104,9 @@ def _merged(shards: list[_Shard]) -> OplogUpdate:
     )
 
 
-def _ready(shards: list[_Shard]) -> tuple[OplogRow, ...]:
+def _ready(shards: list[_Shard], errors: Mapping[str, TallyglassError]) -> tuple[OplogRow, ...]:
     """The rows that no other shard can come before any more, and those that have waited long enough, in order."""
-    horizon = min((_reached(shard) for shard in shards if not shard.error), default=ZERO)
+    horizon = min((_reached(shard) for shard in shards if shard.name not in errors), default=ZERO)
     old = time.monotonic() - HOLD_SECONDS
     ready: list[list[OplogRow]] = []
     for shard in shards:
