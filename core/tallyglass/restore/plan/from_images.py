@@ -14,7 +14,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.images_plan import begin, describe
 from tallyglass.restore.plan.steps.undo_steps import undo_steps
 from tallyglass.restore.pre_images.damaged import find_damaged
-from tallyglass.restore.pre_images.image_proof import BackupIfNeeded, prove_images
+from tallyglass.restore.pre_images.image_proof import prove_images
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.tools.tool_uri import ToolUri, tool_uri
@@ -50,8 +50,7 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
         return replace(plan, checks=tuple(checks))
     damaged = await find_damaged(gateway, incident, limit, request.evidence)
     checks += images_held.damage(damaged, incident)
-    backup = BackupIfNeeded(gateway, request.backup, request.backup_start, limit)
-    proven = await prove_images(gateway, damaged, limit, backup)
+    proven = await prove_images(gateway, damaged, limit, request.backup, request.backup_start)
     checks += images_held.held(proven)
     plan = replace(describe(plan, proven), checks=tuple(checks))
     if plan.is_blocked:

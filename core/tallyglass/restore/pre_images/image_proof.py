@@ -81,67 +81,47 @@ class ImagesProof:
         return sum(one.bytes for one in self.images)
 
 
-async def prove_images(gateway: Gateway, damaged: IncidentDamage, limit: Ts, backup: BackupIfNeeded) -> ImagesProof:
-    """Read every image that an undo needs, and the documents without one in the backup."""
-    kept = await retention(gateway)
+async def prove_images(
+    gateway: Gateway, damaged: IncidentDamage, limit: Ts, path: Path | None, start: Ts | None
+) -> ImagesProof:
+    """Read every image that an undo needs, and the documents without one in the backup at ``path``, if one is named.
+    ``start`` is an oplog position known to lie before the backup began."""
     images: list[ImageProof] = []
+    backup: UsableBackup | None = None
     for ns in damaged.names:
-        if ns in damaged.live:
-            with closing(await select(gateway, damaged.found.accident, ns, limit)) as selection:
-                images.append(await read_proof(gateway, selection, damaged.live[ns]))
-                await fill_gaps(gateway, selection, images[-1], backup, limit)
-    used = backup.as_source if any(one.from_backup for one in images) else None
-    return ImagesProof(damaged, tuple(images), kept, used)
+        if ns not in damaged.live:
+            continue
+        with closing(await select(gateway, damaged.found.accident, ns, limit)) as selection:
+            proof = await read_proof(gateway, selection, damaged.live[ns])
+            images.append(proof)
+            if not proof.missing_count or path is None:
+                continue
+            try:
+                backup = backup or await usable_backup(gateway, path, limit, start)
+                await _fill_gaps(gateway, selection, proof, backup, limit)
+            except InputError as error:
+                proof.refused, proof.from_backup = str(error), 0
+    used = None
+    if backup is not None and any(one.from_backup for one in images):
+        used = replace(backup.contents.backup, form=WITH_BACKUP, gzip=False, bytes=0)
+    return ImagesProof(damaged, tuple(images), await retention(gateway), used)
 
 
-class BackupIfNeeded:
-    """The backup of a request, opened only if an image is missing. Path and start may be None if none was named."""
-
-    def __init__(self, gateway: Gateway, path: Path | None, start: Ts | None, limit: Ts) -> None:
-        self._gateway, self._path, self._start, self._limit = gateway, path, start, limit
-        self.found: UsableBackup | None = None
-
-    @property
-    def is_named(self) -> bool:
-        """Whether there is a backup to open."""
-        return self._path is not None
-
-    async def use(self) -> UsableBackup:
-        """The backup. Raises InputError, which says why it cannot be used."""
-        if self._path is None:
-            raise InputError("No backup was named.")
-        if self.found is None:
-            self.found = await usable_backup(self._gateway, self._path, self._limit, self._start)
-        return self.found
-
-    @property
-    def as_source(self) -> Backup:
-        """The backup, as a plan from pre-images records it."""
-        assert self.found is not None
-        return replace(self.found.contents.backup, form=WITH_BACKUP, gzip=False, bytes=0)
-
-
-async def fill_gaps(
-    gateway: Gateway, selection: ImageSelection, proof: ImageProof, backup: BackupIfNeeded, limit: Ts
+async def _fill_gaps(
+    gateway: Gateway, selection: ImageSelection, proof: ImageProof, backup: UsableBackup, limit: Ts
 ) -> None:
-    """Look for the documents without an image in the backup, all of them where there is no image at all."""
-    if not proof.missing_count or not backup.is_named:
-        return
-    try:
-        found = carry_forward(gateway, await backup.use(), proof.info, selection.missing(), limit)
-        missing: list[bytes] = []
-        lacking = 0
-        async for id_, document in found:
-            if document is None:
-                lacking += 1
-                missing += [id_] if len(missing) < SHOWN else []
-            else:
-                proof.from_backup += 1
-                proof.bytes += len(document)
-                proof.large += len(document) > LARGE
-    except InputError as error:
-        proof.refused, proof.from_backup = str(error), 0
-        return
+    """Read the documents without an image from the backup, all of them where there is no image at all. Raises
+    InputError, which says why it cannot be used."""
+    missing: list[bytes] = []
+    lacking = 0
+    async for id_, document in carry_forward(gateway, backup, proof.info, selection.missing(), limit):
+        if document is None:
+            lacking += 1
+            missing += [id_] if len(missing) < SHOWN else []
+        else:
+            proof.from_backup += 1
+            proof.bytes += len(document)
+            proof.large += len(document) > LARGE
     proof.missing, proof.missing_count = missing, lacking
     if lacking:
         proof.refused = f"The backup does not prove how {lacking:,} of them were at the point."

@@ -16,7 +16,6 @@ from tallyglass.restore.model.step import Phase
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.own_spare import PROGRAM
 from tallyglass.restore.tools import mongosh
-from tallyglass.restore.tools.files import PLAN
 from tallyglass.text import clean, clean_name, shell_join
 from tallyglass.whole_file import write_whole
 
@@ -112,8 +111,3 @@ def _statements(plan: Plan, only: str, password: str) -> Iterator[str]:
 
 def _must(command: Mapping[str, Any]) -> str:
     return f"if (!admin.runCommand({mongosh.literal(command)}).ok) {{ throw new Error('not made'); }}"
-
-
-def plan_path(folder: Path) -> Path:
-    """The plan of a folder."""
-    return folder / PLAN

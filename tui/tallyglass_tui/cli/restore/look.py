@@ -39,9 +39,10 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
     on from there. Exit 0; 1 not restored, or not as computed.
     """
     from tallyglass.restore.spare import look as spare
+    from tallyglass.restore.tools.files import PLAN
 
     folder = absolute_path(folder)
-    plan = read_plan(spare.plan_path(folder))
+    plan = read_plan(folder / PLAN)
     spare.check_folder(folder, plan, only)
     words = (f"--source-password-file={absolute_path(source_password_file)}",) if source_password_file else ()
     environment = _environment()
