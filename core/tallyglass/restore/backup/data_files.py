@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 from dataclasses import replace
-from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.read.entries import edge
 from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT, Anchor, Contents, StoredCollection, earliest
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.backup.copy_note import LARGEST, CopyNote, is_note, read_notes
-from tallyglass.restore.backup.packed_files import STORAGE, read_packed
+from tallyglass.restore.backup.copy_note import LARGEST, is_note, read_notes
+from tallyglass.restore.backup.packed_files import STORAGE, PackedFiles, read_packed
 from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean, clean_name, shell_quote
 
@@ -45,25 +44,10 @@ def is_in_use(path: Path) -> bool:
 def read_data_files(path: Path) -> Contents:
     """What is known of data files without a server on them: of a folder, or of a tar file. Raises InputError if a
     server runs on them, or a tar file holds none."""
-    if path.is_file():
-        packed = read_packed(path)
-        problems = [packed.problem] if packed.problem else []
-        problems += [] if packed.catalog or problems else ["_mdb_catalog.wt is missing"]
-        return _stopped(path, packed.size, packed.oldest, problems, read_notes(packed.notes))
-    if is_in_use(path):
-        raise InputError(
-            f"{clean(str(path))} is the data folder of a mongod that is running, not a backup.",
-            "Name a copy: a snapshot of the volume, or a copy made while the server was locked or shut down.",
-        )
-    held = [file for file in path.rglob("*") if file.is_file()]
-    problems = [] if (path / "_mdb_catalog.wt").exists() else ["_mdb_catalog.wt is missing"]
-    notes = [(file.name, _beginning(file)) for file in held if file.parent == path and is_note(file.name)]
-    return _stopped(path, sum(file.stat().st_size for file in held), earliest(held), problems, read_notes(notes))
-
-
-def _stopped(path: Path, size: int, oldest: datetime | None, problems: list[str], note: CopyNote | None) -> Contents:
-    if note is not None and note.problem:
-        problems.append(note.problem)
+    found = _files_at(path)
+    note = read_notes(found.notes)
+    problems = [found.problem or "_mdb_catalog.wt is missing"] if found.problem or not found.catalog else []
+    problems += [note.problem] if note and note.problem else []
     backup = Backup(
         path=path,
         form=DATA_FILES,
@@ -72,10 +56,30 @@ def _stopped(path: Path, size: int, oldest: datetime | None, problems: list[str]
         end=note.end if note else None,
         source="file times",
         server_version=note.version if note else "",
-        bytes=size,
-        taken_hint=oldest,
+        bytes=found.size,
+        taken_hint=found.oldest,
     )
     return Contents(backup, problems=tuple(problems), set_name=note.set_name if note else "", note=note)
+
+
+def _files_at(path: Path) -> PackedFiles:
+    """The data files in a tar file, or as they would be in one."""
+    if path.is_file():
+        return read_packed(path)
+    if is_in_use(path):
+        raise InputError(
+            f"{clean(str(path))} is the data folder of a mongod that is running, not a backup.",
+            "Name a copy: a snapshot of the volume, or a copy made while the server was locked or shut down.",
+        )
+    held = [file for file in path.rglob("*") if file.is_file()]
+    return PackedFiles(
+        "",
+        (path / "_mdb_catalog.wt").exists(),
+        sum(file.stat().st_size for file in held),
+        earliest(held),
+        tuple((file.name, _beginning(file)) for file in held if file.parent == path and is_note(file.name)),
+        _beginning(path / STORAGE) if (path / STORAGE).is_file() else b"",
+    )
 
 
 def _beginning(file: Path) -> bytes:
@@ -86,18 +90,12 @@ def _beginning(file: Path) -> bytes:
 def start_script(path: Path, port: int = PORT) -> str:
     """A script for bash that copies the data files at ``path``, brings the copy to the end of its own oplog, and starts
     a mongod on the copy, on loopback; the original is only read. Raises InputError if ``path`` holds no data files."""
-    if path.is_file():
-        packed = read_packed(path)
-        copy, data, storage = f"tar -xf {shell_quote(str(path))} -C copy", f"copy/{packed.folder}", packed.storage
-    else:
-        if not (path / "WiredTiger").exists():
-            raise InputError(
-                f"{clean(str(path))} holds no data files.", "Name a copy of a dbPath, or a tar file of one."
-            )
-        read_data_files(path)
-        copy, data = f"cp -a {shell_quote(str(path))}/. copy/", "copy"
-        storage = _beginning(path / STORAGE) if (path / STORAGE).is_file() else b""
-    options = " ".join(_made_with(storage))
+    if not path.is_file() and not (path / "WiredTiger").exists():
+        raise InputError(f"{clean(str(path))} holds no data files.", "Name a copy of a dbPath, or a tar file of one.")
+    found, quoted = _files_at(path), shell_quote(str(path))
+    copy = f"tar -xf {quoted} -C copy" if path.is_file() else f"cp -a {quoted}/. copy/"
+    data = f"copy/{found.folder}".rstrip("/")
+    options = " ".join(_made_with(found.storage))
     head = f"#!/usr/bin/env bash\nDATA={shell_quote(data)}\nPORT={port}\nOPTIONS='{options}'\ncopy() {{ {copy}; }}\n"
     return head + _START
 

@@ -21,8 +21,8 @@ STORAGE = "storage.bson"
 
 @dataclass(frozen=True, slots=True)
 class PackedFiles:
-    """Data files in a tar file: ``folder`` is their folder inside it. ``notes`` and ``storage`` are the contents of
-    small files; ``size`` is that of all in bytes, unpacked. ``problem`` is empty if all was read."""
+    """Data files: ``folder`` is theirs inside a tar file, empty where they are in none. ``notes`` and ``storage`` are
+    the contents of small files; ``size`` is that of all in bytes, unpacked. ``problem`` is empty if all was read."""
 
     folder: str
     catalog: bool

@@ -22,7 +22,7 @@ from tallyglass.restore.drill.report import PHASES, UNKNOWN, Report, sealed
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.result import begun, comparable, ended, measured, succeeded
 from tallyglass.restore.drill.run_folder import DrillRunning, sole_run
-from tallyglass.restore.drill.script_run import Work, run_script
+from tallyglass.restore.drill.script_run import run_script
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed
 
@@ -74,8 +74,8 @@ async def _rehearse(run: DrillRun) -> Report:
         before = None
         if request.seed is None:
             before = comparable(past_drills.last(run.known.deployment, proved=True), plan.facts.limit)
-        work = Work(folder, environment(folder / "bin", mongod, cache, request.tallyglass), plan)
-        await run_script(run, work)
+        programs = environment(folder / "bin", mongod, cache, request.tallyglass)
+        await run_script(run, folder, programs, plan)
         run.known = measured(run.known, plan)
         run.tell("clean")
         since = time.monotonic()

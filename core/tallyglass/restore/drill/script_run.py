@@ -8,7 +8,6 @@ import re
 import subprocess
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tallyglass.connection.secret import Secret
@@ -27,26 +26,21 @@ _STEP = re.compile(rb"^\[\d+/\d+\] ([a-z]+): ", re.MULTILINE)
 """What the script says first of a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The files of a run: its folder, the environment of the script, and the plan behind the script."""
-
-    folder: Path
-    env: Mapping[str, str]
-    plan: Plan
-
-
-async def run_script(run: DrillRun, work: Work) -> None:
-    """Run the emitted script once, as a person would, up to its last phase that only reads the live set. Raises
-    Failed."""
-    log = work.folder / "script.log"
-    process = _start_script(work, run.request.password, log)
+async def run_script(run: DrillRun, folder: Path, env: Mapping[str, str], plan: Plan) -> None:
+    """Run the script of a plan in this folder once, as a person would, up to its last phase that only reads the live
+    set. Raises Failed."""
+    log = folder / "script.log"
+    password = run.request.password if "source" in plan.steps.passwords else None
+    path = folder / "restore.sh"
+    path.write_text(script(plan), encoding="utf-8")
+    path.chmod(MODE)
+    process = _start_script(path, env, password, log)
     pace = load.ToolPace(run.request.rate) if run.request.rate else None
     phases = _PhaseClock(run, log)
     try:
         while process.poll() is None:
             if pace is not None:
-                pace.check(await asyncio.to_thread(users_of, work.folder))
+                pace.check(await asyncio.to_thread(users_of, folder))
             phases.read_log()
             await asyncio.sleep(_POLL_SECONDS)
         phases.read_log()
@@ -94,19 +88,15 @@ class _PhaseClock:
         self._run.tell(self.now)
 
 
-def _start_script(work: Work, password: Secret | None, log: Path) -> subprocess.Popen[bytes]:
-    path = work.folder / "restore.sh"
-    if not path.exists():
-        path.write_text(script(work.plan), encoding="utf-8")
-        path.chmod(MODE)
+def _start_script(path: Path, env: Mapping[str, str], password: Secret | None, log: Path) -> subprocess.Popen[bytes]:
     words = ["bash", str(path), "--yes", "--until", PHASES[-1]]
-    pipes = [_as_pipe(password)] if password and "source" in work.plan.steps.passwords else []
+    pipes = [_as_pipe(password)] if password else []
     words += [word for pipe in pipes for word in ("--source-password-file", f"/dev/fd/{pipe}")]
     try:
         with log.open("wb") as out:
             return subprocess.Popen(
-                words, env=work.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=pipes,
-                start_new_session=True, cwd=work.folder,
+                words, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=pipes,
+                start_new_session=True, cwd=path.parent,
             )  # fmt: skip
     finally:
         for pipe in pipes:

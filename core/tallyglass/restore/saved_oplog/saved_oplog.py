@@ -85,8 +85,7 @@ class SavedOplog:
             least = max(low, part.after.next)
             if part.file.last < least or part.file.first > high:
                 continue
-            read = part.file.backward if backward else part.file.forward
-            for block, inside in read(least, high):
+            for block, inside in part.file.read(least, high, backward=backward):
                 yield block, least, high, inside
 
 

@@ -67,21 +67,14 @@ class SliceFile:
         """The ``ts`` of the last whole entry."""
         return entry_ts(self.last_entry)
 
-    def forward(self, low: Ts, high: Ts) -> Iterator[tuple[bytes, bool]]:
-        """The blocks that hold the entries from ``low`` to ``high``, and whether all of their entries lie there."""
-        chosen = self._blocks(low, high)
-        with closing(open_plain(self.path)) as file:
-            for block, inside in chosen:
-                file.seek(block.start)
-                yield file.read(block.end - block.start), inside
-
-    def backward(self, low: Ts, high: Ts) -> Iterator[tuple[bytes, bool]]:
-        """Yield the blocks, the last one first."""
+    def read(self, low: Ts, high: Ts, *, backward: bool = False) -> Iterator[tuple[bytes, bool]]:
+        """The blocks that hold the entries from ``low`` to ``high``, and whether all of their entries lie there;
+        ``backward`` yields the last one first."""
         chosen = self._blocks(low, high)
         if not chosen:
             return
-        with closing(self._seekable(chosen[-1][0].end)) as file:
-            for block, inside in reversed(chosen):
+        with closing(self._seekable(chosen[-1][0].end) if backward else open_plain(self.path)) as file:
+            for block, inside in reversed(chosen) if backward else chosen:
                 file.seek(block.start)
                 yield file.read(block.end - block.start), inside
 
@@ -90,7 +83,7 @@ class SliceFile:
         for known in (self.first_entry, self.last_entry):
             if entry_ts(known) == ts:
                 return known
-        for block, _ in self.forward(ts, ts):
+        for block, _ in self.read(ts, ts):
             for start, end in walk.split(block):
                 if entry_ts(block[start:end]) == ts:
                     return block[start:end]
