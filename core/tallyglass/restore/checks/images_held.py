@@ -83,14 +83,14 @@ def _why(proof: ImageProof, kept: Retention) -> str:
 
 
 def _streamed(proofs: Sequence[ImageProof]) -> Iterator[Check]:
-    """Tells where the images are read more slowly for lack of a privilege."""
+    """Whether the images are read more slowly for lack of a privilege."""
     if any(proof.streamed for proof in proofs):
         title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
         yield ok("images-stream", title)
 
 
 def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
-    """Tells when the first image expires."""
+    """When the first image expires."""
     firsts = [proof.first for proof in proofs if proof.first is not None]
     if not firsts:
         return

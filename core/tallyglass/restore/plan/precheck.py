@@ -48,8 +48,8 @@ class QuickAnswer:
 
 
 async def quick_answer(gateway: Gateway, request: RestoreRequest) -> QuickAnswer:
-    """Look at the backup's description, the ends of the oplog and the spare, at no entry in between; of a saved oplog
-    at how its slices join.
+    """Read the backup's description, the ends of the oplog and the spare, no entry in between; of a saved oplog only
+    how its slices join.
 
     Raises InputError for a request or a backup that cannot be read, and the errors of the gateway.
     """

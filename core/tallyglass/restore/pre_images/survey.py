@@ -52,7 +52,7 @@ class Survey:
 
 
 async def survey(gateway: Gateway) -> Survey:
-    """Look at all collections that this user may list. Raises the errors of the gateway."""
+    """Read all collections that this user may list. Raises the errors of the gateway."""
     found: dict[bool | None, list[CollectionInfo]] = {True: [], False: [], None: []}
     for db in await gateway.list_databases():
         if db not in LEFT_OUT:

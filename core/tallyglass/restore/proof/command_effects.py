@@ -43,7 +43,7 @@ class Commands:
             return
         target = entry.o.get(name)
         ns = f"{entry.db}.{target}" if isinstance(target, str) else entry.ns
-        self._note_count(entry)
+        self._record_removal(entry)
         if name == "create":
             self._create(ns, entry)
         elif name == "drop":
@@ -63,8 +63,8 @@ class Commands:
         elif name == "convertToCapped":
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
-    def _note_count(self, entry: Entry) -> None:
-        """Keep the number of removed documents that a drop, or a rename over another collection, records."""
+    def _record_removal(self, entry: Entry) -> None:
+        """Record how many documents a drop removed, or a rename over another collection."""
         removed = removal(entry)
         found = self.catalog.collections.get(removed.ns) if removed else None
         if removed and removed.documents is not None and found is not None and found.uuid == removed.uuid:

@@ -128,7 +128,7 @@ class CounterSearch:
     seen: dict[tuple[str, bytes, str], SeenNumber] = field(default_factory=dict)
     paths: dict[str, set[str]] = field(default_factory=dict)
 
-    def note(self, ns: str, key: bytes, document: Document) -> list[SeenNumber]:
+    def observe(self, ns: str, key: bytes, document: Document) -> list[SeenNumber]:
         """The numbers in a whole document, if it is a counter of a known library."""
         found = []
         for match in sure(ns, document):
@@ -150,7 +150,7 @@ class CounterSearch:
             return
         key = operation.id_key
         if operation.op == "i":
-            self.note(ns, key, operation.o)
+            self.observe(ns, key, operation.o)
         for path in self.paths.get(ns, ()):
             one = self.seen.get((ns, key, path))
             if one is None:

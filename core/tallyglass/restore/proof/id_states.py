@@ -53,8 +53,8 @@ class IdStore:
         self._all.append(states)
         return states
 
-    def note_new(self) -> None:
-        """Note that one more id is held in memory."""
+    def count_new(self) -> None:
+        """Count one more id in memory, and move all to the file above the limit."""
         self._held += 1
         if self._held > self._most:
             self.spill()
@@ -104,16 +104,16 @@ class IdStates:
         self._seen: list[bytes] = []
 
     def touch(self, key: bytes, op: str, place: int | None = None) -> None:
-        """Note an insert, update or delete. ``place`` is kept for updates of a document that was not inserted
+        """Record an insert, update or delete. ``place`` is kept for updates of a document that was not inserted
         before."""
         state = self.held.get(key, 0)
         self.held[key] = _AFTER[op][state]
         if place is not None:
-            self._note_place(key, op, state, place)
+            self._record_place(key, op, state, place)
         if not state:
-            self._store.note_new()
+            self._store.count_new()
 
-    def _note_place(self, key: bytes, op: str, state: int, place: int) -> None:
+    def _record_place(self, key: bytes, op: str, state: int, place: int) -> None:
         if op == "i":
             self._places.pop(key, None)
         elif op == "u" and (not state or (state & EXISTS and state & UPDATE_ONLY)):

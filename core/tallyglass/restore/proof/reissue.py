@@ -43,7 +43,7 @@ async def find_reissues(
     archive: Path | None = None,
     copy: Gateway | None = None,
 ) -> CounterFacts:
-    """Look at every collection that changed after the point and holds counters.
+    """Search every collection that changed after the point and has counters.
 
     ``bases`` are the collections of the backup by the names that they have at the point, ``names`` these names by UUID.
     ``inserted`` are the namespaces, by either name, with documents since the start that may be counters; None for all.
@@ -85,7 +85,7 @@ async def _record_live(gateway: Gateway, search: CounterSearch, ns: str, unknown
     found = False
     for key, raw in now.items():
         document = decode(raw) if may_be_counter(ns, raw) else {}
-        for one in search.note(ns, key, document) if document else ():
+        for one in search.observe(ns, key, document) if document else ():
             found = one.live = True
             one.now = dig(document, one.path)
             one.issue(one.now)
@@ -128,7 +128,7 @@ def _record_backup(search: CounterSearch, ns: str, held: list[bytes]) -> bool:
             if not may_be_counter(ns, raw):
                 continue
             document = decode(raw)
-            for one in search.note(ns, id_key(raw), document):
+            for one in search.observe(ns, id_key(raw), document):
                 one.restored = dig(document, one.path)
                 found = True
     except walk.Malformed:

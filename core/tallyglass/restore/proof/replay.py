@@ -95,7 +95,7 @@ class Replay:
                 self._problem("order", f"the term goes from {self._term} back to {entry.term} at {entry.ts}", entry)
             self._term = entry.term
         if is_left_out(entry.ns):
-            self._note_left_out(entry)
+            self._report_left_out(entry)
             return
         if entry.ts in self.without:
             self._lose_count(entry)
@@ -205,7 +205,7 @@ class Replay:
 
     # --- one entry -------------------------------------------------------------------------------------------
 
-    def _note_left_out(self, entry: Entry) -> None:
+    def _report_left_out(self, entry: Entry) -> None:
         if entry.db != "admin" or entry.op in SKIPPED_OPS:
             return
         if entry.document_id == "featureCompatibilityVersion" and entry.ns == "admin.system.version":

@@ -24,7 +24,7 @@ _CONFIG = Namespace("local", "system.replset")
 
 
 async def check_set(gateway: Gateway, folder: Path, name: str) -> None:
-    """Note the set that the slices are of, or raise InputError where the folder has those of another one. Its id is
+    """Record the set that the slices are of, or raise InputError where the folder has those of another one. Its id is
     compared where it may be read: two sets may have one name."""
     try:
         config = await gateway.find_one(_CONFIG, {}) or {}

@@ -53,7 +53,7 @@ def commands(plan: Plan, assessed: Assessed, source: str, spare: str, part: Slic
 
 def _secure(plan: Plan, assessed: Assessed, part: Slice) -> PlanSteps:
     seconds = part.bytes / BYTES_A_SECOND
-    saved, limit, keep = assessed.inputs.saved, plan.facts.limit, _keep_step(plan, part)
+    saved, limit, keep = assessed.inputs.saved, plan.facts.limit, _copy_step(plan, part)
     if saved is None:
         why = "It is the only history from the backup to the point, and the server overwrites it as it goes on."
         return join([_dump("Save the oplog first", QUERY, SLICE_FOLDER, why, seconds), keep])
@@ -83,14 +83,14 @@ def _dump(title: str, query: str, folder: str, why: str, seconds: float | None =
     return run(Phase.SECURE, title, Effect.READS_LIVE, argv, why=why, seconds=seconds)
 
 
-def _keep_step(plan: Plan, part: Slice) -> PlanSteps:
+def _copy_step(plan: Plan, part: Slice) -> PlanSteps:
     return run_shell(
-        Phase.SECURE, "Check it, and keep a copy with its checksum", Effect.FILES, _keep(plan, part),
+        Phase.SECURE, "Check it, and keep a copy with its checksum", Effect.FILES, _copy_program(plan, part),
         why="It must hold the entries that were proven, and what is replayed must stay as it is.",
     )  # fmt: skip
 
 
-def _keep(plan: Plan, part: Slice) -> PlanFile:
+def _copy_program(plan: Plan, part: Slice) -> PlanFile:
     compress = ""
     if reads_gzip(plan.from_backup.backup):
         # mongorestore takes --gzip for every file of a run, the oplog too.
