@@ -7,10 +7,16 @@ from typing import Any
 import click
 
 from tallyglass.connection.secret import scrub
+from tallyglass.counters.check_line import LEVEL_NAMES
 from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
 from tallyglass_tui.cli.headless import print_text
+
+
+def status_line(service: str, level: int, words: str, perfdata: str) -> str:
+    """The one line of output; ``level`` is the exit code."""
+    return f"{service} {LEVEL_NAMES[level]} - {words} | {perfdata}"
 
 
 class MonitoringPlugin(click.Command):

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.counters.check_line import LEVEL_NAMES
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
-from tallyglass_tui.cli.monitoring import MonitoringPlugin
+from tallyglass_tui.cli.monitoring import MonitoringPlugin, status_line
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named
 from tallyglass_tui.format import duration
 
@@ -107,7 +106,7 @@ def window(
     if wants_json:
         print_text(as_json(_as_dict(found), indent=2))
     else:
-        print_text(f"WINDOW {LEVEL_NAMES[found.status]} - {found.words} | {found.perfdata}")
+        print_text(status_line("WINDOW", found.status, found.words, found.perfdata))
         from tallyglass_tui.cli.restore.time_line import picture
 
         print_text("\n".join(picture(found.window, *shutil.get_terminal_size((80, 24)))))
