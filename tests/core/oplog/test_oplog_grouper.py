@@ -9,7 +9,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Binary, Int64, Timestamp
+from bson import Binary, Int64, ObjectId, Timestamp
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.row import row
@@ -593,3 +593,17 @@ def test_runs_that_keep_no_time_are_all_routine() -> None:
         for n in range(30):
             log.add(at + n / 1_000, "d", "shop.results", {"_id": f"{at}.{n}"})
     assert [one.routine for one in log.incidents()] == [True]
+
+
+@pytest.mark.parametrize(("step", "wanted"), [(1, []), (7, [(50, "low")])])
+def test_documents_that_are_no_neighbours_where_all_else_removes_neighbours_may_be_an_act(
+    step: int, wanted: list[tuple[int, str]]
+) -> None:
+    """An application removes the chunks of a file at a time; one statement removes a chunk of each of fifty files."""
+    log = Log()
+    for run, at in enumerate((0, 61, 118, 200, 233, 310, 395, 402, 480, 561, 633, 700, 781, 822, 900, 961, 1_044)):
+        for n in range(50):
+            number = 10_000 + n * step if run == 8 else run * 100 + n
+            made = ObjectId(b"\x65\0\0\0" + b"proc!" + number.to_bytes(3, "big"))
+            log.add(at + n / 1_000, "d", "files.chunks", {"_id": made})
+    assert [(one.documents, one.confidence) for one in log.incidents() if not one.routine] == wanted

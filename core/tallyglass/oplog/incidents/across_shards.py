@@ -24,7 +24,7 @@ _CANDIDATES = 8
 """How many of the latest incidents with the same key are tried for another shard's part."""
 
 _AGAIN_SECONDS = 2.0
-"""How long after an error a shard is tried again: as often as the dashboard looks."""
+"""How long after an error a shard is tried again: an election takes longer, and each attempt costs a connection."""
 
 _FLUSH_SECONDS = 0.25
 """How long what shards find is collected before it is merged, which costs as much for one change as for many."""

@@ -138,9 +138,10 @@ class BatchEntries:
         return list(map(crc32, layout.updated_documents(self.batch, starts, ends) or ()))
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
-        """Some entries from the first to the last, oldest first; none if they are large."""
+        """Some entries from the first to the last, in pairs, oldest first; none if they are large."""
         span = high - 1 - low
-        places = range(low, high) if span < MARKS else [low + span * n // (MARKS - 1) for n in range(MARKS)]
+        spread = [(span - 1) * pair // (MARKS // 2 - 1) + one for pair in range(MARKS // 2) for one in (0, 1)]
+        places = range(low, high) if span < MARKS else [low + place for place in spread]
         marks = tuple([self.batch[self.starts[place] : self.ends[place]] for place in places])
         return marks if max(map(len, marks)) <= RAW_BYTES else ()
 

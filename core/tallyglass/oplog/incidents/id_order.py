@@ -2,6 +2,8 @@
 
 One statement visits documents in the order of one scan. If two stretches of writes both go up (or down) through the
 ``_id``s and the second begins where the first has been, or if they change entirely different fields, they are two.
+Where an application removes documents that were made one after another, the chunks of a file, those of a person's
+filter are not neighbours.
 """
 
 from __future__ import annotations
@@ -28,19 +30,21 @@ Id = tuple[str, Any]
 class IdOrder:
     """The ``_id`` of the first and the last document, and whether those between go up (1), down (-1) or neither (0).
 
-    ``fields`` are the fields changed by an update; empty for a delete, and where whole documents were replaced.
+    ``neighbours`` is how many of those looked at have the ``_id`` that follows on the one before. ``fields`` are the
+    fields changed by an update; empty for a delete, and where whole documents were replaced.
     """
 
     first: Id
     last: Id
     direction: int
+    neighbours: int
     fields: frozenset[bytes]
 
     def joined(self, later: IdOrder) -> IdOrder:
         """This stretch and a later one as one."""
         direction = self.direction if self.goes_on_in(later) else 0
         fields = self.fields | later.fields if self.fields and later.fields else _NONE
-        return IdOrder(self.first, later.last, direction, fields)
+        return IdOrder(self.first, later.last, direction, self.neighbours + later.neighbours, fields)
 
     def goes_on_in(self, later: IdOrder) -> bool:
         """Whether a later stretch continues in the same direction, as the rest of one statement would."""
@@ -70,12 +74,23 @@ def order_of(marks: Sequence[bytes]) -> IdOrder | None:
     steps = {_step(one, other) for one, other in pairwise(kept)}
     same = len({kind for kind, _ in kept}) == 1
     direction = steps.pop() if len(steps) == 1 and same and len(kept) >= MARKS - 1 else 0
-    return IdOrder(kept[0], kept[-1], direction, _NONE if _NONE in fields else frozenset[bytes]().union(*fields))
+    near = sum(_are_neighbours(one, other) for one, other in pairwise(kept))
+    return IdOrder(kept[0], kept[-1], direction, near, _NONE if _NONE in fields else frozenset[bytes]().union(*fields))
 
 
 def thinned(marks: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """At most twice :data:`MARKS` of them, with the first and the last."""
-    return marks if len(marks) <= 2 * MARKS else (*marks[:-1:2], marks[-1])
+    """At most twice :data:`MARKS` of them, in pairs, with the first and the last."""
+    if len(marks) <= 2 * MARKS:
+        return marks
+    return (*(mark for place, mark in enumerate(marks[:-1]) if place % 4 < 2), marks[-1])
+
+
+def _are_neighbours(one: Id, other: Id) -> bool:
+    """Whether the other ``_id`` is the next that was made, by one process, or the next number."""
+    if one[0] == other[0] == "ObjectId":
+        counts = [int.from_bytes(value[9:], "big") for _, value in (one, other)]
+        return one[1][4:9] == other[1][4:9] and counts[1] - counts[0] == 1
+    return one[0] == other[0] == "number" and bool(other[1] - one[1] == 1)
 
 
 def _step(one: Id, other: Id) -> int:

@@ -12,6 +12,7 @@ from itertools import pairwise
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.id_order import MARKS
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
     OTHERS,
@@ -192,11 +193,11 @@ def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
 
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
     """Begin where the whole began: of very many single writes only some are kept, and the server may have let the
-    statement wait within its first documents."""
+    statement wait within its first documents. Where one that is like what recurs began is not known at all."""
     for one in coarse:
-        soon = one.first < row.burst.first and row.burst.first_wall - one.first_wall <= EPISODE_MILLIS
+        soon = row.burst.first_wall - one.first_wall <= EPISODE_MILLIS
         few = (one.documents - row.burst.documents) * SIMILAR < row.burst.documents
-        if one.overlaps(row.burst) and soon and few:
+        if one.overlaps(row.burst) and one.first < row.burst.first and ((soon and few) or row.note):
             row.about = True
             row.burst = row.burst.copy()
             row.burst.first, row.burst.first_wall = one.first, one.first_wall
@@ -265,10 +266,21 @@ def _odd_ones(bursts: Sequence[Burst]) -> dict[int, str]:
     starts = sorted(one.first_wall for one in jobs)
     period = interval(starts)
     slack = max(_TTL_SLACK_MILLIS, period // 10)
+    if len(jobs) > YOUNG:
+        found |= {one.first: "its documents are not neighbours by _id, as all else here" for one in _scattered(jobs)}
     odd = [one for one in jobs if period and not _in_step(one.first_wall, starts, period, slack)]
     if len(odd) * 10 <= len(jobs):  # as few as an interval leaves out
         found |= {one.first: f"it is out of step with all else here, every {period / 1_000:,.0f} s" for one in odd}
     return found
+
+
+def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
+    """Those whose documents are not neighbours by ``_id``, where those of nearly all others are: a job that removes
+    what belongs together, and a person's filter. Fewer than twenty are so by chance."""
+    known = [(one, one.order.neighbours) for one in jobs if one.order is not None]
+    apart = [one for one, neighbours in known if not neighbours and one.documents >= MANY]
+    together_by_id = sum(neighbours >= MARKS // 2 for _, neighbours in known)
+    return apart if len(apart) * 10 <= together_by_id else []
 
 
 def _rows(
