@@ -86,7 +86,7 @@ class OplogPage(Page):
         yield InputLine(id="input")
 
     def start(self) -> None:
-        """Follow the oplog."""
+        """Follow the oplog from now on."""
         self._show_view()
         self.following.start()
 
