@@ -146,7 +146,8 @@ class DocumentTrace:
         if op == "i" and before is None and self.removed is None:
             self.document, self.inserted = o, True
             return
-        before, self.removed = before if before is not None else self.removed, None
+        if before is None or op == "i":
+            before, self.removed = before if before is not None else self.removed, None
         self.document = after = o if op == "i" or before is None else apply_update(before, o)
         if before is None or self.inserted:
             self.unclear |= before is None
@@ -196,7 +197,8 @@ class DocumentTrace:
                 self.left[path] = None, self.changed[path]  # by others' increments it would be what was left
         self.brought_back |= before is None and not still
         self.unclear |= not self.computed <= still.keys() or (before is None and op == "u")
-        self.document, self.removed, self.changed = after, None, still
+        self.removed = None if before is None else self.removed
+        self.document, self.changed = after, still
 
     def _delete(self, before: bytes | None) -> None:
         """Others removed the document, or what the accident had left of it."""
