@@ -270,7 +270,12 @@ def build(fields: Fields) -> bytes:
 
 def get(document: bytes, path: Path) -> Value | None:
     """The value at a path; None where there is none."""
-    value = _fields(document).get(path[0])
+    return value_at(_fields(document), path)
+
+
+def value_at(fields: Mapping[bytes, Value], path: Path) -> Value | None:
+    """What :func:`get` gives for the document with these elements."""
+    value = fields.get(path[0])
     if len(path) == 1 or value is None:
         return value
     return get(value[1], path[1:]) if value[0] in (walk.DOCUMENT, walk.ARRAY) else None

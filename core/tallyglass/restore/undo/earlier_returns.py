@@ -19,6 +19,7 @@ from tallyglass.oplog.entry.changes import (
     get,
     is_replacement,
     parse,
+    value_at,
 )
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
@@ -117,10 +118,10 @@ def _leaves(repair: Fields, op: str, o: bytes) -> bool:
     if is_replacement(o):
         fields = parse(o)
         return all(fields.get(name) == wanted.get(name) for name in names)
-    changes, there = changes_of(o), build(parse(repair[b"r"][1]) | wanted)
+    changes, there = changes_of(o), parse(repair[b"r"][1]) | wanted
     moved = {path for path in changes if path[0] not in names}  # a field that comes behind one that is set back
     return len(moved) < len(changes) and all(
-        value == get(there, path) if path in moved else value in (UNKNOWN, get(there, path))
+        value == value_at(there, path) if path in moved else value in (UNKNOWN, value_at(there, path))
         for path, value in changes.items()
     )
 

@@ -42,31 +42,30 @@ class TypedStatement:
                 return False
             if self.update is None or after is None:
                 return (self.update is None) is (after is None)
-            return bool(_canonical(self._updated(document)) == _canonical(decode(after)))
+            self._update(document)
+            return _equal(document, decode(after))
         except (_UnknownError, BSONError, OverflowError, RecursionError, TypeError, ValueError):
             return None
 
-    def _updated(self, document: Document) -> Document:
+    def _update(self, document: Document) -> None:
         assert self.update is not None
-        result = copy.deepcopy(document)
         if isinstance(self.update, Mapping):
             for name, fields in self.update.items():
                 for path, argument in fields.items():
-                    _lookup(_OPERATORS, name)(result, path, argument)
-            return result
+                    _lookup(_OPERATORS, name)(document, path, argument)
+            return
         for stage in self.update:
             ((name, fields),) = stage.items()
             if name == "$unset":
                 for path in [fields] if isinstance(fields, str) else fields:
-                    _put(result, path, _MISSING)
+                    _put(document, path, _MISSING)
                 continue
             if name not in ("$set", "$addFields"):
                 raise _UnknownError(name)
-            values = {path: _evaluate(result, how) for path, how in fields.items()}
+            values = {path: _evaluate(document, how) for path, how in fields.items()}
             for path, value in values.items():
                 if value is not _MISSING:
-                    _put(result, path, copy.deepcopy(value))
-        return result
+                    _put(document, path, copy.deepcopy(value))
 
 
 def _lookup(table: Mapping[str, Any], name: str) -> Any:
@@ -75,13 +74,20 @@ def _lookup(table: Mapping[str, Any], name: str) -> Any:
     return table[name]
 
 
-def _canonical(value: Any) -> Any:
-    """A value in a form in which equal numbers are equal, whatever their types and the order of fields."""
-    if isinstance(value, dict):
-        return {name: _canonical(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_canonical(part) for part in value]
-    return ("number", value) if _is_number(value) else bson.encode({"": value})
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two values are equal: numbers by value, whatever their types, and documents whatever the order of their
+    fields."""
+    if _is_number(one) or _is_number(other):
+        return _is_number(one) and _is_number(other) and bool(one == other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(part, other[name]) for name, part in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return one == other if type(one) is type(other) is str else _encoded(one) == _encoded(other)
+
+
+def _encoded(value: Any) -> bytes:
+    return bson.encode({"": value})
 
 
 def _is_number(value: Any) -> bool:
@@ -183,7 +189,7 @@ def _parts(values: list[Any]) -> Iterator[Any]:
 def _equals_any(values: list[Any], wanted: Any) -> bool:
     if isinstance(wanted, bson.Regex):
         raise _UnknownError("$regex")
-    return (wanted is None and not values) or any(_canonical(one) == _canonical(wanted) for one in _parts(values))
+    return (wanted is None and not values) or any(_equal(one, wanted) for one in _parts(values))
 
 
 def _is_alike(one: Any, other: Any) -> bool:
@@ -242,7 +248,7 @@ def _push(document: Document, path: str, value: Any) -> None:
 
 
 def _add_to_set(document: Document, path: str, value: Any) -> None:
-    if not any(_canonical(one) == _canonical(value) for one in _array(document, path)):
+    if not any(_equal(one, value) for one in _array(document, path)):
         _push(document, path, value)
 
 
@@ -250,7 +256,7 @@ def _pull(document: Document, path: str, value: Any) -> None:
     if isinstance(value, (dict, list)):
         raise _UnknownError("$pull")
     if _get(document, path) is not _MISSING:
-        rest = [one for one in _array(document, path) if _canonical(one) != _canonical(value)]
+        rest = [one for one in _array(document, path) if not _equal(one, value)]
         _put(document, path, rest)
 
 
@@ -336,7 +342,7 @@ def _comparison(name: str) -> Callable[[list[Any]], bool]:
     def evaluate(values: list[Any]) -> bool:
         one, other = values
         if name in ("$eq", "$ne") and (_MISSING in (one, other) or not _is_number(one)):
-            alike = one is other if _MISSING in (one, other) else _canonical(one) == _canonical(other)
+            alike = one is other if _MISSING in (one, other) else _equal(one, other)
             return alike is (name == "$eq")
         if not _is_alike(one, other):
             raise _UnknownError("values of two types")

@@ -11,6 +11,8 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,12 +29,19 @@ from tallyglass.restore.backup.bson_file import decode, documents, id_key
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.catalogue.backups import newest_backup, why_not
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS, NoStart, choose_start
-from tallyglass.restore.timeline.earlier_writes import EarlierWrites, ExpectedDocument, read_earlier
+from tallyglass.restore.timeline.earlier_writes import ExpectedDocument, read_earlier
 from tallyglass.restore.undo.accident import REMOVING, update_of
 from tallyglass.text import clean, clean_name
 
 _MOST_DOUBTS = 100
 """The most updates of one document during the backup that are tried."""
+
+_STORED_AT_ONCE = 1_000
+"""Operations that are stored in one go."""
+
+_WANTED = "WHERE EXISTS (SELECT 1 FROM wanted WHERE id = ?1)"
+_STORE_STEP = f"INSERT INTO step (id, doubtful, op, o) SELECT ?1, ?2, ?3, ?4 {_WANTED}"
+_STORE_BASE = f"INSERT INTO base SELECT ?1, ?2 {_WANTED}"
 
 _AGAIN = frozenset({*REMOVING, "truncateRange"})
 """Commands after which the backup no longer has all documents of the collection."""
@@ -95,8 +104,12 @@ async def carry_forward(
         _create(rows, ids)
         await _read_steps(gateway, backup, info, limit, rows)
         await asyncio.to_thread(_read_bases, backup.contents, stored, rows)
-        for key in rows.execute("SELECT id FROM wanted ORDER BY id"):
-            yield key[0], _resolve(rows, key[0], earlier, info.uuid)
+        expected = earlier.by_uuid.get(info.uuid, {})
+        for key, bases, steps in _histories(rows):
+            try:
+                yield key, only_answer(bases, steps, expected.get(key))
+            except Malformed:
+                yield key, None
 
 
 def _create(rows: sqlite3.Connection, ids: Iterator[bytes]) -> None:
@@ -109,30 +122,24 @@ def _create(rows: sqlite3.Connection, ids: Iterator[bytes]) -> None:
     ):
         rows.execute(statement)
     rows.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", ((id_,) for id_ in ids))
-    rows.execute("COMMIT")
-
-
-def _is_wanted(rows: sqlite3.Connection, key: bytes) -> bool:
-    return rows.execute("SELECT 1 FROM wanted WHERE id = ?", (key,)).fetchone() is not None
 
 
 async def _read_steps(
     gateway: Gateway, backup: UsableBackup, info: CollectionInfo, limit: Ts, rows: sqlite3.Connection
 ) -> None:
     end = backup.contents.backup.end
-    rows.execute("BEGIN")
+    chunk = list[tuple[object, ...]]()
     async for operation, whole in operations(gateway, str(info.ns), backup.start, limit):
         if operation.op == "c":
             if operation.ui == info.uuid and operation.command in _AGAIN:
                 raise InputError(f"{operation.command} at {whole.ts} came between the backup and the point.")
-        elif _is_wanted(rows, operation.id_key):
-            o = b"" if operation.op == "d" else update_of(operation)
-            doubtful = end is None or whole.ts <= end
-            rows.execute(
-                "INSERT INTO step (id, doubtful, op, o) VALUES (?, ?, ?, ?)",
-                (operation.id_key, doubtful, operation.op, o),
-            )
-    rows.execute("COMMIT")
+            continue
+        o = b"" if operation.op == "d" else update_of(operation)
+        chunk.append((operation.id_key, end is None or whole.ts <= end, operation.op, o))
+        if len(chunk) == _STORED_AT_ONCE:
+            rows.executemany(_STORE_STEP, chunk)
+            chunk.clear()
+    rows.executemany(_STORE_STEP, chunk)
     rows.execute("CREATE INDEX step_of ON step (id, n)")
 
 
@@ -144,27 +151,27 @@ def _read_bases(contents: Contents, stored: StoredCollection, rows: sqlite3.Conn
         if stored.data is None:
             raise InputError(f"The backup has no documents of {clean_name(stored.ns)}.")
         found = documents(stored.data)
-    rows.execute("BEGIN")
     try:
-        for raw in found:
-            key = id_key(raw)
-            if _is_wanted(rows, key):
-                rows.execute("INSERT INTO base VALUES (?, ?)", (key, raw))
+        rows.executemany(_STORE_BASE, ((id_key(raw), raw) for raw in found))
     except Malformed as error:
         raise InputError(f"The backup has a document of {clean_name(stored.ns)} that is no BSON: {error}.") from None
-    rows.execute("COMMIT")
     rows.execute("CREATE INDEX base_of ON base (id)")
 
 
-def _resolve(rows: sqlite3.Connection, key: bytes, earlier: EarlierWrites, uuid: bytes) -> bytes | None:
-    bases = [raw for (raw,) in rows.execute("SELECT document FROM base WHERE id = ?", (key,))]
-    found = rows.execute("SELECT doubtful, op, o FROM step WHERE id = ? ORDER BY n", (key,))
-    steps = [DocumentStep(bool(doubtful), op, o) for doubtful, op, o in found]
-    expected = earlier.by_uuid.get(uuid, {}).get(key)
-    try:
-        return only_answer(bases, steps, expected)
-    except Malformed:
-        return None
+def _histories(rows: sqlite3.Connection) -> Iterator[tuple[bytes, list[bytes], list[DocumentStep]]]:
+    """The ``_id`` of each document that is wanted, what the backup holds of it, and the operations on it in order."""
+    bases = groupby(rows.execute("SELECT id, document FROM base ORDER BY id"), key=itemgetter(0))
+    steps = groupby(rows.execute("SELECT id, doubtful, op, o FROM step ORDER BY id, n"), key=itemgetter(0))
+    base, step = next(bases, None), next(steps, None)
+    for (key,) in rows.execute("SELECT id FROM wanted ORDER BY id"):
+        held, done = list[bytes](), list[DocumentStep]()
+        if base is not None and base[0] == key:
+            held = [raw for _, raw in base[1]]
+            base = next(bases, None)
+        if step is not None and step[0] == key:
+            done = [DocumentStep(bool(doubtful), op, o) for _, doubtful, op, o in step[1]]
+            step = next(steps, None)
+        yield key, held, done
 
 
 def only_answer(
