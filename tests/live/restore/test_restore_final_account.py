@@ -217,6 +217,24 @@ async def test_nothing_restored_is_not_done(scene: Scene) -> None:
     assert columns(scene) == [10, 0, 10, 0, 0, 0]
 
 
+@pytest.mark.parametrize("op", ["d", "u"])
+async def test_a_copy_of_a_folder_finds_what_came_back_before(scene: Scene, op: str) -> None:
+    copied = scene.client["shop"].create_collection(f"copied_{op}", **KEPT)
+    copied.insert_many([{"_id": n, "s": f"good {n}"} for n in range(10)])
+    since = scene.now()
+    if op == "d":
+        copied.delete_many({})
+    else:
+        copied.update_many({}, {"$set": {"s": "BAD"}})
+    incident = done_since(scene, since, op, f"shop.copied_{op}")
+    first, second = [await undo(scene, incident, work) for work in ("work", "copy")]
+    scene.must_run(first)
+    done = scene.run(second)
+    assert done.returncode == 0, done.stderr
+    assert "10 had come back before, by another run of this return" in done.stderr
+    assert columns(scene, "copy") == [10, 0, 10, 0, 0, 0]
+
+
 @pytest.mark.parametrize("order", ["the delete first", "the update first"])
 async def test_an_update_under_a_delete_is_undone_in_either_order(scene: Scene, order: str) -> None:
     name = order.replace(" ", "_")

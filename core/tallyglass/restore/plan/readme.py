@@ -78,7 +78,7 @@ def _doubts(plan: Plan) -> Iterator[str]:
 
 
 def _loss(plan: Plan) -> Iterator[str]:
-    yield from ("", "## Written from the point on, with what is undone", "")
+    yield from ("", "## Written since the point, what is undone included", "")
     if not plan.proof.loss:
         yield "Nothing."
     for row in plan.proof.loss[:_MOST_LOSSES]:
@@ -106,10 +106,11 @@ def _how(plan: Plan) -> Iterator[str]:
     total = sum(step.seconds or 0.0 for step in plan.steps.commands)
     yield from ("", "## How to run it, and how to stop", "")
     yield from _item(
-        "`tallyglass restore run` (or `bash restore.sh` here, which also finds it where the plan was made) asks before "
-        "each step, checks after it, and stops at the first doubt."
+        "`tallyglass restore run DIR` (or `bash restore.sh` in this folder, which finds tallyglass also where the plan was "
+        "made) asks before each step, checks after it, and stops at the first doubt."
     )
-    yield from _item("`--until=secure` (restore, verify, return, clean) ends after a phase; `--yes` asks nothing.")
+    phases = ", ".join(dict.fromkeys(step.phase.value for step in plan.steps.commands))
+    yield from _item(f"`--until=PHASE` ends after that phase, one of {phases}; `--yes` asks nothing.")
     yield from _item(
         "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
         "Live data change in the phase `return` alone."

@@ -36,13 +36,14 @@ _Batch = dict[bytes, tuple[bytes | None, list[HistoryStep]]]
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """One document: its ``_id`` as a type byte and the value's bytes, what it is, and where the accident's values are.
-    ``restored``: it was damaged when the return began, and came back since. ``theirs``: others deleted it or wrote over
-    what the accident left."""
+    ``restored``: it was damaged when the return began, and came back since; ``returned``: an earlier return had brought
+    it back by then. ``theirs``: others deleted it or wrote over what the accident left."""
 
     key: bytes
     state: DocumentState
     document: bytes | None
     restored: bool = False
+    returned: bool = False
     theirs: bool = False
     where: str = ""
 
@@ -123,7 +124,7 @@ def _judge(
     before the return began; ``seen`` the digest of the live document, which must be one of its states."""
     if copy is None and history.accident.kind == "everything":
         return None  # it was not there at the point
-    trace, right = DocumentTrace(copy, increments=history.increments), False
+    trace, right, returned = DocumentTrace(copy, increments=history.increments), False, False
     passed = seen in (_ANY, _digest(copy))
     before = [step for step in steps if last is not None and step.number <= last]
     for at, step in enumerate(steps):
@@ -138,6 +139,7 @@ def _judge(
             trace.undone(step.op, step.o)
         elif step.owner == REPAIR:
             trace.repair(step.op, step.o)
+            returned |= at < len(before) and trace.hit and trace.state is DocumentState.RIGHT
         else:
             trace.others(step.op, step.o)
         passed = passed or _digest(trace.document) == seen
@@ -147,7 +149,7 @@ def _judge(
     state = trace.state if passed or trace.unclear else DocumentState.DIFFERS
     after = last is None or len(steps) > len(before)
     restored = after and trace.brought_back and not right and trace.document is not None
-    return Judgement(key, state, trace.document, restored, trace.theirs, _where(trace))
+    return Judgement(key, state, trace.document, restored, returned, trace.theirs, _where(trace))
 
 
 def _where(trace: DocumentTrace) -> str:

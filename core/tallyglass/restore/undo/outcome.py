@@ -22,8 +22,8 @@ from tallyglass.text import clean, clean_name
 
 
 def is_complete(rows: Sequence[NamespaceOutcome]) -> bool:
-    """Whether something came back, and nothing is damaged or unclear."""
-    return not any(row.damaged for row in rows) and any(row.restored or row.empty for row in rows)
+    """Whether something came back, by this return or an earlier one, and nothing is damaged or unclear."""
+    return not any(row.damaged for row in rows) and any(row.restored or row.returned or row.empty for row in rows)
 
 
 async def account(

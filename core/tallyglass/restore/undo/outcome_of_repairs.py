@@ -39,7 +39,9 @@ async def account_for_repairs(
     async for found in judge_documents(source, spare, plan.undo.accident, row.ns, plan.facts.limit, began, kept):
         if found.state is DocumentState.RIGHT or _is_raised(plan, row.ns, found):
             outcome.restored += found.restored
-            outcome.already += not found.restored and not found.theirs and found.state is DocumentState.RIGHT
+            already = not found.restored and not found.theirs and found.state is DocumentState.RIGHT
+            outcome.already += already
+            outcome.returned += already and found.returned
             outcome.left += not found.restored and (found.theirs or found.state is not DocumentState.RIGHT)
             continue
         if found.state in _NOT_WRITTEN and found.key not in reasons:

@@ -36,6 +36,8 @@ class NamespaceOutcome:
     ns: str
     restored: int = 0
     already: int = 0
+    returned: int = 0
+    """How many of those that were right before an earlier return had brought back."""
     left: int = 0
     damaged: list[Damaged] = field(default_factory=list)
     """Documents and definitions that are not as they would be."""

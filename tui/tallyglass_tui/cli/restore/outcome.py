@@ -65,6 +65,7 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
 
 _COLUMNS = ("namespace", "touched", "restored", "already right", "left, right", "unclear", "damaged")
 _LEGEND = (
+    "already right: it was right before this return began.",
     "left, right: others deleted or changed it since, and it is as it would be without the accident.",
     "unclear: it was left alone, and holds the accident's value, one that may be computed from it, or a doubt.",
 )
@@ -89,9 +90,12 @@ def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
     if damaged:
         lines.append(f"Still damaged or unclear: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
     elif is_complete(rows):
-        lines.append(f"All is as it would be without the accident: {sum(row.restored for row in rows):,} came back.")
-    elif rows and not any(row.restored or row.empty for row in rows):
-        lines.append("Nothing was restored.")
+        came, before = (sum(getattr(row, name) for row in rows) for name in ("restored", "returned"))
+        lines.append(f"All is as it would be without the accident: {came:,} came back.")
+        if before:
+            lines.append(f"{before:,} had come back before, by another run of this return, such as from a copy.")
+    elif rows and not any(row.restored or row.returned or row.empty for row in rows):
+        lines.append("Nothing was restored: others set right, changed or deleted all that the accident touched.")
     return lines
 
 

@@ -94,7 +94,7 @@ def _account(work: ReturnWork) -> PlanSteps:
         Phase.RETURN, "Account for every document", Effect.READS_LIVE, _both_sides(work, "outcome", "--out=."),
         why="What came back, what others changed since, and what is damaged or unclear, with a file of the ids. "
         "If anything is damaged or unclear, it exits with 3.",
-        mode=RunMode.AGAIN, exits=(0, 3), proof=Proof(file=OUTCOME),
+        mode=RunMode.AGAIN, exits=(0, 3), seconds=work.seconds, proof=Proof(file=OUTCOME),
     )  # fmt: skip
 
 
@@ -114,6 +114,7 @@ def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanS
     compute = run(
         Phase.RETURN, f"Work out what was lost in {names}, or written there since", Effect.READS_LIVE, _compute(work),
         why="Each damaged document, as it would be without the accident; it includes what others wrote since.",
+        seconds=work.seconds,
     )  # fmt: skip
     load = run(
         Phase.RETURN, "Load the repairs into staging collections", Effect.WRITES_LIVE, _load(rows),
@@ -124,7 +125,7 @@ def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanS
         Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
         [mongosh.on_live(), *_announced(work), *(_review(work, row) for _, row in rows)],
         why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It writes marks in "
-        "the staging collections alone.", mode=RunMode.PREVIEW,
+        "the staging collections alone.", mode=RunMode.PREVIEW, seconds=work.seconds,
     )  # fmt: skip
     files = (PlanFile(_LOAD, lines(fold_command(_load_all(rows)))),) if len(rows) > _NAMED else ()
     return join([compute, load, PlanSteps((), files), review])
@@ -176,14 +177,20 @@ def _merges(work: ReturnWork, rows: Sequence[Return]) -> Iterator[str]:
 
 
 def _merge(work: ReturnWork, rows: Sequence[Return], fixes: Sequence[str]) -> PlanSteps:
-    names = _named([row.ns for row in rows])
-    why = "A field is set where it still has what the accident left; what others wrote since stays."
-    counts = [_merge_count(row, work.damage.get(row.ns, Damage())) for row in rows]
+    live = [row.ns for row in rows if row.strategy is Strategy.MERGE]
+    copies = [row.beside for row in rows if row.strategy is Strategy.REPLACE]
+    titles = [f"write the repairs into {_named(live)}"] if live else []
+    titles += [f"write what others wrote since into {_named(copies)}"] if copies else []
+    titles += ["raise counters there"] if fixes else []
+    reasons = ["A field is set where it still has what the accident left; what others wrote since stays."] if live else []
+    reasons += [f"{_named(copies)} is not live yet: a later step gives it its name."] if copies else []
+    reasons += [_RAISED] if fixes else []
+    title = "; ".join(titles)
     return run_mongosh(
-        Phase.RETURN, f"Write the repairs into {names}" + ("; raise counters there" if fixes else ""),
-        Effect.WRITES_LIVE, _MERGE, [mongosh.on_live(), *_merges(work, rows), *fixes],
-        why=f"{why} {_RAISED}" if fixes else why, undo="The oplog holds every change that it makes.",
-        counts=_first(counts),
+        Phase.RETURN, title[0].upper() + title[1:], Effect.WRITES_LIVE, _MERGE,
+        [mongosh.on_live(), *_merges(work, rows), *fixes], why=" ".join(reasons),
+        undo="The oplog holds every change that it makes.", seconds=work.seconds,
+        counts=_first([_merge_count(row, work.damage.get(row.ns, Damage())) for row in rows]),
     )  # fmt: skip
 
 
@@ -201,8 +208,8 @@ def _catch_up(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanSteps
     """Repeat the repair for what was written since it was computed."""
     return run_shell(
         Phase.RETURN, "Repair what was written meanwhile", Effect.WRITES_LIVE, _again(work, rows),
-        why="The same once more, from the oplog as it is by now. With nothing left to repair it writes nothing.",
-        mode=RunMode.AGAIN,
+        why="Works out the repairs again, with what was written since, and writes those that are still needed: often "
+        "none.", mode=RunMode.AGAIN, seconds=work.seconds,
     )  # fmt: skip
 
 
@@ -423,7 +430,7 @@ def _definitions(work: ReturnWork) -> PlanSteps:
         Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
         [mongosh.on_live(), *work.definitions],
         why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
-        mode=RunMode.BY_HAND,
+        mode=RunMode.BY_HAND, seconds=None,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Accident, Strategy
 from tallyglass.restore.proof.findings import Assessed
+from tallyglass.restore.proof.speed import DOCUMENTS_A_SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,13 @@ class ReturnWork:
     fixes: tuple[str, ...] = ()
     live_fixes: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """An estimate for one pass over the damaged documents; None where their number is not known."""
+        written = [row.ns for row in self.plan.undo.returns if row.strategy in (Strategy.MERGE, Strategy.REPLACE)]
+        hit = [self.damage.get(ns, Damage()).by_accident or self.documents.get(ns) for ns in written]
+        return sum(filter(None, hit)) / DOCUMENTS_A_SECOND if hit and None not in hit else None
 
 
 def return_work(plan: Plan, assessed: Assessed) -> ReturnWork:
