@@ -106,8 +106,8 @@ def _how(plan: Plan) -> Iterator[str]:
     total = sum(step.seconds or 0.0 for step in plan.steps.commands)
     yield from ("", "## How to run it, and how to stop", "")
     yield from _item(
-        "`tallyglass restore run DIR` (or `bash restore.sh` in this folder, which finds tallyglass also where the plan was "
-        "made) asks before each step, checks after it, and stops at the first doubt."
+        "`tallyglass restore run DIR` (or `bash restore.sh` in this folder, which finds tallyglass also where the plan "
+        "was made) asks before each step, checks after it, and stops at the first doubt."
     )
     phases = ", ".join(dict.fromkeys(step.phase.value for step in plan.steps.commands))
     yield from _item(f"`--until=PHASE` ends after that phase, one of {phases}; `--yes` asks nothing.")

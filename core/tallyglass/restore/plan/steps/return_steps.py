@@ -182,7 +182,8 @@ def _merge(work: ReturnWork, rows: Sequence[Return], fixes: Sequence[str]) -> Pl
     titles = [f"write the repairs into {_named(live)}"] if live else []
     titles += [f"write what others wrote since into {_named(copies)}"] if copies else []
     titles += ["raise counters there"] if fixes else []
-    reasons = ["A field is set where it still has what the accident left; what others wrote since stays."] if live else []
+    why = "A field is set where it still has what the accident left; what others wrote since stays."
+    reasons = [why] if live else []
     reasons += [f"{_named(copies)} is not live yet: a later step gives it its name."] if copies else []
     reasons += [_RAISED] if fixes else []
     title = "; ".join(titles)
