@@ -580,9 +580,9 @@ async def test_the_same_transaction_is_a_filter(screen_at: Any) -> None:
         before = screen.feeds.named["oplog"]
         await screen.press("down", "X")
         assert screen.feeds.named["oplog"] is not before
-        assert screen.app.screen.wanted.transaction == f"{session.hex()}:7"
+        assert screen.app.screen.following.wanted.transaction == f"{session.hex()}:7"
         await screen.press("escape")
-        assert not screen.app.screen.wanted.transaction
+        assert not screen.app.screen.following.wanted.transaction
 
 
 async def test_activity_by_namespace(screen_at: Any) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass_tui.incidents.cells import about
-from tallyglass_tui.incidents.filter import IncidentFilter
+from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP, IncidentFilter
 from tallyglass_tui.oplog.jumps import Jumps
 from tallyglass_tui.oplog.state import scan_lines
 from tallyglass_tui.oplog.views import OplogViews
+from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
 
 
@@ -34,6 +35,10 @@ class IncidentView:
     def _show_scan(self, scan: IncidentScan) -> None:
         self._page.incidents.show_scan(scan)
         self._jumps.take_scan(scan)
+
+    def ask_for_filter(self, line: InputLine) -> None:
+        """Ask for the filter; it applies while it is typed."""
+        line.open(f"Filter incidents: {INCIDENT_FILTER_HELP}", self.set_filter, self.wanted_text, live=True)
 
     def set_filter(self, text: str) -> None:
         """Show only the incidents that match. Raises InputError if the text is not a valid filter."""

@@ -24,7 +24,7 @@ class Jumps:
         self._page.run_alone(self._read(at, note), _GROUP)
 
     async def _read(self, at: Ts, note: str) -> None:
-        page, wanted = self._page, self._page.wanted
+        page, wanted = self._page, self._page.following.wanted
         page.say(f"Reading from {fmt.moment(at.time)} ...")
         try:
             rows = await page.shell.feeds.ask(lambda gateway: oplog_reads.read_from(gateway, wanted, at))
@@ -46,7 +46,7 @@ class Jumps:
             self._page.run_alone(self._read_destructive(rows[tail.cursor]), _GROUP)
 
     async def _read_destructive(self, after: OplogRow) -> None:
-        page, wanted = self._page, self._page.wanted
+        page, wanted = self._page, self._page.following.wanted
         try:
             row = await page.shell.feeds.ask(lambda gateway: oplog_reads.next_destructive(gateway, wanted, after.ts))
         except TallyglassError as error:

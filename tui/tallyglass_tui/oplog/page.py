@@ -11,10 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tallyglass.moment import FORMS, Ts
-from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui import format as fmt
-from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog.following import Following
 from tallyglass_tui.oplog.incident_view import IncidentView
@@ -32,7 +30,6 @@ from tallyglass_tui.widgets.text_line import TextLines
 _FILTER_HELP = "ns:shop.* ns:!*.tmp op:du id:42 destructive text /regex/"
 _FILTER_PROMPT = f"Filter: {_FILTER_HELP}"
 _TIME_PROMPT = f"Go to: {FORMS}"
-_INCIDENTS_PROMPT = f"Filter incidents: {INCIDENT_FILTER_HELP}"
 _SEARCH_PROMPT = "Search these rows: a part of a namespace, an _id or a value"
 
 
@@ -129,8 +126,7 @@ class OplogPage(Page):
     def action_filter(self) -> None:
         """Type a filter: for the incidents if they are on top, otherwise for the entries."""
         if self.view == "incidents":
-            view = self._incident_view
-            self._input.open(_INCIDENTS_PROMPT, view.set_filter, view.wanted_text, live=True)
+            self._incident_view.ask_for_filter(self._input)
         else:
             self._input.open(
                 _FILTER_PROMPT,
@@ -266,7 +262,7 @@ class OplogPage(Page):
 
     @on(Tail.Chosen, "#rates")
     def _rate_chosen(self, message: Tail.Chosen) -> None:
-        self.set_filter(words_for(str(message.chosen)))
+        self.set_filter(str(message.chosen))
 
     # --- views ------------------------------------------------------------------------------------------------
 
@@ -376,11 +372,6 @@ class OplogPage(Page):
         """Whether anything but the whole live tail is shown, or was searched for."""
         following = self.following
         return bool(following.past or following.wanted_text or self._search.text) or not self.tail.following
-
-    @property
-    def wanted(self) -> OplogFilter:
-        """The filter of the entries."""
-        return self.following.wanted
 
     @property
     def tail(self) -> Tail:

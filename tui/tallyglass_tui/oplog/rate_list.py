@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tallyglass.oplog.filter.query import words_for
 from tallyglass.oplog.snapshot import OplogUpdate
 from tallyglass_tui.oplog.rows import RATE_COLUMNS, rate_cells
 from tallyglass_tui.widgets.cells import fit
@@ -12,7 +13,7 @@ from tallyglass_tui.widgets.live_table import Column, LiveTable
 
 
 class RateList(LiveTable):
-    """The table. Its keys are the namespaces."""
+    """The table. Its keys are the words that filter by a namespace."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(RATE_COLUMNS, id=id)
@@ -24,4 +25,4 @@ class RateList(LiveTable):
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return ((fit(rows[index][column.key], width, right=column.right), ""),)
 
-        self.show(names, cell, ("No writes since this view was opened.",))
+        self.show([words_for(name) for name in names], cell, ("No writes since this view was opened.",))

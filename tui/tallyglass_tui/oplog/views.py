@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.tail import Tail
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
+
+if TYPE_CHECKING:
+    from tallyglass_tui.oplog.following import Following
 
 T = TypeVar("T")
 
@@ -31,8 +33,8 @@ class OplogViews(Protocol):
         ...
 
     @property
-    def wanted(self) -> OplogFilter:
-        """The filter of the entries."""
+    def following(self) -> Following:
+        """What the tail shows."""
         ...
 
     @property
