@@ -171,7 +171,5 @@ async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -
     """Store the repairs that were loaded into a staging collection since this was last done."""
     rows = history.rows
     read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
-    rows.execute("BEGIN")
     async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
         rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
-    rows.execute("COMMIT")

@@ -48,6 +48,7 @@ async def read_history(
             oldest = await edge(source, 1)
             if oldest is None or oldest.ts > limit:
                 raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
+        history.rows.execute("BEGIN")  # one transaction: a commit for each of 100,000 rows takes as long as all else
         read_to = await _fill(source, history, attribution, limit)
         await mark_repairs(source, history, limit)
         if accident.ns == ns:
@@ -55,6 +56,7 @@ async def read_history(
         mark_undone(history)
         history.increments = (await find_increments(spare, history, (OTHERS, UNCERTAIN))).found
         history.file.now_whole(read_to)
+        history.rows.execute("COMMIT")
     except BaseException:
         history.close()
         raise
@@ -82,7 +84,6 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     attributed when all of them are known."""
     rows, held = history.rows, history.file.read_to
     by_effect = attribution.effect is not None and history.accident.ns == history.ns
-    rows.execute("BEGIN")
     (number,) = rows.execute(LAST_NUMBER).fetchone()
     chunk, last = list[tuple[object, ...]](), None
     async for entry, whole in operations(source, history.ns, held[0] if held else limit):
@@ -106,7 +107,6 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
             rows.executemany(_STORE, chunk)
             chunk.clear()
     rows.executemany(_STORE, chunk)
-    rows.execute("COMMIT")
     rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
     removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
     history.removals = [HistoryStep(n, own, "d", b"", Ts(t, i)) for n, own, t, i in removals]
