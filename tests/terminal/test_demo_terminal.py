@@ -31,6 +31,7 @@ def running_demo() -> Iterator[RunningDemo]:
     """Start a demo. The path of its folder is short enough for a Unix socket below it."""
     folder = Path(tempfile.mkdtemp(prefix="tg-", dir="/tmp"))
     home = folder.with_name(f"{folder.name}-home")
+    home.mkdir()
     terminal = Terminal(dashboard("demo"), environment(home, TMPDIR=str(folder)))
     try:
         yield RunningDemo(terminal, folder)

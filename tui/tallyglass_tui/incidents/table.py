@@ -56,8 +56,9 @@ class IncidentTable(LiveTable):
     def follow(self, show: Callable[[IncidentScan], None]) -> Feed[IncidentScan]:
         """Read the incidents, and from what each could come back, for this page; ``show`` is called with each scan."""
         page = cast("Page", self.screen)
+        feed = page.subscribe(share_incidents(page.feeds), show)
         page.subscribe(share_sources(page.feeds, page.shell.context.backup), self.show_sources)
-        return page.subscribe(share_incidents(page.feeds), show)
+        return feed
 
     @property
     def incidents(self) -> Sequence[Incident]:

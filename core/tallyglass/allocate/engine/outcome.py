@@ -44,7 +44,7 @@ class Outcome(Enum):
     """The server refuses the command; nothing happened, and a retry does not help."""
 
 
-class Code(IntEnum):
+class ServerCode(IntEnum):
     """Codes of server errors, by their names in the server (``error_codes.yml``)."""
 
     BAD_VALUE = 2
@@ -56,7 +56,7 @@ class Code(IntEnum):
     DUPLICATE_KEY = 11000
 
 
-_CONCERN_IMPOSSIBLE: Final = frozenset({Code.UNKNOWN_REPL_WRITE_CONCERN, Code.UNSATISFIABLE_WRITE_CONCERN})
+_CONCERN_IMPOSSIBLE: Final = frozenset({ServerCode.UNKNOWN_REPL_WRITE_CONCERN, ServerCode.UNSATISFIABLE_WRITE_CONCERN})
 
 # The command did not run, or ran and left nothing behind: WriteConflict, LockTimeout, TooManyLogicalSessions,
 # MaxTimeMSExpired may come before the write or after it, so it is not here.
@@ -104,9 +104,9 @@ def _classify_failure(error: OperationFailure) -> Outcome:
         return Outcome.UNKNOWN
     if code in _NOT_APPLIED:
         return Outcome.NOT_APPLIED
-    if code == Code.BAD_VALUE and "$inc" in str(error):
+    if code == ServerCode.BAD_VALUE and "$inc" in str(error):
         return Outcome.OVERFLOW
-    if code == Code.TYPE_MISMATCH:
+    if code == ServerCode.TYPE_MISMATCH:
         return Outcome.WRONG_TYPE
     return Outcome.REFUSED
 
@@ -116,4 +116,4 @@ def _classify_bulk(error: BulkWriteError) -> Outcome:
     if details.get("writeConcernErrors"):
         return Outcome.UNKNOWN
     codes = {row.get("code") for row in details.get("writeErrors", ())}
-    return Outcome.DUPLICATE if codes == {Code.DUPLICATE_KEY} else Outcome.REFUSED
+    return Outcome.DUPLICATE if codes == {ServerCode.DUPLICATE_KEY} else Outcome.REFUSED

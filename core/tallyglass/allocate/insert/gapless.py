@@ -30,7 +30,7 @@ from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import MAJORITY, AnyAsyncCollection, Documents, SyncCollection, prepare
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
-from tallyglass.allocate.engine.outcome import Code
+from tallyglass.allocate.engine.outcome import ServerCode
 from tallyglass.allocate.engine.sessions import session_async, session_sync
 from tallyglass.allocate.engine.steps import Steps, call, to_its_end
 from tallyglass.allocate.errors import AllocationError, AllocationRefused, AllocationUnknown, NotUnique
@@ -189,7 +189,7 @@ class _GaplessCore(Uncopyable):
             return None
         if error.has_error_label(_TRANSIENT) or error.has_error_label(_UNKNOWN_COMMIT):
             return None
-        if isinstance(error, OperationFailure) and error.code == Code.ILLEGAL_OPERATION:
+        if isinstance(error, OperationFailure) and error.code == ServerCode.ILLEGAL_OPERATION:
             raise AllocationRefused(
                 f"Numbers without gaps in {self.where} need transactions, which a standalone server does not have.",
                 "Convert it to a replica set; one member is enough.",

@@ -17,7 +17,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, out_of_time, read_with_retry
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.handles import Documents, name_of, prepare
-from tallyglass.allocate.engine.outcome import Code, Outcome, classify
+from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify
 from tallyglass.allocate.engine.steps import Steps, call, run, run_async
 from tallyglass.allocate.errors import NotUnique
 from tallyglass.allocate.insert.insertion import is_unique_on, place
@@ -106,7 +106,7 @@ def _shard_key(collection: Documents, budget: RetryBudget) -> Steps[Mapping[str,
         if row is None:
             row = yield from call(lambda: config["cache.collections"].find_one(wanted), budget.call_seconds())
     except OperationFailure as error:
-        if error.code == Code.UNAUTHORIZED:
+        if error.code == ServerCode.UNAUTHORIZED:
             return None
         raise out_of_time(error, name_of(collection), 0) from error
     except PyMongoError as error:
