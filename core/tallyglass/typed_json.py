@@ -142,6 +142,8 @@ def _one_of(kinds: Sequence[Any], value: Any, where: str) -> Any:
     if value is None:
         return None if NoneType in kinds else _misfit(where)
     present = [one for one in kinds if one is not NoneType]
+    if isinstance(value, Mapping):  # records are told apart by the names of their fields
+        present.sort(key=lambda one: not (is_dataclass(one) and get_type_hints(one).keys() == value.keys()))
     return built(float if float in present else present[0], value, where)
 
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from builders.plans import make_plan
 from idle import opened
 from tallyglass.connection.target import Target
 from tallyglass.counters.snapshot import Ceiling, CountersSnapshot, CounterView, Forecast, NumericType, Semantics
@@ -23,11 +24,13 @@ from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan, OplogRow, OplogUpdate, RowKind
+from tallyglass.restore.model.source import Backup, FromBackup, FromImages
 from tallyglass.restore.plan.at_hand import SourcesAtHand
 from tallyglass_tui import clock
 from tallyglass_tui.oplog.reads import merge
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.recorded import KINDS
+from tallyglass_tui.restore.draft import Planned
 from tallyglass_tui.shell import recording as recording_module
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.difference import changed, difference
@@ -49,6 +52,7 @@ INCIDENT = Incident(
 ROW = OplogRow(RowKind.ENTRY, Ts(T0, 5), 1, AT, "i", "shop.orders", "insert a=1", raw=b"\5\0\0\0\0")
 
 SOURCES = SourcesAtHand((Ts(T0, 1),), frozenset({"1:1 shop.orders", "2:1 shop.carts"}))
+BACKUP = Backup(Path("/backups/latest"), "directory", False, Ts(T0, 1), Ts(T0, 2), "oplog")
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),
@@ -116,6 +120,17 @@ def test_what_was_recorded_comes_back_at_its_time(tmp_path: Path, now: list[floa
     assert found.value("deployment", "", 0) == (2000, DEPLOYMENT)
     assert found.value("sources", "", 0) == (2000, SOURCES)
     assert found.places("counters", "", -1, 4999) == range(1)
+
+
+@pytest.mark.parametrize(
+    "source", [FromBackup(BACKUP, "localhost:27018"), FromImages(9), FromImages(9, BACKUP)], ids=lambda one: one.form
+)
+def test_a_plan_comes_back_wherever_its_documents_come_from(
+    tmp_path: Path, now: list[float], source: FromBackup | FromImages
+) -> None:
+    planned = Planned(make_plan(Ts(T0, 1), source, AT))
+    record(tmp_path / "r", now, (1, "plan", "", planned))
+    assert Recording(tmp_path / "r", KINDS).value("plan", "", 0)[1] == planned
 
 
 def test_documents_are_left_out_and_rows_are_counted(tmp_path: Path, now: list[float]) -> None:
