@@ -67,9 +67,8 @@ async def happen(camera: Camera, backup: Path, home: Path, story: Story) -> None
         await camera.pilot.pause(4)
         story.mark("tail")
         before = await orders.count_documents({})
-        story.lost = await orders.count_documents(_LOST)
         await camera.press(*_DELETES, until="op:d")
-        await orders.delete_many(_LOST)
+        story.lost = (await orders.delete_many(_LOST)).deleted_count
         await camera.press(until=_RED)
         await camera.pilot.pause(2)
         story.mark("deleted")
@@ -163,9 +162,6 @@ async def show(film: Film) -> None:
 
 def run(uri: str, backup: Path, limit: str, folder: Path) -> tuple[str, int]:
     """Plan again for the tools that are here, and run the script as a person would; its output and exit code."""
-    path = os.pathsep.join(
-        map(str, [_TOOLS, Path(sys.executable).parent, os.environ["PATH"], Path(find_mongod(None)).parent])
-    )
     version = subprocess.run([_TOOLS / "mongorestore", "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"(\d+)\.(\d+)", version)
     needed = f"toolset.NEEDED = {found[1]}, {found[2]}" if found else ""
@@ -173,9 +169,7 @@ def run(uri: str, backup: Path, limit: str, folder: Path) -> tuple[str, int]:
     words = ["restore", "plan", uri, f"--backup={backup}", f"--before={limit}", f"--out={folder}"]
     subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=False)
     command = ["bash", "restore.sh", "--yes"]
-    done = subprocess.run(
-        command, cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, stdin=subprocess.DEVNULL
-    )
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return f"$ {' '.join(command)}\n{done.stdout}{done.stderr}", done.returncode
 
 
@@ -212,6 +206,9 @@ def main() -> None:
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     os.environ["TZ"] = "Europe/Vienna"
     time.tzset()
+    os.environ["PATH"] = os.pathsep.join(
+        map(str, [_TOOLS, Path(sys.executable).parent, os.environ["PATH"], Path(find_mongod(None)).parent])
+    )
     with tempfile.TemporaryDirectory(prefix="home-") as home, Demo(schedule=Schedule(first=_NEVER), seed=7) as demo:
         os.environ["HOME"] = home
         time.sleep(HISTORY_SECONDS)
