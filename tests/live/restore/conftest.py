@@ -20,6 +20,12 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.tools import toolset
 
 
+@pytest.fixture(autouse=True)
+def own_drills(own_folders: None, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the last drill of one scenario from the next: all of them drill the same deployment."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture(scope="package")
 def live_set() -> Iterator[ReplicaSet]:
     """A live set of these scenarios' own: every one of them restores the whole server.
