@@ -26,6 +26,10 @@ def with_files(steps: PlanSteps, *files: PlanFile) -> PlanSteps:
     return PlanSteps(steps.commands, (*files, *helpers, *steps.files))
 
 
+_START_SECONDS = 1.0
+"""What a program of a step takes to start and to connect, on a machine that is not busy."""
+
+
 class Details(TypedDict, total=False):
     """What else is known of a step, as :class:`Command` describes it."""
 
@@ -40,7 +44,9 @@ class Details(TypedDict, total=False):
 def run(
     phase: Phase, title: str, effect: Effect, argv: Sequence[str], *, why: str, **details: Unpack[Details]
 ) -> PlanSteps:
-    """A step that is one command."""
+    """A step that is one command. An estimate of less than the start of a program is that."""
+    if (seconds := details.get("seconds")) is not None:
+        details["seconds"] = max(seconds, _START_SECONDS)
     return PlanSteps((Command(phase, title, tuple(argv), shell_join(argv), why, effect=effect, **details),))
 
 
@@ -56,7 +62,7 @@ def run_mongosh(
     **details: Unpack[Details],
 ) -> PlanSteps:  # fmt: skip
     """A step that is a small mongosh program, which takes about a second."""
-    details.setdefault("seconds", 1.0)
+    details.setdefault("seconds", _START_SECONDS)
     step = run(phase, title, effect, mongosh_call(name), why=why, **details)
     return replace(step, files=(PlanFile(name, mongosh.program(statements)),))
 
