@@ -68,8 +68,19 @@ class EarlierReturn:
 
 def with_accident(repair: bytes, accident: Accident) -> bytes:
     """A repair that also says what is undone."""
+    return build(parse(repair) | {b"a": (walk.STRING, _stored(accident))})
+
+
+def is_returned(history: History) -> bool:
+    """Whether a return of this accident loaded repairs, of which the first says so. Its name does not show it: returns
+    to points of one second share their staging collection."""
+    query = "SELECT 1 FROM returned WHERE accident = ?"
+    return history.rows.execute(query, (_stored(history.accident),)).fetchone() is not None
+
+
+def _stored(accident: Accident) -> bytes:
     text = accident_to_json(accident).encode() + b"\0"
-    return build(parse(repair) | {b"a": (walk.STRING, len(text).to_bytes(4, "little") + text)})
+    return len(text).to_bytes(4, "little") + text
 
 
 async def earlier_returns(
@@ -173,3 +184,5 @@ async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -
     read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
     async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
         rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?)", (name, *ts, repair))
+        if repair and (undone := get(repair, (b"a",))):
+            rows.execute("INSERT INTO returned VALUES (?)", (undone[1],))

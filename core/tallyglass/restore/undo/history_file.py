@@ -22,6 +22,7 @@ _TABLES = (
     "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
     "CREATE TABLE staged (name TEXT, t INTEGER, i INTEGER, repair BLOB)",
     "CREATE TABLE undone (id BLOB, t INTEGER, i INTEGER)",
+    "CREATE TABLE returned (accident BLOB)",
     "CREATE TABLE about (what TEXT, t INTEGER, i INTEGER, digest BLOB)",
 )
 _PART = ".part"

@@ -21,7 +21,7 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
-from tallyglass.restore.undo.earlier_returns import with_accident
+from tallyglass.restore.undo.earlier_returns import is_returned, with_accident
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
@@ -68,7 +68,7 @@ async def repairs(
             else:
                 yield with_accident(document, plan.undo.accident) if first else document
                 first = False
-        if first and idle is not None and row.repairs not in {name for name, _ in history.staging()}:
+        if first and idle is not None and not is_returned(history):
             identity = idle.key[0], idle.key[1:]
             unchanged = idle.actual or build({b"_id": identity})
             if (document := repair(identity, unchanged, unchanged)) is not None:
