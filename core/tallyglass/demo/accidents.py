@@ -27,7 +27,7 @@ class DemoAccident:
 
 
 def all_accidents(client: Client, streams: Mapping[str, Stream], rng: random.Random) -> list[DemoAccident]:
-    """The accidents in the order in which they happen; the cycle then starts again."""
+    """The accidents in the order in which they happen."""
     shop = client.shop
     orders = streams["orders"]
 

@@ -29,8 +29,8 @@ _RETRY_SECONDS = 1.0  # a service pauses about so long; an election takes severa
 class Schedule:
     """When accidents happen, in seconds: until the first, between two on average, and until one is repaired.
 
-    ``accidents`` is how many happen, None for no end. ``speed`` multiplies the rate of the regular writes; 1 is about
-    150 writes a second.
+    ``accidents`` is how many happen, None for all. Each happens once: what recurs is no accident, and is listed as
+    routine. ``speed`` multiplies the rate of the regular writes; 1 is about 150 writes a second.
     """
 
     first: float = 6.0
@@ -91,16 +91,17 @@ class Workload:
             await _attempt(stop, client.shop.carts.replace_one({"_id": document["_id"]}, document, upsert=True))
 
     async def _accidents(self, accidents: list[DemoAccident], stop: asyncio.Event, schedule: Schedule) -> None:
-        wait, turn = schedule.first, 0
-        while turn != schedule.accidents and not await _stopped_within(stop, wait):
-            accident = accidents[turn % len(accidents)]
+        wait = schedule.first
+        for accident in accidents[: schedule.accidents]:
+            if await _stopped_within(stop, wait):
+                return
             await _attempt(stop, accident.happen())
             if await _stopped_within(stop, schedule.repair_after):
                 return
             await _attempt(stop, accident.repair())
             # Not on the minute: what comes at a fixed interval counts as a job.
             pause = (schedule.between - schedule.repair_after) * self._rng.uniform(0.5, 1.5)
-            wait, turn = max(1.0, pause), turn + 1
+            wait = max(1.0, pause)
 
 
 async def run(uri: str, stop: asyncio.Event | None = None, schedule: Schedule | None = None) -> None:
