@@ -129,7 +129,7 @@ async def test_what_another_return_undid_is_known_wherever_the_first_reading_end
 
 
 async def test_a_run_that_wrote_nothing_does_not_claim_what_others_wrote_after_the_next() -> None:
-    """Its repair was loaded anew by the next run, which wrote it; a write of a session is no return's."""
+    """The next run loaded its repair again and wrote it; a write of a session is no return's."""
     session = {"lsid": {"id": COLLECTION}, "txnNumber": 1, "stmtId": 0}
     entries = [*_OPLOG[:8]]
     for second in (111, 115):

@@ -153,6 +153,8 @@ async def test_another_history_is_refused(slices: Path) -> None:
     other = [*WHOLE[20:25], entry(25, filler=41), *WHOLE[26:]]
     _, found = await join(cast("Gateway", Server(other)), read_saved([slices]))
     assert found.differs == f"the live oplog has another entry at {ts(25)} than the saved one"
+    with pytest.raises(ReadError, match="has another entry at"):
+        await open_joined(cast("Gateway", Server(other)), [slices], ts(6))
     behind, found = await join(cast("Gateway", Server(WHOLE[:22])), read_saved([slices]))
     assert (found.holds, (await read(behind, {}))[-1]) == (True, 25), "a member that is behind continues nothing"
     write(slices, "oplog-4.bson", other[5:])

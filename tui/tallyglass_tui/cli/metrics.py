@@ -77,7 +77,7 @@ def as_text(found: Iterable[MetricFamily]) -> str:
 
 
 def registry_of(read: Callable[[], Iterable[MetricFamily]]) -> CollectorRegistry:
-    """A registry that reads the metrics anew each time it is asked."""
+    """A registry that reads the metrics each time it is collected."""
     from prometheus_client.registry import Collector, CollectorRegistry
 
     class Gauges(Collector):

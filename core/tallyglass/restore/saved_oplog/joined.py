@@ -174,7 +174,7 @@ async def open_joined(live: Gateway, paths: Sequence[Path], start: Ts) -> Gatewa
     saved = await asyncio.to_thread(read_saved, paths, start)
     gateway, found = await join(live, saved)
     if saved.first > start or saved.differs or not found.holds:
-        why = saved.differs or found.differs or f"{found.hole}" if found.hole else f"from {start} on"
+        why = saved.differs or found.differs or str(found.hole or f"from {start} on")
         raise ReadError(f"The saved oplog does not hold every entry: {why}.", "Plan again.")
     return gateway
 
