@@ -190,7 +190,8 @@ class Case:
             async for progress in scan(gateway, self.begun):
                 if progress.done:
                     rows = [one for one in progress.incidents if one.ns == ns or one.kind == "transaction"]
-                    fits = [one for one in rows if one.first <= at <= one.last and not one.routine]
+                    about_it = [one for one in rows if one.op in ("", hits[0]["op"])]  # another's row may span its time
+                    fits = [one for one in about_it if one.first <= at <= one.last and not one.routine]
                     return min(fits, key=lambda one: one.ops, default=None) or _incident(ns, hits)
         finally:
             await gateway.close()
