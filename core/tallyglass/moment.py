@@ -19,6 +19,7 @@ FORMS = "02:15Z, yesterday 14:30Z, 2026-11-20T18:06:14Z, 2 hours ago, now-1d12h 
 """Examples of what :func:`parse_time` reads, for help texts."""
 
 _UINT32 = 0xFFFF_FFFF
+"""The largest value of each half of a BSON timestamp: seconds, and the count within the second."""
 _TIMESTAMP = re.compile(r"(\d{1,10}):(\d{1,10})\Z")
 
 # Below nine digits the seconds would be in 1973 or before, and the text could be a time of day.

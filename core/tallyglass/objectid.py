@@ -20,6 +20,7 @@ __all__ = ["ObjectIdParts", "decode", "find_all", "first_of", "last_of", "range_
 _WRAPPED = re.compile(r"""(?:ObjectId\s*\(|\{\s*["']?\$oid["']?\s*:)?\s*["']?([0-9a-fA-F]{24})["']?\s*[)}]?\Z""")
 _ANY = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{24}(?![0-9A-Za-z])")
 _LAST_SECOND = 0xFFFF_FFFF
+"""An ObjectId keeps its seconds in four bytes: until the year 2106."""
 _FORM = "An ObjectId is 24 hexadecimal digits, such as 656b5e7d0f3c2a1b9d8e7f60."
 
 

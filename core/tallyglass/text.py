@@ -23,6 +23,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _AMBIGUOUS = _FILLERS | _SKIN_TONES
 _MARKS = frozenset({"Mn", "Me"})
 _MARKS_PER_BASE = 2
+"""Combining marks on one character: living scripts need two, and more can cover the lines around it."""
 
 _PRINTABLE_ASCII = re.compile(r"[\x20-\x7e]*\Z")
 _LOOKS_ESCAPED = re.compile(r"\\(?=u\{[0-9a-fA-F]+\})")

@@ -24,6 +24,7 @@ TOO_EARLY = "too early"
 """There is a rate, but not yet enough history for a date."""
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
+"""Seconds."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _PLAIN_LEVELS = " ..::-=+#"

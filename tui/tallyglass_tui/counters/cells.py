@@ -18,6 +18,7 @@ from tallyglass_tui.widgets.live_table import Column
 _VERY_WIDE = 180
 """Above this width columns stay close together and the rest is left empty at the right, so that rows stay readable."""
 
+# Widths in cells. `since` and `until`: the widths of the screen that show a column.
 COLUMNS = (
     Column("mark", "", 2),
     Column("name", "counter", 17, flex=1, until=100),

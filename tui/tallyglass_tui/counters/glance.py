@@ -18,6 +18,7 @@ LEAST_HEIGHT = 34
 """The least height of the page at which the lower half is given to the selected counter."""
 
 _HOUR = 3600.0
+"""Seconds."""
 _COARSE = 600.0
 """Seconds between two readings from which the growth within an hour is only about right."""
 _TREND = 40

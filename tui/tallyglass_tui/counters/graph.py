@@ -14,8 +14,7 @@ from itertools import pairwise
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.line_view import Piece
 
-_LABEL = 7
-_WIDE_LABEL = 20
+_LABEL, _WIDE_LABEL = 7, 20
 """Cells of the axis, at least and at most: the line keeps two thirds of 60 columns."""
 _REACH = 8.0
 """How many times the span of the history the graph looks ahead, where the end is further than that."""

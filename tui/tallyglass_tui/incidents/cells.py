@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TITLE = "what happened"
 _LEAST_DONE = 10
 """Cells that say what was done: ``deleteMany``."""
+# Widths in cells. `since` and `until`: the widths of the screen that show a column.
 INCIDENT_COLUMNS = (
     Column("harm", "", 2),
     Column("when", "when (UTC)", 14, since=100),

@@ -15,6 +15,7 @@ from tallyglass_tui.widgets.cells import fit, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
+# Widths in cells. `since` and `until`: the widths of the screen that show a column.
 COLUMNS = (
     Column("hex", " ObjectId", 25),
     Column("utc", "made (UTC)", 20),

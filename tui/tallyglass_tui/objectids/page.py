@@ -28,7 +28,7 @@ from tallyglass_tui.widgets.row_list import RowList
 from tallyglass_tui.widgets.text_line import TextLines
 
 _MOST_IDS = 1_000
-_PASTE_LIMIT = 4_000_000
+"""More rows than anyone reads; the rest is counted."""
 _SAID = (
     "Paste any text with ObjectIds in it, anywhere on this page: a log line, a document, a list.",
     "i types ids. m types a moment, for the ids that it begins with.",
@@ -197,7 +197,7 @@ class ObjectIdsPage(Page):
 
         Raises InputError if it is neither.
         """
-        found = find_all(text[:_PASTE_LIMIT])
+        found = find_all(text)
         if not found:
             try:
                 self._set_span(text[:200])

@@ -30,6 +30,7 @@ _OP_STYLES = {"i": "tail--insert", "u": "tail--update", "d": "tail--destructive"
 
 _KIND_MARKS = {RowKind.GAP: "-- gap --", RowKind.ROLLBACK: "-- rollback --", RowKind.NOTE: "--"}
 
+# Widths in cells. `since` and `until`: the widths of the screen that show a column.
 RATE_COLUMNS = (
     Column("ns", "namespace", 20, flex=1),
     Column("inserts", "inserts", 9, right=True),

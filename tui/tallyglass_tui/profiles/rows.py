@@ -13,6 +13,7 @@ from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces, wrap_wor
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
+# Widths in cells.
 COLUMNS = (
     Column("mark", "", 2),
     Column("name", "profile", 12, flex=2),

@@ -25,8 +25,7 @@ from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
 T = TypeVar("T")
 
-_FIRST_DELAY = 0.5
-_LONGEST_DELAY = 5.0
+_FIRST_DELAY, _LONGEST_DELAY = 0.5, 5.0
 """Seconds before a feed that failed begins again, doubled each time: every page shows new values within 10 s."""
 
 _CLOSE_SECONDS = 0.5

@@ -36,9 +36,12 @@ MOST_BYTES = 128_000_000
 """Of the lines, before they are compressed to a tenth: enough for a day of a busy oplog."""
 
 MOST_LINES = 200_000
+"""Twenty feeds for a day at the pace below."""
 
 _LONGEST_LINE = 8_000_000
+"""Bytes of one value: a sixteenth of a recording. A hostile file cannot make a reader keep more at once."""
 _LONGEST_TEXT = 20_000
+"""Characters of a text that is replayed: ten screens of 80x24."""
 _WHOLE_EVERY = 50
 """A value is written whole after so many changes: a jump in a replay applies no more than these."""
 

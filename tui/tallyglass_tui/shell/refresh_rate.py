@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LOCAL_SECONDS = 0.25
+"""Between two updates of the screen: what an eye follows."""
 SSH_SECONDS = 1.0
+"""What a slow link carries at 2 kB/s."""
 SLOW_SECONDS = 2.0
+"""Half of it, where ticks are late."""
 UNFOCUSED_SECONDS = 5.0
-"""Seconds between two updates of the screen: what an eye follows; what a slow link carries at 2 kB/s; half of it where
-ticks are late; and enough to see that it lives."""
+"""Enough to see that it lives."""
 
 LAG_SECONDS = 0.3
 """A tick that is this late is a sign that the terminal or the machine cannot keep up."""
 _LATE_TICKS = 3
+"""Late ticks in a row that slow it down."""
 _CALM_TICKS = 10
-"""Late ticks in a row that slow it down, and ticks on time that restore it: it must not go to and fro."""
+"""Ticks on time that restore it: more than slow it down, so that it does not go to and fro."""
 
 
 def over_ssh(environ: Mapping[str, str]) -> bool:

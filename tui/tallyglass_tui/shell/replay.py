@@ -29,8 +29,11 @@ _MERGED = 50
 """Values of a merged feed that a jump shows: more rows than a screen has."""
 
 _PLAY_SECONDS = 0.25
+"""Between two steps of a replay: the rate of a local dashboard."""
 _SPEEDS = (1, 2, 5, 15, 60)
+"""Recorded seconds a second: at the last, an hour passes in a minute."""
 _MINUTE = 60_000
+"""Milliseconds."""
 
 
 class RecordedFeed(Feed[T]):

@@ -35,6 +35,7 @@ GRACE_SECONDS = 2.0
 _BACKLOG_LIMIT = 256_000
 """Bytes that may wait for the terminal; more is dropped, and the screen is redrawn once the backlog is written."""
 _CHUNK = 4096
+"""Bytes of one write, the buffer of a pty: a slow terminal is noticed after so many."""
 _PASTE_LIMIT = 4_000_000
 """Characters of a pasted text that are kept."""
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"

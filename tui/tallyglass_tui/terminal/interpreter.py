@@ -11,10 +11,13 @@ from contextlib import contextmanager
 _SWITCH_SECONDS = 0.001
 """How long the feed thread may hold the interpreter while a key waits."""
 _GC_THRESHOLDS = (5_000, 20, 100_000)
+"""Of the generations of the collector: the last is never reached by itself."""
 _COLLECT_SECONDS = 60.0
+"""Between two full collections."""
 _M_MMAP_THRESHOLD = -3
 """The parameter's number in glibc's malloc.h."""
 _MAPPED_BYTES = 128 * 1024
+"""Size from which memory is mapped: glibc's default, which it raises by itself unless it is set."""
 
 
 def tune_interpreter() -> None:

@@ -12,6 +12,7 @@ from tallyglass_tui.widgets.cells import fit, wrap_words
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _LINES = 20_000
+"""Lines that are wrapped: some 800 screens."""
 
 
 class TextPane(LineView, can_focus=True):

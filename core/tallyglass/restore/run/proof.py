@@ -11,6 +11,7 @@ from tallyglass.restore.model.step import Proof
 _APPLIED = re.compile(r"\S+\s+applied (\d+) oplog entries")
 _RESTORED = re.compile(r"\S+\s(\d+) document\(s\) restored successfully\. (\d+) document\(s\) failed to restore\.")
 _LAST_LINES = 5
+"""Lines that are searched for a cause: the tools end with their error, after it come only totals."""
 
 
 class Printed:

@@ -30,7 +30,9 @@ from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, SOURCE, SPARE, W
 from tallyglass.text import clean
 
 DONE = 0
+"""Exit status of a run after which nothing is damaged."""
 STOPPED = 1
+"""Exit status of a run that has steps left; it can be resumed."""
 DAMAGED = 3
 """Exit status of a run that went to its end and left something damaged or unclear."""
 
@@ -38,8 +40,11 @@ MAX_SILENCE = 600.0
 """After how many seconds of silence a database tool is ended for which no server works."""
 
 _LOOK_SECONDS = 0.2
+"""Between two checks of a running step: what it prints appears at once to an eye, at 5 checks a second."""
 _LONGEST_LINE = 2_000
+"""Characters of a printed line that are shown: 25 lines of a terminal. The log has all of it."""
 _USUAL_WIDTH = 80
+"""Columns where the output is no terminal: those of a plain one."""
 _PHASES = list(Phase)
 
 

@@ -11,6 +11,7 @@ from tallyglass.restore.run.processes import members
 
 _WATCHED = frozenset({"mongodump", "mongorestore"})
 _LOOK_SECONDS = 3.0
+"""Between two questions to the servers: the interval at which the tools print."""
 
 
 class Silence:

@@ -39,6 +39,7 @@ _CHUNK = 1_000
 """Operations that are stored in one go."""
 
 _SCAN_MS = 600_000
+"""Time limit of a query for images: ten minutes, as the server may have to read all that it keeps."""
 
 _SILENT_SECONDS = 60.0
 """A set with a majority writes an entry at least every ten seconds, so the stream advances."""
