@@ -7,13 +7,13 @@ from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.catalogue.usable_backup import usable_backup
 from tallyglass.restore.checks import images
 from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.pre_images.damaged import live_collections
 from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.incident_scope import written
-from tallyglass.restore.undo.sources.backup import usable_backup
 from tallyglass.restore.undo.sources.images import ImageKey, images_between
 from tallyglass.text import clean_name
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.restore.catalogue.usable_backup import UsableBackup, usable_backup
 from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.model.source import WITH_BACKUP, Backup
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.settings import Retention, retention
 from tallyglass.restore.undo.counterfactual import LARGE
-from tallyglass.restore.undo.sources.backup import UsableBackup, carry_forward, usable_backup
+from tallyglass.restore.undo.sources.backup import carry_forward
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images, select
 from tallyglass.text import clean_name
 

@@ -60,7 +60,8 @@ async def _rest(
     gateway: Gateway, plan: Plan, backup: Backup, ns: str, selection: ImageSelection
 ) -> AsyncIterator[bytes]:
     """The documents without an image, from the plan's backup."""
-    from tallyglass.restore.undo.sources.backup import carry_forward, usable_backup
+    from tallyglass.restore.catalogue.usable_backup import usable_backup
+    from tallyglass.restore.undo.sources.backup import carry_forward
 
     if next(selection.missing(), None) is None:
         return

@@ -10,13 +10,10 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 from typing import NamedTuple
 
-from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
@@ -26,12 +23,10 @@ from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.backup import ARCHIVE, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import decode, documents, id_key
-from tallyglass.restore.backup.read import read_backup
-from tallyglass.restore.catalogue.backups import newest_backup, why_not
-from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS, NoStart, choose_start
+from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.timeline.earlier_writes import ExpectedDocument, read_earlier
 from tallyglass.restore.undo.accident import REMOVING, update_of
-from tallyglass.text import clean, clean_name
+from tallyglass.text import clean_name
 
 _MOST_DOUBTS = 100
 """The most updates of one document during the backup that are tried."""
@@ -47,14 +42,6 @@ _AGAIN = frozenset({*REMOVING, "truncateRange"})
 """Commands after which the backup no longer has all documents of the collection."""
 
 
-@dataclass(frozen=True, slots=True)
-class UsableBackup:
-    """A backup that the oplog continues from ``start``."""
-
-    contents: Contents
-    start: Ts
-
-
 class DocumentStep(NamedTuple):
     """An operation on one document. ``doubtful`` means that the backup may already hold the result; ``o`` is empty for
     a delete."""
@@ -67,23 +54,6 @@ class DocumentStep(NamedTuple):
     def whole(self) -> bool:
         """Whether the result does not depend on the document before."""
         return self.op != "u" or is_replacement(self.o)
-
-
-async def usable_backup(gateway: Gateway, path: Path, limit: Ts, start: Ts | None = None) -> UsableBackup:
-    """The backup at ``path``, or the newest of a folder that ended before ``limit``. ``start`` is an oplog position
-    known to lie before it. Raises InputError, which says why the backup cannot be used, and the errors of the
-    gateway."""
-    path = await newest_backup(gateway, path, limit)
-    contents = await asyncio.to_thread(read_backup, path, start)
-    backup = contents.backup
-    why = await why_not(gateway, contents, await look_at(gateway))
-    end = backup.end or backup.start
-    if not why and (end is None or end >= limit):
-        why = f"It ended at {end}, which is not before {limit}."
-    begin = await choose_start(gateway, backup.start or limit, 0 if backup.source == "sidecar" else BACK_OFF_SECONDS)
-    if why or isinstance(begin, NoStart):
-        raise InputError(f"{clean(str(path), 200)}: {why or 'the oplog does not reach back to it.'}")
-    return UsableBackup(contents, begin.ts)
 
 
 async def carry_forward(
