@@ -20,9 +20,8 @@ from tallyglass.restore.run.journal import LOG, Journal, LogTail
 from tallyglass.restore.run.operator import Operator
 from tallyglass.restore.run.passwords import passwords_in_place
 from tallyglass.restore.run.programs import check_programs, environment
-from tallyglass.restore.run.progress import Progress
-from tallyglass.restore.run.proof import Printed
 from tallyglass.restore.run.silence import Silence
+from tallyglass.restore.run.step_output import StepOutput
 from tallyglass.restore.run.step_process import StepProcess, left_running
 from tallyglass.restore.run.stop import Interrupted, RunStopped, interruptible
 from tallyglass.restore.run.written import read_written
@@ -163,9 +162,9 @@ class _Run:
         if not self._is_wanted(number, step):
             return
         for one, attempted in (*guard, (number, step)):
-            printed = self._attempt(one, attempted, "nothing after it was run.")
-        if not printed.proves(step.proof, self._folder):
-            raise self._failed("check-failed", number, "did not give the computed result.", printed)
+            output = self._attempt(one, attempted, "nothing after it was run.")
+        if not output.printed.proves(step.proof, self._folder):
+            raise self._failed("check-failed", number, "did not give the computed result.", output)
         (self._done / str(number)).touch()
 
     def _is_wanted(self, number: int, step: Command) -> bool:
@@ -184,33 +183,30 @@ class _Run:
         self._say("  skipped")
         return False
 
-    def _attempt(self, number: int, step: Command, otherwise: str) -> Printed:
+    def _attempt(self, number: int, step: Command, otherwise: str) -> StepOutput:
         """Run one step, and follow what it prints. Raises RunStopped if it fails."""
-        printed, progress = Printed(), Progress(step.seconds)
         tail = LogTail(self._journal.path, self._journal.size())
         with StepProcess(step.shell, self._folder, self._journal.path, self._env) as process:
             silence = Silence(process.group, self._request.max_silence, self._works)
+            output = StepOutput(tail, step.seconds, silence)
             status = process.wait(0)
             while status is None:
                 status = process.wait(_LOOK_SECONDS)
-                self._hear(tail.new_lines(), printed, progress, silence)
-                self._operator.show_progress(f"  {progress.line()}")
+                self._show_printed(output.new_lines())
+                self._operator.show_progress(f"  {output.progress.line()}")
                 silent = silence.broken() if status is None else ""
                 # It may have said something while the servers were asked.
-                if silent and not self._hear(tail.new_lines(), printed, progress, silence):
+                if silent and not self._show_printed(output.new_lines()):
                     raise self._silent(number, silent)
-        self._hear([*tail.new_lines(), *tail.remainder()], printed, progress, silence)
+        self._show_printed(output.new_lines(ended=True))
         self._operator.show_progress("")
-        self._report.append(f"  {self._head(number)}, {progress.so_far()}")
+        self._report.append(f"  {self._head(number)}, {output.progress.so_far()}")
         if status not in step.exits:
-            raise self._failed("step-failed", number, f"failed; {otherwise}", printed)
-        return printed
+            raise self._failed("step-failed", number, f"failed; {otherwise}", output)
+        return output
 
-    def _hear(self, lines: list[str], printed: Printed, progress: Progress, silence: Silence) -> bool:
-        """Show what a step printed, without what steers a terminal; the log keeps it as it was."""
-        for line in lines:
-            for listener in (printed, progress, silence):
-                listener.hear(line)
+    def _show_printed(self, lines: list[str]) -> bool:
+        """Show what a step printed, without what steers a terminal; the log keeps it as it was. Whether it did."""
         if lines:
             self._operator.show_progress("")
             self._tell("\n".join(clean(line.expandtabs(2), _LONGEST_LINE) for line in lines))
@@ -220,8 +216,8 @@ class _Run:
         files = (self._folder / name for name in (SPARE, SOURCE))
         return any(self._request.works(file, tool) for file in files if file.exists())
 
-    def _failed(self, check: str, number: int, what: str, printed: Printed) -> RunStopped:
-        cause = printed.likely_cause()
+    def _failed(self, check: str, number: int, what: str, output: StepOutput) -> RunStopped:
+        cause = output.printed.likely_cause()
         advice = f"{cause} What it printed is in {LOG}." if cause else f"What it printed is in {LOG}."
         return RunStopped(check, f"Step {number} ({clean(self._steps[number - 1].title)}) {what}", advice)
 
