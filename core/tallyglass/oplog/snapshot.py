@@ -387,3 +387,8 @@ class IncidentScan:
     unread: tuple[str, ...] = ()
     running: tuple[RunningOperation, ...] = ()
     ns: str = ""
+
+    @property
+    def routine(self) -> int:
+        """How many of the incidents are routine."""
+        return sum(one.routine for one in self.incidents)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tallyglass.deployment.cluster import Kind
-from tallyglass.moment import Ts, check_within, parse_since
+from tallyglass.moment import FORMS, Ts, check_within, parse_since
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
@@ -18,6 +18,7 @@ from tallyglass_tui.oplog.views import OplogViews
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.widgets.line_view import Piece
 
+TIME_PROMPT = f"Go to: {FORMS}"
 _SILENCE_SECONDS = 45.0
 """How long the feed may be silent: a tail says at least every few seconds how far it is."""
 

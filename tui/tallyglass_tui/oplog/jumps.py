@@ -31,7 +31,7 @@ class Jumps:
         except TallyglassError as error:
             page.say(str(error))
             return
-        page.show_past(at, rows, note)
+        page.show_past(rows, note if rows else f"No entry at or after {fmt.moment(at.time)}.")
 
     def to_destructive(self) -> None:
         """Go to the next destructive entry: among the loaded rows, otherwise in the rest of the oplog."""

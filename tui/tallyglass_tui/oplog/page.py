@@ -10,11 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tallyglass.moment import FORMS, Ts
 from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui import format as fmt
 from tallyglass_tui.incidents.table import IncidentTable
-from tallyglass_tui.oplog.following import Following
+from tallyglass_tui.oplog.following import TIME_PROMPT, Following
 from tallyglass_tui.oplog.incident_view import IncidentView
 from tallyglass_tui.oplog.jumps import Jumps
 from tallyglass_tui.oplog.opened_text import OpenedText
@@ -29,7 +28,6 @@ from tallyglass_tui.widgets.text_line import TextLines
 
 _FILTER_HELP = "ns:shop.* ns:!*.tmp op:du id:42 destructive text /regex/"
 _FILTER_PROMPT = f"Filter: {_FILTER_HELP}"
-_TIME_PROMPT = f"Go to: {FORMS}"
 _SEARCH_PROMPT = "Search these rows: a part of a namespace, an _id or a value"
 
 
@@ -154,7 +152,7 @@ class OplogPage(Page):
 
     def action_time(self) -> None:
         """Ask for a time to go to."""
-        self._input.open(_TIME_PROMPT, self._submit_time, describe=fmt.time_meaning)
+        self._input.open(TIME_PROMPT, self._submit_time, describe=fmt.time_meaning)
 
     def _submit_filter(self, text: str) -> None:
         self.set_filter(text.strip())
@@ -188,13 +186,11 @@ class OplogPage(Page):
         elif isinstance(message, SearchRequested):
             self.set_filter(message.words)
 
-    def show_past(self, at: Ts, rows: Sequence[OplogRow], note: str) -> None:
-        """Show past entries, read from ``at``, in place of the live tail; then show a message."""
+    def show_past(self, rows: Sequence[OplogRow], note: str) -> None:
+        """Show past entries, if there are any, in place of the live tail; then show a message."""
         self.show_tail()
-        if not rows:
-            self.say(f"No entry at or after {fmt.moment(at.time)}.")
-            return
-        self.following.show_past(rows)
+        if rows:
+            self.following.show_past(rows)
         self.say(note)
         self.show_lines()
         self.refresh_bindings()

@@ -8,7 +8,7 @@ from tallyglass.evidence.facts import RunningOperation
 from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
-from tallyglass_tui.shell.incidents import count_incidents, counts_in_words
+from tallyglass_tui.shell.incidents import counts_in_words
 from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 
@@ -113,9 +113,10 @@ def scan_lines(
     pieces: list[Piece] = []
     for text, style in counts_in_words(scan):
         pieces.append((f"{' ·' if pieces else ''} {text}", f"text--{style}"))
-    routine = count_incidents(scan)[1]
-    if routine:
-        pieces.append((f" · {routine:,} routine ({'a hides' if with_routine else 'hidden, a shows'})", "text--muted"))
+    if scan.routine:
+        pieces.append(
+            (f" · {scan.routine:,} routine ({'a hides' if with_routine else 'hidden, a shows'})", "text--muted")
+        )
     if scan.reached:
         pieces.append((f" · {'oplog' if scan.done else 'so far'} back to {fmt.day(scan.reached.time)}", "text--muted"))
     lines = [whole_pieces(pieces, width)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog.opened_text import OpenedText
@@ -72,8 +71,8 @@ class OplogViews(Protocol):
         """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
         ...
 
-    def show_past(self, at: Ts, rows: Sequence[OplogRow], note: str) -> None:
-        """Show past entries, read from ``at``, in place of the live tail; then show a message."""
+    def show_past(self, rows: Sequence[OplogRow], note: str) -> None:
+        """Show past entries, if there are any, in place of the live tail; then show a message."""
         ...
 
     def read_incidents(self) -> None:

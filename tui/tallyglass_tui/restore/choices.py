@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.model.way import FROM_BACKUP
-from tallyglass.restore.undo.evidence import read_evidence
-from tallyglass.restore.undo.logged import logged_statement
-from tallyglass.text import clean
-from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.items import BLOCKED
+from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.restore.plan_process import plan_apart
+from tallyglass_tui.restore.what_was_run import count_of, suggested_count, suggested_statement
 from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
@@ -37,14 +35,6 @@ _PROMPTS = {
     "count": "How many documents did it report as modified or deleted? Empty: not known.",
     "folder": "Folder for the plan and its script. It must not exist yet; only you will be able to read it.",
 }
-
-
-def _count(text: str) -> int | None:
-    """The number of documents as typed, None for nothing. Raises InputError."""
-    plain = text.replace(",", "").replace("_", "")
-    if plain and (not plain.isdecimal() or int(plain) == 0):
-        raise InputError(f"'{clean(text, 40)}' is not a number of documents.", "For example 368.")
-    return int(plain) if plain else None
 
 
 class DraftView(Protocol):
@@ -72,8 +62,8 @@ class DraftView(Protocol):
         """Show the plan when it is ready."""
         ...
 
-    def write_folder(self, plan: Plan, path: Path) -> None:
-        """Write the plan's folder in the background, and report the result."""
+    def write_folder(self, write: Callable[[], tuple[str, str]]) -> None:
+        """Write the plan's folder in the background. ``write`` returns a message, and the line that runs the folder."""
         ...
 
 
@@ -99,15 +89,15 @@ class Choices:
         if draft.incident is None:
             self._page.say("Pick an incident first: the question is what was run then.")
         else:
-            self._ask("statement", statement or draft.statement or logged_statement(draft.incident)[0])
+            self._ask("statement", statement or suggested_statement(draft))
 
-    def choose_group(self, group: WriteGroup) -> None:
+    def choose_group(self, statement: str, first: Ts) -> None:
         """Undo one of the groups that an incident may be: what it sets is asked back; from its first entry on where
         that cannot be said."""
-        if group.statement and self.draft.incident is not None:
-            self.ask_what_was_run(group.statement)
+        if statement and self.draft.incident is not None:
+            self.ask_what_was_run(statement)
         else:
-            self.choose(group.first, None)
+            self.choose(first, None)
 
     def ask_for_folder(self) -> None:
         """Ask where to write the plan's folder."""
@@ -136,19 +126,17 @@ class Choices:
             self.draft = replace(self.draft, oplog=text)
             self.plan(FROM_BACKUP if text else self.draft.way)
         elif what == "statement":
-            read_evidence(text, None)
+            count = suggested_count(self.draft, text)
             self._statement = text
-            logged, count = logged_statement(self.draft.incident)
-            known = self.draft.reported if text == self.draft.statement else count if text == logged else None
-            self._ask("count", "" if known is None else str(known))
+            self._ask("count", count)
         elif what == "count":
-            self.draft = replace(self.draft, statement=self._statement, reported=_count(text))
+            self.draft = replace(self.draft, statement=self._statement, reported=count_of(text))
             self.plan(self.draft.way)
         elif what == "spare":
             self.draft = replace(self.draft, spare=text)
             self.plan()
         elif what == "folder" and text and self.draft.plan:
-            self._page.write_folder(self.draft.plan, Path(text))
+            self._page.write_folder(partial(write_new, self.draft.plan, Path(text)))
         elif what == "point" and text:
             self.choose(parse_since(text), None)
 
@@ -165,11 +153,9 @@ class Choices:
 
     def take_other_way(self) -> None:
         """Plan the other way to undo the incident, or say why it is not possible."""
-        other = self.draft.other_way
-        if other is None:
-            self._page.say("Pick an incident first: then the ways to undo it are known.")
-        elif other.possible is False:
-            self._page.say(clean(other.line, 300))
+        other, why = self.draft.other_way, self.draft.why_no_other_way
+        if other is None or why:
+            self._page.say(why)
         else:
             self.plan(other.name)
 
@@ -181,11 +167,7 @@ class Choices:
         elif not draft.backup and (draft.incident is None or way == FROM_BACKUP):
             self._ask("backup", "")
         else:
-            self.draft = Draft(
-                draft.limit, draft.incident, draft.backup, draft.spare, planning=True, since=clock.now(), way=way,
-                oplog=draft.oplog, statement=draft.statement, reported=draft.reported,
-            )  # fmt: skip
-            asked = self.draft
+            asked = self.draft = draft.being_planned(way)
             shell = self._page.shell
             target = shell.context.target
             feed = shell.feeds.follow(

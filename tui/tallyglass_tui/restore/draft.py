@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallyglass.moment import Ts
@@ -10,6 +10,8 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.check import merged_checks
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import Way
+from tallyglass.text import clean
+from tallyglass_tui import clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,36 @@ class Draft:
     reported: int | None = None
     run: str = ""
 
+    def being_planned(self, way: str) -> Draft:
+        """The choices without a result, from now on planned in this way; empty for the best possible one."""
+        return Draft(
+            self.limit, self.incident, self.backup, self.spare, planning=True, since=clock.now(), way=way,
+            oplog=self.oplog, statement=self.statement, reported=self.reported,
+        )  # fmt: skip
+
+    def after(self, planned: Planned | First | Reading) -> Draft:
+        """The draft with what was delivered: the quick answer, the progress of the plan, the plan or why there is
+        none."""
+        if isinstance(planned, First):
+            return replace(self, first=self.first or planned)
+        if isinstance(planned, Reading):
+            return replace(self, first=self.first or planned.first, reading=planned)
+        failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
+        return replace(
+            self, plan=planned.plan, failure=failure, planning=False, room=None, way=planned.way, ways=planned.ways
+        )
+
     @property
     def other_way(self) -> Way | None:
         """The best of the other ways; None if no other one is known."""
         return next((way for way in self.ways if way.name != self.way), None)
+
+    @property
+    def why_no_other_way(self) -> str:
+        """Why it cannot be planned in another way; empty where it can."""
+        if self.other_way is None:
+            return "Pick an incident first: then the ways to undo it are known."
+        return clean(self.other_way.line, 300) if self.other_way.possible is False else ""
 
     @property
     def count(self) -> dict[str, int | None]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -15,17 +14,13 @@ from textual.widget import Widget
 
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.restore.drill.past_drills import LastDrill
-from tallyglass.restore.model.plan import Plan
-from tallyglass.text import clean
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import NO_OPLOG, PARTS, head_lines, parts_line
-from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.incidents import count_incidents
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cursor_list import CursorList
@@ -115,21 +110,16 @@ class RestorePage(Page):
 
     def show_planned(self, planned: Planned | First | Reading) -> None:
         """Show the quick answer, the progress of the plan, then the plan, or why there is none."""
-        if isinstance(planned, Reading):
-            self._choices.draft = replace(self._draft, reading=planned)
-            self._show_head()
-        first = planned if isinstance(planned, First) else planned.first if isinstance(planned, Reading) else None
-        if first and not self._draft.first:
-            self._choices.draft = replace(self._draft, first=first)
-            self._part = PARTS[1]
-            self.show_draft()
+        before = self._draft
+        draft = self._choices.draft = before.after(planned)
         if not isinstance(planned, Planned):
+            if draft.first and not before.first:
+                self._part = PARTS[1]
+                self.show_draft()
+            else:
+                self._show_head()
             return
         plan = planned.plan
-        failure = clean(f"{planned.title} {planned.advice}".strip(), 600)
-        self._choices.draft = replace(
-            self._draft, plan=plan, failure=failure, planning=False, room=None, way=planned.way, ways=planned.ways
-        )
         if self._part == PARTS[0]:
             self._part = PARTS[1]
         if plan and plan.proof.start:
@@ -253,16 +243,17 @@ class RestorePage(Page):
         """Show the plan when it is ready."""
         self.subscribe(feed, self.show_planned)
 
-    def write_folder(self, plan: Plan, path: Path) -> None:
-        """Write the plan's folder in the background, and report the result."""
+    def write_folder(self, write: Callable[[], tuple[str, str]]) -> None:
+        """Write the plan's folder in the background. ``write`` returns a message, and the line that runs the folder."""
+        asked = self._draft
 
-        def write() -> None:
-            self.app.call_from_thread(self._show_written, plan, *write_new(plan, path))
+        def work() -> None:
+            self.app.call_from_thread(self._show_written, asked, *write())
 
-        self.run_worker(write, thread=True, exit_on_error=False)
+        self.run_worker(work, thread=True, exit_on_error=False)
 
-    def _show_written(self, plan: Plan, text: str, line: str) -> None:
-        if line and self._draft.plan is plan:
+    def _show_written(self, asked: Draft, text: str, line: str) -> None:
+        if line and self._draft.plan is asked.plan:
             self._choices.draft = replace(self._draft, run=line)
             self._show_head()
         self.say(text)
@@ -290,7 +281,7 @@ class RestorePage(Page):
             return
         group = items.group_at(self._draft, message.chosen.key)
         if self._part == "checks" and group:
-            self._choices.choose_group(group)
+            self._choices.choose_group(group.statement, group.first)
 
     @property
     def _list(self) -> Widget:
@@ -311,7 +302,7 @@ class RestorePage(Page):
 
     @on(CursorList.Moved)
     def _show_place(self) -> None:
-        incidents = count_incidents(self._scan)[0] if self._scan else None
+        incidents = len(self._scan.incidents) - self._scan.routine if self._scan else None
         place = "" if self._part == PARTS[0] else self.query_one(PickList).place
         line = parts_line(self._draft, incidents, self._part, place, self.size.width)
         self.query_one("#parts", TextLines).show(line)

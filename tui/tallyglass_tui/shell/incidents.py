@@ -119,12 +119,6 @@ def mark_of(incident: Incident) -> tuple[str, str]:
     return _MARKS[Urgency.CHANGE if urgency is Urgency.LOSS and incident.confidence == "low" else urgency]
 
 
-def count_incidents(scan: IncidentScan) -> tuple[int, int]:
-    """How many incidents a scan found that are not routine, and how many that are."""
-    routine = sum(one.routine for one in scan.incidents)
-    return len(scan.incidents) - routine, routine
-
-
 _WORDS = {
     Urgency.LOSS: ("loss", "losses"),
     Urgency.CHANGE: ("mass change", "mass changes"),

@@ -27,7 +27,8 @@ from tallyglass_tui.cli.options import (
     target_of,
     time_of,
 )
-from tallyglass_tui.cli.restore.plan_made import checked_outputs, hand_over, planned
+from tallyglass_tui.cli.restore.plan_made import planned
+from tallyglass_tui.cli.restore.plan_outputs import checked_outputs, hand_over
 
 if TYPE_CHECKING:
     from tallyglass.moment import Ts

@@ -1,0 +1,33 @@
+"""What a person says of an incident: the statement that was run, and how many documents it reported."""
+
+from __future__ import annotations
+
+from tallyglass.errors import InputError
+from tallyglass.restore.undo.evidence import read_evidence
+from tallyglass.restore.undo.logged import logged_statement
+from tallyglass.text import clean
+from tallyglass_tui.restore.draft import Draft
+
+
+def suggested_statement(draft: Draft) -> str:
+    """The statement that was given before, or the one in the server's log; empty where neither is known."""
+    return draft.statement or logged_statement(draft.incident)[0]
+
+
+def suggested_count(draft: Draft, statement: str) -> str:
+    """The number that was given or logged with just this statement, as text; empty if there is none.
+
+    Raises InputError for what is no statement.
+    """
+    read_evidence(statement, None)
+    logged, count = logged_statement(draft.incident)
+    known = draft.reported if statement == draft.statement else count if statement == logged else None
+    return "" if known is None else str(known)
+
+
+def count_of(text: str) -> int | None:
+    """The number of documents as typed, None for nothing. Raises InputError."""
+    plain = text.replace(",", "").replace("_", "")
+    if plain and (not plain.isdecimal() or int(plain) == 0):
+        raise InputError(f"'{clean(text, 40)}' is not a number of documents.", "For example 368.")
+    return int(plain) if plain else None
