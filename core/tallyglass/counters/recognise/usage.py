@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import groupby, product
 from operator import attrgetter
 from statistics import median
 from typing import NamedTuple
@@ -170,8 +170,10 @@ class _Hit:
     latencies: list[float] = field(default_factory=list)
     first: int = 0
     last: int = 0
+    issues: set[Moment] = field(default_factory=set)
 
     def add(self, update: Update, insert: Insert, rank: int) -> None:
+        self.issues.add(update.at)
         self.values.add(insert.value)
         self.inserts.add(insert.at)
         self.ranks.append(rank)
@@ -398,47 +400,54 @@ def _covered(evidence: Evidence, documents: Documents) -> int:
     return sum(evidence.covers(update.at) for updates in documents.values() for update in updates)
 
 
+class _Issue(NamedTuple):
+    """The ids that an update hands out if its number has this meaning; they are inserted from ``since`` on."""
+
+    update: Update
+    semantics: Semantics
+    ids: range
+    since: Moment
+
+
+def _issues(evidence: Evidence, updates: Sequence[Update], step: int, sizes: range | None = None) -> Iterable[_Issue]:
+    """One id by each new value of a number: that value, or the one before it. With ``sizes`` all ids between the two,
+    where they are so many and their inserts were read."""
+    changed = [next(same) for _, same in groupby(updates, key=attrgetter("value"))]
+    for before, update, following in zip([None, *changed], changed, [*changed[1:], None], strict=False):
+        known = before is not None and before.run == update.run
+        value, earlier = update.value, before.value if known and before is not None else update.value - step
+        if not isinstance(value, int) or not isinstance(earlier, int):
+            continue
+        size, since = 1, update.at
+        if sizes is not None:
+            size, since = value - earlier, before.at if before is not None else since
+            # They are used one after the other until the next ones are taken.
+            until = update.at if following is None else max(update.at, (following.at[0] - 1, 0, 0))
+            if not (known and size in sizes and evidence.covers(update.at, until)):
+                continue
+        yield _Issue(update, Semantics.LAST, range(value + 1 - size, value + 1), since)
+        yield _Issue(update, Semantics.NEXT, range(earlier, earlier + size), since)
+
+
 Hits = dict[tuple[Key, Semantics], _Hit]
 
 
-def _hits_of(
-    evidence: Evidence, ns: Namespace, updates: Sequence[Update], step: int, seconds: float
-) -> tuple[Hits, int]:
-    """Where the values of one counter document were found within ``seconds``, and how many of them could have been."""
+def _explained(
+    evidence: Evidence, fields: Sequence[tuple[Key, InsertedField]], issues: Iterable[_Issue], seconds: float = math.inf
+) -> Hits:
+    """Where ids were inserted within ``seconds``, by field and meaning: the issues of which most ids were found."""
     hits: Hits = defaultdict(_Hit)
-    covered = 0
-    before: Update | None = None
-    for update in updates:
-        value = update.value
-        if before is not None and value == before.value:
+    for issue, (key, target) in product(issues, fields):
+        ids = [number for number in issue.ids if number in target.by_value]
+        if not ids or len(ids) < _RANGE_SEEN * len(issue.ids):
             continue
-        known = before is not None and before.run == update.run
-        earlier = before.value if known and before is not None else value - step
-        before = update
-        if not isinstance(value, int) or not isinstance(earlier, int):
-            continue
-        matched = False
-        for semantics, number in ((Semantics.LAST, value), (Semantics.NEXT, earlier)):
-            for target_key, insert, rank in _found_after(evidence, ns, update, number, seconds):
-                hits[target_key, semantics].add(update, insert, rank)
-                matched = True
-        covered += matched or evidence.covers(update.at, (int(update.at[0] + seconds) - 1, 0, 0))
-    return hits, covered
-
-
-def _found_after(
-    evidence: Evidence, ns: Namespace, update: Update, number: int, seconds: float
-) -> Iterable[tuple[Key, Insert, int]]:
-    """The first insert of a number into each field after an update, with its rank among the inserts."""
-    for target_key, target in evidence.targets.items():
-        if target_key[0] == ns and target_key[1] != "_id":
-            # A new counter document holds the number itself; only its own ids are told from that.
-            continue
-        insert = _first_insert(target, number, update.at, seconds)
-        if insert is not None:
-            moments = evidence.inserted[target_key[0]]
-            rank = bisect_left(moments, insert.at) - bisect_left(moments, update.at)
-            yield target_key, insert, max(0, rank)
+        found = [one for number in ids if (one := _first_insert(target, number, issue.since, seconds))]
+        if found and len(found) >= _RANGE_SEEN * len(issue.ids):
+            first = min(found, key=attrgetter("wall"))
+            moments = evidence.inserted[key[0]]
+            rank = bisect_left(moments, first.at) - bisect_left(moments, issue.update.at)
+            hits[key, issue.semantics].add(issue.update, first, max(0, rank))
+    return hits
 
 
 def _first_insert(target: InsertedField, number: int, since: Moment, seconds: float = math.inf) -> Insert | None:
@@ -470,8 +479,15 @@ def _direct(
     late = seconds > WINDOW_SECONDS
     every: dict[Hashable, Hits] = {}
     covered: dict[Hashable, int] = {}
+    # A new counter document holds the number itself; only its own ids are told from that.
+    fields = [row for row in evidence.targets.items() if row[0][0] != key[0] or row[0][1] == "_id"]
     for document, updates in documents.items():
-        hits, covered[document] = _hits_of(evidence, key[0], updates, behaviour_of({document: updates}).step, seconds)
+        issues = list(_issues(evidence, updates, behaviour_of({document: updates}).step))
+        hits = _explained(evidence, fields, issues, seconds)
+        found = {at for hit in hits.values() for at in hit.issues}
+        unmatched = {issue.update.at for issue in issues} - found
+        read = sum(evidence.covers(at, (at[0] + int(seconds) - 1, 0, 0)) for at in unmatched)
+        covered[document] = len(found) + read
         every[document] = {name: hit for name, hit in hits.items() if name[0][0] not in without}
     good = _believable(evidence, key[0], every, moves, late=late)
     other = {
@@ -648,27 +664,11 @@ def _ranges(
 ) -> tuple[UsageFinding, tuple[float, float]] | None:
     """The counter hands out ranges: most numbers between its old and new value were found in one field."""
     ns, path = key
-    found: dict[tuple[Key, Semantics], list[float]] = defaultdict(list)
-    ranges, fields = 0, _unique_fields(evidence, ns)
-    for updates in documents.values():
-        for before, update, following in zip(updates, updates[1:], [*updates[2:], None], strict=False):
-            if before.run != update.run or not isinstance(before.value, int) or not isinstance(update.value, int):
-                continue
-            size = update.value - before.value
-            # Its ids are used one after the other until the next range is taken.
-            used_until = update.at if following is None else max(update.at, (following.at[0] - 1, 0, 0))
-            if not _LEAST_RANGE <= size <= _MOST_RANGE or not evidence.covers(update.at, used_until):
-                continue
-            ranges += 1
-            for (target_key, target), (semantics, low) in product(
-                fields, ((Semantics.LAST, before.value + 1), (Semantics.NEXT, before.value))
-            ):
-                ids = [_first_insert(target, n, before.at) for n in range(low, low + size) if n in target.by_value]
-                walls = [insert.wall for insert in ids if insert is not None]
-                if len(walls) >= max(2, _RANGE_SEEN * size):
-                    found[target_key, semantics].append(max(0.0, min(walls) - update.wall))
-    target_key, semantics = max(found, key=lambda name: len(found[name]), default=(key, Semantics.LAST))
-    count = len(found[target_key, semantics])
+    sizes = range(_LEAST_RANGE, _MOST_RANGE + 1)
+    issues = [one for updates in documents.values() for one in _issues(evidence, updates, moves.step, sizes)]
+    hits = _explained(evidence, _unique_fields(evidence, ns), issues)
+    target_key, semantics = max(hits, key=lambda name: len(hits[name].ranks), default=(key, Semantics.LAST))
+    count, ranges = len(hits[target_key, semantics].ranks), len(issues) // 2
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
     text = (
@@ -679,7 +679,7 @@ def _ranges(
         semantics=semantics, step=moves.step, text=moves.text, issues=moves.issues, evidence=text,
         int64_ids=evidence.targets[target_key].has_int64_ids,
     )  # fmt: skip
-    return finding, (0.0, median(found[target_key, semantics]))
+    return finding, (0.0, median(hits[target_key, semantics].latencies))
 
 
 def _blocks(
