@@ -198,6 +198,7 @@ async def test_an_incident_is_the_same_everywhere(scene: Scene, pilot: Pilot[Non
         assert number(readme, r"on (\d+) documents, ") == 200
         steps = (folder / "steps.txt").read_text()
         if way == "pre-images":  # as the page has it: the backup has the documents, and no spare is needed
+            assert "(backup, no spare)" in readme
             assert {float(total) for total in re.findall(r"^\[\d+/(\d+)\]", steps, re.MULTILINE)} == {on_page}
         limits = re.findall(r"--oplogLimit=(\S+)", steps)
         assert set(limits) == ({point} if way == "backup" else set())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue, Sli
 from tallyglass.restore.model.source import WITH_BACKUP, Backup, FromBackup, FromImages
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.model.way import FROM_IMAGES
+from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE
 
 BACKUP = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog", namespaces=("s.c",), bytes=9)
 WITHOUT_IMAGE = Backup(Path("/b"), WITH_BACKUP, False, Ts(5, 1), None, "given")
@@ -44,8 +45,19 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_a_plan_from_images_is_written_with_what_its_documents_come_from() -> None:
-    alone, filled = changed(PLAN, source=FromImages(7)), changed(PLAN, source=FromImages(7, WITHOUT_IMAGE))
-    for made, path, form in ((alone, "config.system.preimages", FROM_IMAGES), (filled, "/b", WITH_BACKUP)):
+    alone, filled, none = (
+        changed(PLAN, source=source)
+        for source in (
+            FromImages(7),
+            FromImages(7, WITHOUT_IMAGE),
+            FromImages(7, replace(WITHOUT_IMAGE, form=WITHOUT_SPARE)),
+        )
+    )
+    for made, path, form in (
+        (alone, "config.system.preimages", FROM_IMAGES),
+        (filled, "/b", WITH_BACKUP),
+        (none, "/b", WITHOUT_SPARE),
+    ):
         content = json.loads(to_json(made))
         assert content.keys() == json.loads(to_json(PLAN)).keys()
         assert (content["backup"]["path"], content["backup"]["form"], content["backup"]["bytes"]) == (path, form, 7)

@@ -19,11 +19,8 @@ from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT, Anchor, Conte
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.backup.copy_note import LARGEST, is_note, read_notes
 from tallyglass.restore.backup.packed_files import STORAGE, PackedFiles, read_packed
-from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.source import SPARE_PORT, Backup
 from tallyglass.text import clean, clean_name, shell_quote
-
-PORT = 27117
-"""Where the script starts a mongod on a copy, unless another is named."""
 
 LOOKED_AT = 200
 """Newest entries of the copy's own oplog whose documents are looked for."""
@@ -87,7 +84,7 @@ def _beginning(file: Path) -> bytes:
         return opened.read(LARGEST)
 
 
-def start_script(path: Path, port: int = PORT) -> str:
+def start_script(path: Path, port: int = SPARE_PORT) -> str:
     """A script for bash that copies the data files at ``path``, brings the copy to the end of its own oplog, and starts
     a mongod on the copy, on loopback; the original is only read. Raises InputError if ``path`` holds no data files."""
     if not path.is_file() and not (path / "WiredTiger").exists():
@@ -120,7 +117,7 @@ def how_to_start(contents: Contents) -> str:
     key = f" They are encrypted: mongod needs the master key {note.key}." if note and note.key else ""
     return (
         f"In a new folder: tallyglass restore start-copy {path} >start.sh, then bash start.sh: it starts a mongod on a "
-        f"copy. Then plan with --spare 127.0.0.1:{PORT}.{key}"
+        f"copy. Then plan with --spare 127.0.0.1:{SPARE_PORT}.{key}"
     )
 
 

@@ -15,7 +15,7 @@ from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import WITH_BACKUP, Backup, FromBackup, FromImages
 from tallyglass.restore.model.step import PlanSteps
 from tallyglass.restore.model.undo import Accident, PlanUndo
-from tallyglass.restore.model.way import FROM_IMAGES
+from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built, plain
 
@@ -90,9 +90,9 @@ def _as_backup(source: FromImages) -> FromBackup:
 
 def _from_images(source: FromBackup) -> FromImages | None:
     backup = source.backup
-    if backup.form not in (FROM_IMAGES, WITH_BACKUP):
+    if backup.form not in (FROM_IMAGES, WITH_BACKUP, WITHOUT_SPARE):
         return None
-    return FromImages(backup.bytes, replace(backup, bytes=0) if backup.form == WITH_BACKUP else None)
+    return FromImages(backup.bytes, None if backup.form == FROM_IMAGES else replace(backup, bytes=0))
 
 
 def accident_to_json(accident: Accident) -> str:

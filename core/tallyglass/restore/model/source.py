@@ -9,6 +9,10 @@ from pathlib import Path
 from tallyglass.moment import Ts
 from tallyglass.restore.model.way import FROM_IMAGES
 
+SPARE_PORT = 27117
+"""Where emitted commands start a spare, or a mongod on a copy of data files: a hundred above the port of mongod, which
+the servers of a host share with the next few."""
+
 WITH_BACKUP = "pre-images, the missing ones from this backup"
 """The form of a source of pre-images in which documents without an image come from a backup."""
 
@@ -75,4 +79,4 @@ class FromImages:
     @property
     def form(self) -> str:
         """What they lie in, safe to show."""
-        return WITH_BACKUP if self.backup else FROM_IMAGES
+        return self.backup.form if self.backup else FROM_IMAGES

@@ -12,6 +12,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.restore.catalogue.usable_backup import UsableBackup, usable_backup
 from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.model.source import WITH_BACKUP, Backup
+from tallyglass.restore.model.way import WITHOUT_SPARE
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.settings import Retention, retention
 from tallyglass.restore.undo.counterfactual import LARGE
@@ -104,7 +105,8 @@ async def prove_images(
                 proof.refused, proof.from_backup = str(error), 0
     used = None
     if backup is not None and any(one.from_backup for one in images):
-        used = replace(backup.contents.backup, form=WITH_BACKUP, gzip=False, bytes=0)
+        form = WITH_BACKUP if any(one.first for one in images) else WITHOUT_SPARE
+        used = replace(backup.contents.backup, form=form, gzip=False, bytes=0)
     return ImagesProof(damaged, tuple(images), await retention(gateway), used)
 
 

@@ -6,8 +6,7 @@ import socket
 from contextlib import suppress
 from importlib.resources import files
 
-PORT = 27117
-"""The port of the spare that the commands start, if it is free when they are made."""
+from tallyglass.restore.model.source import SPARE_PORT
 
 PROGRAM = "spare.sh"
 """Starts, replaces and stops the spare. It writes the spare's configuration file and key, and removes both at the
@@ -17,16 +16,16 @@ _SHELL = (files(__package__) / "own_spare.sh").read_text(encoding="ascii")
 
 
 def free_port(first: int | None = None) -> int:
-    """A port of this machine that nothing listens on: ``first``, :data:`PORT` if None, or another one where that is
-    0 or in use."""
-    for wanted in (PORT if first is None else first, 0):
+    """A port of this machine that nothing listens on: ``first``, :data:`SPARE_PORT` if None, or another one where that
+    is 0 or in use."""
+    for wanted in (SPARE_PORT if first is None else first, 0):
         with socket.socket() as held:
             held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with suppress(OSError):
                 held.bind(("127.0.0.1", wanted))
                 port: int = held.getsockname()[1]
                 return port
-    return PORT
+    return SPARE_PORT
 
 
 def uri(port: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tallyglass.paths import absolute_path
+from tallyglass.restore.model.source import SPARE_PORT
 from tallyglass_tui.cli.headless import print_text
 from tallyglass_tui.cli.options import PATH
 
@@ -16,7 +17,7 @@ from tallyglass_tui.cli.options import PATH
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),
-    default=27117,
+    default=SPARE_PORT,
     show_default=True,
     metavar="PORT",
     help="Listen on this port.",
