@@ -16,11 +16,11 @@ from builders.incidents import incident
 from builders.plans import make_plan
 from tallyglass.evidence.facts import Client, RunningOperation
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import IncidentScan, OplogWindow
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, IncidentScan, OplogWindow
 from tallyglass.restore.model.source import Backup, FromImages
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
-from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, about, incident_cell
 from tallyglass_tui.oplog.state import scan_lines
 from tallyglass_tui.profiles.overview import ProfileState
 from tallyglass_tui.profiles.rows import facts
@@ -138,3 +138,11 @@ async def test_the_help_keeps_its_columns(screen_at: Any) -> None:
         where = next(number for number, row in enumerate(rows) if "1  Counters" in row)
         assert rows[where + 1].startswith(" " * 17)
         assert rows[where + 1].strip()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_how_sure_a_statement_is_stays_whole(width: int) -> None:
+    one = Candidate("ann", statement=f"deleteMany({{status: '{'shipped' * 9}'}})")
+    named = replace(MANY[0], evidence=Authorship(Certainty.UNIQUE, (one,), "log", "because"))
+    line = "".join(text for text, _ in about(named, width))
+    assert (len(line), line.endswith("…, unique match; r plans it")) == (width, True)

@@ -328,6 +328,11 @@ async def test_an_entry_of_the_oplog_and_a_typed_point_are_points_too(screen_at:
         await screen.press("t")
         await fill(screen, "nonsense")
         assert "is not a time" in screen.text
+        await screen.press("escape", "d")
+        await fill(screen, "shop.orders")
+        assert "'shop.orders' is not HOST:PORT." in screen.text
+        await fill(screen, "127.0.0.1:27200")
+        assert draft(screen).spare == "127.0.0.1:27200"
 
 
 @pytest.mark.parametrize("size", [(60, 15), (200, 50)])
@@ -524,6 +529,8 @@ async def test_the_rows_hold_still_while_they_are_read_and_new_ones_are_counted(
         assert "2 losses · 1 mass change" in screen.lines[1]
         assert "what happened · 1 new: g" in screen.lines[2]
         await screen.put("incidents", replace(SCAN, incidents=(CHANGED, late)))
+        assert "1 loss · 1 mass change" in screen.lines[1]
+        assert "what happened · 2 changed: g" in screen.lines[2], "why more rows are listed than are counted"
         assert "4,711" in screen.lines[3], "one that was merged into another stays until the rows are sorted again"
         await screen.press("g")
         assert "drop of the last minute" in screen.lines[3]

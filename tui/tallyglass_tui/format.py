@@ -8,12 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from tallyglass.counters.snapshot import CounterView, Forecast
 from tallyglass.counters.verdict import Thresholds, crossing_warnings
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_time
 from tallyglass_tui.clock import now as present
+
+if TYPE_CHECKING:
+    from tallyglass.oplog.snapshot import OplogWindow
 
 UNKNOWN = "?"
 ENDS = "ends (80%)"
@@ -203,6 +207,17 @@ def ago(when: datetime | None, now: datetime) -> str:
     if abs(seconds) < 0.5:
         return "now"
     return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
+
+
+def oplog_ahead(window: OplogWindow) -> str:
+    """How far back the oplog will reach at its recent growth, the one wording of every page; empty where that is
+    unknown, or about what it is now."""
+    hours = window.forecast_hours
+    if hours is None:
+        return ""
+    if window.hours is not None and hours < window.hours / 2:  # less would come and go with each reading of the growth
+        return f"shrinks to about {duration(hours * 3600)}"
+    return "" if window.is_full else f"about {duration(hours * 3600)} once it is full"
 
 
 def typed_time(when: datetime) -> str:

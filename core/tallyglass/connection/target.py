@@ -22,6 +22,7 @@ _OF_ONE_SERVER = frozenset({"replicaset", "directconnection", "loadbalanced", "s
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
 _HOST_PORT = rf"{_HOST}(?::\d{{1,5}})?"
 _BARE_HOSTS = re.compile(rf"(?:localhost|{_HOST}:\d{{1,5}}|{_HOST_PORT}(?:,{_HOST_PORT})+)(?:/\S*)?\Z")
+_ADDRESS = re.compile(rf"{_HOST}:\d{{1,5}}\Z")
 _FORM = "Write it as mongodb://user@host:27017/?replicaSet=rs0 or mongodb+srv://user@name/."
 
 
@@ -157,6 +158,11 @@ def with_scheme(text: str) -> str:
 def is_uri(text: str) -> bool:
     """Whether ``text`` is a connection string."""
     return text.strip().lower().startswith(SCHEMES)
+
+
+def is_address(text: str) -> bool:
+    """Whether ``text`` is HOST:PORT."""
+    return _ADDRESS.match(text) is not None
 
 
 def _without_secret_options(uri: str) -> tuple[str, tuple[tuple[str, Secret], ...]]:

@@ -138,9 +138,9 @@ def test_a_spare_without_access_control_is_warned_of(uri: str, warned: bool) -> 
 def test_a_spare_of_its_own_gets_a_port_that_nothing_uses() -> None:
     """A second restore on the host takes another port than the first."""
     port = own_spare.free_port()
-    with socket.socket() as other, patch.object(own_spare, "PORT", port):
+    with socket.socket() as other, patch.object(own_spare, "SPARE_PORT", port):
         other.bind(("127.0.0.1", port))
         other.listen()
         assert own_spare.free_port() not in (0, port)
-    with patch.object(own_spare, "PORT", port):
+    with patch.object(own_spare, "SPARE_PORT", port):
         assert own_spare.free_port() == port

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
@@ -33,8 +32,6 @@ _NO_SERVER = (
     f"Give a connection string (mongodb://host:27017/), --profile NAME or ${URI_VARIABLE}; "
     "or try the embedded server: tallyglass demo",
 )
-
-_HOST_AND_PORT = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\Z")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -235,12 +232,13 @@ def spare_of(spare: str | None) -> tuple[str, str]:
     """Host and port of the spare, and its URI where one was given. Raises InputError for anything else."""
     if not spare:
         return "", ""
-    if _HOST_AND_PORT.match(spare):
-        return spare, ""
-    from tallyglass.connection.target import Target, is_uri
+    from tallyglass.connection.target import Target, is_address, is_uri
+    from tallyglass.restore.model.source import SPARE_PORT
 
+    if is_address(spare):
+        return spare, ""
     if not is_uri(spare):
-        raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", "For example 127.0.0.1:27117.")
+        raise InputError(f"--spare '{clean(spare, 60)}' is not HOST:PORT.", f"For example 127.0.0.1:{SPARE_PORT}.")
     Target.parse(spare)
     return "", spare
 

@@ -50,7 +50,7 @@ LARGEST_FIRST = frozenset({"value", "used", "rate"})
 _MARKS = {CRITICAL: ("!!", "table--bad"), WARNING: ("! ", "table--warn")}
 _BAR_STYLES = {CRITICAL: "table--bad", WARNING: "table--warn"}
 LIMITS = Thresholds()
-"""What counts as urgent and as soon."""
+"""What counts as urgent and as a warning."""
 
 _PERCENT = 7
 """Cells of a share, with a space before it: `` >99.9%``."""

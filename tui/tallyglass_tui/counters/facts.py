@@ -25,7 +25,7 @@ _SOON = timedelta(hours=1)
 
 Line = list[Piece]
 
-_LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" soon ", "text--warn")}
+_LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" warning ", "text--warn")}
 
 
 def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> Iterator[Line]:

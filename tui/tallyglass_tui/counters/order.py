@@ -34,10 +34,10 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How many counters are urgent, will be soon, are fine, and are not sure to be counters."""
+    """How many counters are urgent, have a warning, are fine, and are not sure to be counters."""
 
     urgent: int = 0
-    soon: int = 0
+    warned: int = 0
     fine: int = 0
     unsure: int = 0
 
@@ -75,7 +75,7 @@ def fold(arranged: ArrangedRows, unfolded: Collection[str]) -> Listing:
     folded only below something that is not.
     """
     rows, keys, groups = arranged.rows, arranged.keys, arranged.groups
-    warned = groups.urgent + groups.soon
+    warned = groups.urgent + groups.warned
     parts = ((FINE, groups.fine if warned else 0), (UNSURE, groups.unsure if len(rows) > groups.unsure else 0))
     if arranged.order != RowOrder() or not any(size for _, size in parts):
         return Listing(keys, rows)
@@ -134,7 +134,7 @@ def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[C
 
 
 def _by_level(shown: Iterable[CounterView], now: datetime) -> tuple[list[CounterView], ...]:
-    """What is urgent, what will be soon, and what is fine, each as they come; last the guesses, unless one is near a
+    """What is urgent, what has a warning, and what is fine, each as they come; last the guesses, unless one is near a
     limit."""
     levels: tuple[list[CounterView], ...] = ([], [], [])
     guesses: list[CounterView] = []

@@ -43,7 +43,7 @@ _LOOKED_AT = 1_000
 """How many counters, most urgent first, are considered for the first line."""
 _LEAST_NAME = 20
 """Cells that a name keeps beside what is said of it."""
-_VERDICTS = {2: ("NOW  ", "text--bad"), 1: ("SOON ", "text--warn"), 0: ("FINE ", "text--good")}
+_VERDICTS = {2: ("NOW  ", "text--bad"), 1: ("WARN ", "text--warn"), 0: ("FINE ", "text--good")}
 """The word before the counter that ends first, by its level."""
 _FILTER_PROMPT = "Filter: words that name, library or flags contain; !word excludes one."
 _NONE_YET = "Looking for counters in the databases that this user may read."
@@ -147,9 +147,9 @@ class CountersPage(Page):
         return (
             "The first line is the counter to look at now. ends (80%) is a band: with 80% certainty the counter ends "
             "between the early and the late date. Too early: the history cannot carry a date yet; ~ is then the date "
-            "at the rate so far. Idle: no id was handed out in it. !! is urgent (a flag, 90% used, or under 30 days to "
-            "the early date), ! is soon (75%, 90 days). Fine is the rest; not sure is what may be no counter. Enter "
-            "unfolds a line that stands for many.",
+            "at the rate so far. Idle: no id was handed out in it. !! is urgent (a flag such as BEHIND, 90% used, or "
+            "under 30 days to the early date), ! is a warning (75%, 90 days, other flags). Fine is the rest; not "
+            "sure is what may be no counter. Enter unfolds a line that stands for many.",
             f"The map of a pool has a cell for each document, by its used share: {shades(self.shell.plain_glyphs)}.",
             *(f"{flag.value}: {text}" for flag, text in FLAG_HELP.items()),
         )
@@ -341,9 +341,11 @@ class CountersPage(Page):
             pieces.append((f" {rows} with '{self._filter[:30]}' ·", "text--warn"))
         groups = shown.groups
         counts = (
-            (groups.urgent, "urgent", "text--bad"), (groups.soon, "soon", "text--warn"), (groups.fine, "fine", ""),
+            (groups.urgent, "urgent", "text--bad"),
+            (groups.warned, "warning" if groups.warned == 1 else "warnings", "text--warn"),
+            (groups.fine, "fine", ""),
             (groups.unsure, "not sure", "text--muted"),
-        )  # fmt: skip
+        )
         named = [(f" {count:,} {word}", style) for count, word, style in counts if count]
         pieces += [piece for one in named for piece in (one, (" ·", "text--muted"))][:-1]
         by = f"by {'end' if order.by == 'left' else order.by}{', descending' * order.descending}"

@@ -91,13 +91,14 @@ def about(incident: Incident, width: int) -> list[Piece]:
     """The incident under the cursor in one line: where it begins, the statement, and how sure that is."""
     found = incident.evidence
     one = found.candidates[0] if found is not None and found.candidates else None
-    words = [f"first {incident.first}"]
+    words, grade, hint = [f"first {incident.first}"], "", "; r plans it"
     if found is not None and found.who is not None and one is not None:
-        words += [one.statement, f"{found.grade} match"] if one.statement else [f"{found.grade} match"]
+        words += [one.statement] if one.statement else []
+        grade = f", {found.grade} match"
     elif incident.reason:
         words.append(f"routine: {incident.reason}")
     elif incident.note:
         words.append(incident.note)
-    hint = "; r plans it"
-    text = fit(clean(", ".join(words), 600), max(10, width - 4 - len(hint))).rstrip()
-    return [(" ── ", "text--muted"), (text, ""), (hint, "text--muted")]
+    # How sure it is stays whole: a statement without its grade would be believed.
+    text = fit(clean(", ".join(words), 600), max(10, width - 4 - len(grade + hint))).rstrip()
+    return [(" ── ", "text--muted"), (text + grade, ""), (hint, "text--muted")]

@@ -47,6 +47,9 @@ class IncidentTable(LiveTable):
         """Whether the server does not answer: what went on then may have ended."""
         self.new = 0
         """How many incidents are not among the rows yet, since the rows hold still."""
+        self.gone = 0
+        """How many are among the rows only since these hold still: more of the oplog made them routine, or a part of
+        another one."""
         self._held = False
         self._sources: SourcesAtHand | None = None
         self._ordered: list[Incident] = []
@@ -112,7 +115,8 @@ class IncidentTable(LiveTable):
 
     def header(self, width: int) -> Iterable[Piece]:
         """The titles; beside that of the incidents how many are new, and where one is in a list that scrolls."""
-        new = f" · {self.new:,} new: g" if self.new else ""
+        changed = self.new + self.gone
+        new = f" · {changed:,} {'changed' if self.gone else 'new'}: g" if changed else ""
         place = f" · {self.cursor + 1}/{self.count}" if self.count > self.page_rows else ""
         for text, style in super().header(width):
             if text.rstrip() != TITLE:
@@ -150,7 +154,9 @@ class IncidentTable(LiveTable):
             return super().row(index, width, here)
         over = "table--here" if here else ""
         hint = f"Enter {'hides' if row.key in self._unfolded else 'shows'} them "
-        return (f"{fit(f'?  {row.title} {row.where}', width - len(hint) - 1)} ", over), (hint, over or "table--muted")
+        room = width - len(hint) - 1
+        named = "".join(text for text, _ in whole_pieces([(f"?  {row.title}", ""), (f" {row.where}", "")], room))
+        return (f"{fit(named, room)} ", over), (hint, over or "table--muted")
 
     def action_go(self, index: int) -> None:
         """To a row; to the first one also lets in what is new."""
@@ -198,10 +204,11 @@ class IncidentTable(LiveTable):
             [one for one in scan.incidents if self.filter.shows(one) and not (hides_routine and one.routine)]
         )
         if not (self._held and self._ordered):
-            self.new = 0
+            self.new = self.gone = 0
             return wanted
         known = {key_of(one): one for one in scan.incidents}
         held = [known.get(key_of(one), one) for one in self._ordered]
         shown = {key_of(one) for one in held}
         self.new = sum(key_of(one) not in shown for one in wanted)
+        self.gone = len(held) + self.new - len(wanted)
         return held

@@ -146,8 +146,8 @@ def window_parts(window: OplogWindow | None) -> list[str]:
     if window is None or window.first is None or window.last is None:
         return [" window unknown"]
     parts = [f" {fmt.duration((window.hours or 0) * 3600)} back to {fmt.day(window.first.time)}"]
-    if window.forecast_hours is not None and (window.hours is None or window.forecast_hours < window.hours / 2):
-        parts.append(f" · shrinks to {fmt.duration(window.forecast_hours * 3600)} at this rate")
+    if ahead := fmt.oplog_ahead(window):
+        parts.append(f" · {ahead}")
     if window.bytes_per_hour is not None:
         parts.append(f" · {fmt.size(window.recent_bytes_per_hour or window.bytes_per_hour)}/h")
     if window.used_bytes is not None and window.max_bytes:

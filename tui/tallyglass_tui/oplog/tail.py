@@ -76,6 +76,7 @@ class Tail(RowList):
         self._lines: list[tuple[int, list[Piece]]] | None = None
         self._found: re.Pattern[str] | None = None
         self._place = (0, 0)
+        self._waiting: Sequence[str] = ()
         self._drawn_at = 0.0
         self._shown: tuple[CompiledFilter, list[OplogRow]] | None = None
 
@@ -100,7 +101,9 @@ class Tail(RowList):
             return
         if self._shown is None:
             self._place = (self.cursor, self.top)
+            self._waiting = self.empty_text
         newest = self.ring.rows[-_PREVIEWED:]
+        self.empty_text = self._waiting if matcher is None else (f"None of the newest {len(newest):,} rows matches.",)
         self._shown = None if matcher is None else (matcher, [row for row in newest if _passes(row, matcher)])
         self.cursor, self.marked = max(0, self.count - 1), None
         if self._shown is None and not self.following:

@@ -130,9 +130,7 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
         text = f"first of {state.counters or 0:,}: {name}, {fmt.share(state.counter.used)} used, {fmt.ENDS}: {left}"
         lines.append(_fact("counter", text, room, _STYLES[state.level].replace("table", "text")))
     if state.window:
-        text = f"reaches {_hours(state.window.hours)} back"
-        if state.window.forecast_hours is not None:
-            text += f", {_hours(state.window.forecast_hours)} once it is full at the recent rate"
+        text = ", ".join(filter(None, (f"reaches {_hours(state.window.hours)} back", fmt.oplog_ahead(state.window))))
         lines.append(_fact("oplog", text, room, "text--warn" if _is_short(state) else ""))
     elif found:
         lines.append(_fact("oplog", found.no_oplog_because() or "not readable", room))

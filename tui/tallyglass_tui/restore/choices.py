@@ -8,10 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from tallyglass.connection.target import is_address
+from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.source import SPARE_PORT
 from tallyglass.restore.model.way import FROM_BACKUP
+from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.items import BLOCKED
@@ -116,8 +120,8 @@ class Choices:
             self._page.shell.copy(f"the lines of {phase}", " &&\n".join(lines))
 
     def submit(self, what: str, text: str) -> None:
-        """Accept the typed text. Raises InputError for a point that is not a time, and what is no statement or
-        number."""
+        """Accept the typed text. Raises InputError for a point that is not a time, a spare that is no address, and
+        what is no statement or number."""
         if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
             self.plan(self.draft.way)
@@ -133,6 +137,8 @@ class Choices:
             self.draft = replace(self.draft, statement=self._statement, reported=count_of(text))
             self.plan(self.draft.way)
         elif what == "spare":
+            if text and not is_address(text):
+                raise InputError(f"'{clean(text, 60)}' is not HOST:PORT.", f"For example 127.0.0.1:{SPARE_PORT}.")
             self.draft = replace(self.draft, spare=text)
             self.plan()
         elif what == "folder" and text and self.draft.plan:

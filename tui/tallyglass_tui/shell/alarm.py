@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.counters.verdict import CRITICAL, Thresholds, grade, name_of
-from tallyglass.oplog.snapshot import Harm, IncidentScan
 from tallyglass_tui import format as fmt
+
+if TYPE_CHECKING:
+    from tallyglass.counters.snapshot import CountersSnapshot
+    from tallyglass.oplog.snapshot import IncidentScan
 
 _LOOKED_AT = 200
 """How many counters are graded; the most urgent come first."""
@@ -61,6 +64,8 @@ class Alarm:
     def _new_incidents(self, scan: IncidentScan | None) -> Iterator[str]:
         if scan is None or not scan.done:
             return
+        from tallyglass.oplog.snapshot import Harm
+
         red = {
             (one.first, one.kind, one.ns): one
             for one in scan.incidents

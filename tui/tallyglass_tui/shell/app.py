@@ -18,10 +18,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from tallyglass.counters.snapshot import CountersSnapshot
-from tallyglass.deployment.cluster import Deployment
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
@@ -40,6 +38,9 @@ from tallyglass_tui.terminal.app import TerminalApp
 from tallyglass_tui.terminal.interpreter import GarbageCollection
 from tallyglass_tui.terminal.theme import ANSI_LIGHT, TALLYGLASS, choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import Piece
+
+if TYPE_CHECKING:
+    from tallyglass.deployment.cluster import Deployment
 
 _ALARM_SECONDS = 2.0
 """How often it is decided whether something became red: nobody answers a bell faster."""
@@ -243,6 +244,8 @@ class Dashboard(TerminalApp):
         """Sound the alarm for what became red, also in a pause and while another window has the focus."""
         if self._alarm_kind is AlarmKind.OFF:
             return
+        from tallyglass.oplog.snapshot import IncidentScan
+
         news = self._alarm.news(
             self.feeds.latest("counters", CountersSnapshot), self.feeds.latest("incidents", IncidentScan)
         )

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Incident
+
+if TYPE_CHECKING:
+    from tallyglass.oplog.snapshot import Incident
 
 
 @dataclass

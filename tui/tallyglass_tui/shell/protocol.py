@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from textual.widget import Widget
 
-from tallyglass.deployment.cluster import Deployment
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
 from tallyglass_tui.shell.messages import Visit
 from tallyglass_tui.shell.page_spec import PageSpec
 from tallyglass_tui.widgets.line_view import Piece
+
+if TYPE_CHECKING:
+    from tallyglass.deployment.cluster import Deployment
 
 
 class Shell(Protocol):
