@@ -20,6 +20,8 @@ from tallyglass.mongo.mongo_gateway import MongoGateway
 pytestmark = pytest.mark.live
 
 DB = "shop"
+PATIENT: dict[str, Any] = {"serverSelectionTimeoutMS": 60_000, "connectTimeoutMS": 60_000}
+"""Limits for a server that a busy machine keeps waiting: what it answers is tested here, not when."""
 # Resource, action, and a command that needs exactly that privilege.
 PROBES: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
     (dict(CLUSTER), "replSetGetStatus", "admin", {"replSetGetStatus": 1}),
@@ -49,8 +51,8 @@ ROLES: list[Sequence[Any]] = [
 
 
 @asynccontextmanager
-async def gateway_of(guarded: GuardedSet, user: str, **options: Any) -> AsyncIterator[MongoGateway]:
-    gateway = open_gateway(guarded.uri(user), **options)
+async def gateway_of(uri: str) -> AsyncIterator[MongoGateway]:
+    gateway = open_gateway(uri, **PATIENT)
     try:
         yield gateway
     finally:
@@ -58,7 +60,7 @@ async def gateway_of(guarded: GuardedSet, user: str, **options: Any) -> AsyncIte
 
 
 async def doctor(guarded: GuardedSet, user: str, databases: Sequence[str] = ()) -> Diagnosis:
-    async with gateway_of(guarded, user) as gateway:
+    async with gateway_of(guarded.uri(user)) as gateway:
         return await diagnose(gateway, databases)
 
 
@@ -74,7 +76,7 @@ def may(client: Any, db: str, command: dict[str, Any]) -> bool:
 async def test_privileges_match_what_the_server_enforces(guarded_set: GuardedSet, roles: Sequence[Any]) -> None:
     guarded_set.admin[DB].counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}}, upsert=True)
     user = guarded_set.create_user(roles)
-    async with gateway_of(guarded_set, user) as gateway:
+    async with gateway_of(guarded_set.uri(user)) as gateway:
         info = (await gateway.command("connectionStatus", showPrivileges=True))["authInfo"]
     held = info["authenticatedUserPrivileges"]
     with type(guarded_set.admin)(guarded_set.uri(user)) as client:
@@ -144,9 +146,8 @@ async def test_doctor_without_login(guarded_set: GuardedSet, replica_set: Replic
     assert not stranger.user
     assert not any(finding.ok or finding.commands for finding in stranger.findings)
     for servers, ok in ((replica_set, True), (standalone, False)):
-        gateway = open_gateway(servers.uri)
-        found = await diagnose(gateway)
-        await gateway.close()
+        async with gateway_of(servers.uri) as gateway:
+            found = await diagnose(gateway)
         assert not found.access_control
         assert all(finding.ok for finding in found.findings) is ok
     assert {finding.verdict.job.id for finding in found.findings if finding.impossible} == {
@@ -158,8 +159,7 @@ async def test_doctor_without_login(guarded_set: GuardedSet, replica_set: Replic
 
 
 async def test_wrong_password_is_reported_but_not_shown(guarded_set: GuardedSet) -> None:
-    gateway = open_gateway(guarded_set.uri("admin", "kAnArY-wrong"))
-    with pytest.raises(ConnectError, match="does not accept") as caught:
-        await gateway.command("hello")
-    await gateway.close()
+    async with gateway_of(guarded_set.uri("admin", "kAnArY-wrong")) as gateway:
+        with pytest.raises(ConnectError, match="does not accept") as caught:
+            await gateway.command("hello")
     assert not any(leak in str(caught.value) for leak in LEAKS)

@@ -146,7 +146,7 @@ async def test_new_documents_of_a_group_are_not_read_from_the_oplog(one_member: 
         assert await past.advance(math.inf)
         found.append({ns.collection: len(by_key) for ns, by_key in past.values.items()})
     watcher = Watcher(gateway, WatchSettings())
-    await watcher.refresh(5)
+    await watcher.refresh(math.inf, patient=True)
     (group,) = [collection for collection in watcher._collections.by_ns.values() if collection.groups]
     await watcher.close()
     await gateway.close()
