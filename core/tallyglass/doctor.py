@@ -12,7 +12,7 @@ from typing import Any
 from tallyglass.deployment.cluster import Deployment, Kind, look_at
 from tallyglass.deployment.privileges import JobVerdict, State, allows, fix, jobs, judge, readable
 from tallyglass.deployment.product import Product
-from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.errors import DeploymentError, PrivilegeError, RefusedError, TallyglassError
 from tallyglass.evidence.kept import EvidenceKept, evidence_kept
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.window import window
@@ -140,9 +140,8 @@ async def _may(gateway: Gateway, command: str) -> bool:
         await gateway.command(command)
     except PrivilegeError:
         return False
-    except ReadError as error:
-        if error.code is None:
-            raise
+    except RefusedError:
+        pass
     return True
 
 

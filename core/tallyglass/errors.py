@@ -37,7 +37,11 @@ class ConnectError(TallyglassError):
     """The server cannot be reached, or rejects the login."""
 
 
-class PrivilegeError(TallyglassError):
+class ServerError(TallyglassError):
+    """The server answers that it does not do what was asked. It may do other things."""
+
+
+class PrivilegeError(ServerError):
     """The user lacks a privilege; ``privilege`` names it."""
 
     def __init__(self, title: str, advice: str = "", *, privilege: str = "") -> None:
@@ -50,12 +54,13 @@ class DeploymentError(TallyglassError):
 
 
 class ReadError(TallyglassError):
-    """A read failed for a reason that may be temporary: a lost server, a timeout, a failover.
+    """A read failed for a reason that may be temporary: a lost server, a timeout, a failover."""
 
-    ``code`` is the server's error code, or None if the connection failed.
-    """
 
-    def __init__(self, title: str, advice: str = "", *, code: int | None = None) -> None:
+class RefusedError(ReadError, ServerError):
+    """The server refused a read, or ended it. ``code`` is its error code."""
+
+    def __init__(self, title: str, advice: str = "", *, code: int) -> None:
         super().__init__(title, advice)
         self.code = code
 

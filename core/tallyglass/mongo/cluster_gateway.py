@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import bson
 from bson import Decimal128
 
-from tallyglass.errors import ConnectError, DeploymentError, ReadError, TallyglassError
+from tallyglass.errors import ConnectError, DeploymentError, ReadError, ServerError, TallyglassError
 from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Document, Extent, Gateway, Namespace, closing
 from tallyglass.tasks import answers_by_name
@@ -132,7 +132,7 @@ class ClusterGateway:
             yield
         except TallyglassError as error:
             self.lost[name] = str(error)
-            unreachable = isinstance(error, ConnectError) or (isinstance(error, ReadError) and error.code is None)
+            unreachable = isinstance(error, (ConnectError, ReadError)) and not isinstance(error, ServerError)
             if unreachable and error is not known:
                 self._errors[name] = (time.monotonic() + RETRY_SECONDS, error)
             raise

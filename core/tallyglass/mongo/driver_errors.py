@@ -20,7 +20,7 @@ from pymongo.errors import (
 )
 
 from tallyglass.connection.secret import scrub
-from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError, RefusedError, TallyglassError
 from tallyglass.mongo.driver_texts import login_refused, lost, not_resolved, unreachable
 from tallyglass.mongo.gateway import OPLOG
 from tallyglass.text import clean
@@ -61,7 +61,7 @@ def family(what: str) -> Iterator[None]:
             raise
         raise refused from error
     except BSONError as error:
-        raise ReadError(
+        raise RefusedError(
             f"{clean(what)} returned data that cannot be decoded: {clean(str(error), 200)}.", code=INVALID_BSON
         ) from error
 
@@ -88,32 +88,35 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
     if refused is not None:
         return refused
     if isinstance(error, ExecutionTimeout):
-        return ReadError(
-            f"The server took too long to run {what}.", "It may be overloaded. The read is retried.", code=code
-        )
+        return _failed(f"The server took too long to run {what}.", "It may be overloaded. The read is retried.", code)
     if isinstance(error, ServerSelectionTimeoutError):
         return unreachable(_message(error))
     if isinstance(error, NotPrimaryError) and re.search(_NO_READS, message):
-        return ReadError(
+        return RefusedError(
             "This member serves no reads: it is starting, recovering, rolling back, or an arbiter.",
             "Connect to another member, or wait until it is a secondary.",
             code=NOT_PRIMARY_OR_SECONDARY,
         )
     if isinstance(error, ConnectionFailure):
-        return lost(_message(error), _details_code(error))
+        return _failed(*lost(_message(error)), _details_code(error))
     if isinstance(error, (ConfigurationError, InvalidName)):
         unusable = not_resolved(message) or _incompatible(message)
         if unusable:
             return unusable
         # The driver refuses names that servers accept, such as a..b. The code distinguishes this from a lost server.
-        return ReadError(
+        return _failed(
             f"{what} cannot be sent: {message}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
         )
     if code == COMMAND_NOT_FOUND:
-        return ReadError(f"This server does not have {what}.", code=code)
+        return RefusedError(f"This server does not have {what}.", code=code)
     if code == ATLAS_ERROR:
-        return ReadError(f"This tier of Atlas does not allow {what}.", code=code)
-    return ReadError(f"The server refused {what}: {message.rstrip('.')}.", code=code)
+        return RefusedError(f"This tier of Atlas does not allow {what}.", code=code)
+    return _failed(f"The server refused {what}: {message.rstrip('.')}.", code=code)
+
+
+def _failed(title: str, advice: str = "", code: int | None = None) -> ReadError:
+    """The error of a read: with a code the server answered."""
+    return ReadError(title, advice) if code is None else RefusedError(title, advice, code=code)
 
 
 def _incompatible(message: str) -> TallyglassError | None:

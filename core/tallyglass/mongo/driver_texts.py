@@ -154,12 +154,12 @@ def _addresses(detail: str) -> str:
     return ", ".join(dict.fromkeys(_ADDRESS.findall(detail)))
 
 
-def lost(message: str, code: int | None) -> ReadError:
-    """Return the error of a connection that ended while a read ran."""
+def lost(message: str) -> tuple[str, str]:
+    """Return title and advice for a connection that ended while a read ran."""
     # A failed heartbeat cancels pending reads of its server. The text then does not come from the server.
     title = "The server stopped answering." if "cancelled" in message else "The connection to the server was lost."
     addresses = _addresses(clean(scrub(message), 200))
-    return ReadError(title, f"({addresses})" if addresses else "", code=code)
+    return title, f"({addresses})" if addresses else ""
 
 
 def unreachable(message: str) -> ReadError:

@@ -13,7 +13,7 @@ from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.usage import findings
 from tallyglass.counters.recognise.usage_reader import UsageReader
 from tallyglass.counters.snapshot import Grade
-from tallyglass.errors import ReadError
+from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 START = 1_795_000_000
@@ -69,7 +69,7 @@ class OplogGateway:
         found = [entry for entry in self._oplog if low <= entry["ts"] < high and entry["op"] in kinds]
         yield (self._damaged if "u" in kinds else b"") + b"".join(map(bson.encode, found[:limit]))
         if self._slow and "i" in kinds:
-            raise ReadError("It took too long.", code=50)
+            raise RefusedError("It took too long.", code=50)
 
 
 def reader_of(gateway: OplogGateway) -> UsageReader:

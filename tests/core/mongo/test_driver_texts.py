@@ -28,8 +28,8 @@ def test_of_the_drivers_text_only_addresses_remain(text: str, sentence: str) -> 
 
 
 def test_a_lost_connection_names_its_server_alone() -> None:
-    assert str(lost("db1:27017: connection closed", None)) == "The connection to the server was lost. (db1:27017)"
-    assert str(lost("operation cancelled", None)) == "The server stopped answering."
+    assert lost("db1:27017: connection closed") == ("The connection to the server was lost.", "(db1:27017)")
+    assert lost("operation cancelled") == ("The server stopped answering.", "")
 
 
 def test_a_name_that_does_not_exist_is_told_from_a_name_server_that_is_silent() -> None:

@@ -12,7 +12,7 @@ import pytest
 from bson import Int64, Timestamp
 
 from builders.virtual_time import run
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.oplog.read.stream import (
     Arrived,
@@ -87,7 +87,7 @@ def arrived(found: list[Event]) -> bytes:
     return b"".join(event.batch for event in found if isinstance(event, Arrived))
 
 
-@pytest.mark.parametrize("how", [{}, {"then": ReadError("lost", code=11602)}, {"hang": True}, {"quiet": True}])
+@pytest.mark.parametrize("how", [{}, {"then": RefusedError("lost", code=11602)}, {"hang": True}, {"quiet": True}])
 def test_it_goes_on_after_the_last_entry_whatever_happens(how: dict[str, Any]) -> None:
     gateway = Scripted(gives(entry(1) + entry(2), **how), gives(entry(2) + entry(3), hang=True))
     found = events(gateway, lambda found: entry(3) in arrived(found))

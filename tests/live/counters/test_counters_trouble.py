@@ -17,7 +17,7 @@ from tallyglass.counters.follow.watch import look, watch
 from tallyglass.counters.history.oplog_samples import SLICES
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
 from tallyglass.demo.server import ReplicaSet, Standalone
-from tallyglass.errors import ReadError
+from tallyglass.errors import RefusedError
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 
@@ -87,7 +87,7 @@ class CutGateway:
 
     async def find_raw(self, ns: Namespace, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
         if ns == OPLOG and "$or" in query:
-            raise ReadError("It took too long.", code=50)
+            raise RefusedError("It took too long.", code=50)
         async for batch in self._gateway.find_raw(ns, query, **how):
             yield batch
 

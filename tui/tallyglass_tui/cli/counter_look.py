@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import InputError, ReadError
+from tallyglass.errors import InputError, RefusedError
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, profile_of
 
@@ -54,7 +54,7 @@ def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, 
     async def look_or_say_why(gateway: Gateway) -> CountersSnapshot:
         try:
             snapshot = await look(gateway, settings)
-        except ReadError as error:
+        except RefusedError as error:
             if error.code != NOT_PRIMARY_OR_SECONDARY:
                 raise
         else:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tallyglass.counters.snapshot import CountersSnapshot, CounterView
 from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade
 from tallyglass.deployment.cluster import Deployment, look_at
-from tallyglass.errors import ConnectError, PrivilegeError, ReadError, TallyglassError
+from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ServerError, TallyglassError
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.tasks import cancel_all
 from tallyglass_tui.shell.context import Context
@@ -164,8 +164,7 @@ class _ProfileReads:
             state = replace(state, window=await _shortest_window(self.gateway, deployment))
         except PrivilegeError as error:
             state = replace(state, window=None, lacking=(*state.lacking, str(error)))
-        except TallyglassError as error:
-            _raise_if_lost(error)
+        except (DeploymentError, ServerError) as error:
             state = replace(state, window=None, lacking=(*state.lacking, f"Oplog: {error}"))
         state = replace(state, drill=await _last_drill(self.gateway))
         self.put(state)
@@ -212,8 +211,3 @@ def _with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileSt
         searching=snapshot.discovering,
         lacking=(*state.lacking, *unread),
     )
-
-
-def _raise_if_lost(error: TallyglassError) -> None:
-    if isinstance(error, ConnectError) or (isinstance(error, ReadError) and error.code is None):
-        raise error

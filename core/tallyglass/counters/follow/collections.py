@@ -6,17 +6,18 @@ import asyncio
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.recognise.config import CountersConfig, IdField
-from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost, trouble_of
+from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, trouble_of
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
 from tallyglass.counters.snapshot import CounterTrouble, Grade
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import ServerError
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.tasks import cancel_all
@@ -81,9 +82,7 @@ class FollowedCollections:
                     return
                 try:
                     await collection.read(self._gateway, now)
-                except (PrivilegeError, ReadError) as error:
-                    if is_lost(error):
-                        raise
+                except ServerError as error:
                     self.unread.add(ns)
                     self._troubles.append(trouble_of(str(ns), error))
             if collection.truncated:
@@ -103,11 +102,8 @@ class FollowedCollections:
     async def read_again(self, places: Collection[Namespace]) -> None:
         """Read some of them once more. Raises ReadError if no server answers."""
         for ns in self.by_ns.keys() & places:
-            try:
+            with suppress(ServerError):
                 await self.by_ns[ns].read(self._gateway, time.time())
-            except (PrivilegeError, ReadError) as error:
-                if is_lost(error):
-                    raise
 
     async def compare_idle(self, findings: Findings, seconds: float) -> bool:
         """Compare guesses with the largest ids of their databases, once each, for about ``seconds``.

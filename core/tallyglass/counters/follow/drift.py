@@ -17,11 +17,11 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.discovery import is_lost, trouble_of
+from tallyglass.counters.recognise.discovery import trouble_of
 from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
 from tallyglass.counters.standing import IdSpan, Movement, Standing
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 AGAIN_SECONDS = 30.0
@@ -113,9 +113,7 @@ class DriftCheck:
                 continue
             try:
                 largest = await self._largest(target, tracker)
-            except (PrivilegeError, ReadError) as error:
-                if is_lost(error):
-                    raise
+            except ServerError as error:
                 self._refused[key] = _unknown(target.ns, error)
                 continue
             if largest:
@@ -156,7 +154,7 @@ class DriftCheck:
         return ids
 
 
-def _unknown(ns: Namespace, error: PrivilegeError | ReadError) -> CounterTrouble:
+def _unknown(ns: Namespace, error: ServerError) -> CounterTrouble:
     trouble = trouble_of(str(ns), error)
     return replace(trouble, title=f"Its counter cannot be compared with the largest id. {trouble.title}", partial=True)
 

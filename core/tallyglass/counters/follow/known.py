@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from tallyglass.counters.follow.collections import FollowedCollections
@@ -10,10 +11,9 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.recognise.config import CountersConfig
-from tallyglass.counters.recognise.discovery import is_lost
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.snapshot import Absence, CounterView, Flag, MissingCounter
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import ServerError
 from tallyglass.moment import from_seconds
 from tallyglass.mongo.gateway import Gateway, Namespace
 
@@ -71,12 +71,9 @@ class KnownCounters:
         """
         for ns in self.namespaces() - self._asked.union(seen):
             self._asked.add(ns)
-            try:
+            with suppress(ServerError):
                 if await gateway.find_one(ns, {}, projection={"_id": 1}) is None:
                     self._gone.add(ns)
-            except (PrivilegeError, ReadError) as error:
-                if is_lost(error):
-                    raise
 
     def missing(
         self,

@@ -23,11 +23,11 @@ from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, Valu
 from tallyglass.counters.history.store import SAVE_SECONDS, KnownCounter, SampleStore
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.pacer import rest
-from tallyglass.counters.recognise.discovery import LookedAt, is_lost, trouble_of
+from tallyglass.counters.recognise.discovery import LookedAt, trouble_of
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import CounterTrouble, Semantics
 from tallyglass.deployment.identity import identify
-from tallyglass.errors import InputError, PrivilegeError, ReadError
+from tallyglass.errors import InputError, ServerError
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 
 MOST_SAVED = 5_000
@@ -105,9 +105,7 @@ class PastReader:
             return None
         try:
             first, last = await oplog_end(self._gateway, 1), await oplog_end(self._gateway, -1)
-        except (PrivilegeError, ReadError) as error:
-            if is_lost(error):
-                raise
+        except ServerError as error:
             self.no_oplog(error)
             return None
         return (first, last) if first and last else None
@@ -176,9 +174,7 @@ class PastReader:
             try:
                 # All of it, whatever the time: half of the samples would leave a hole for good.
                 pasts = await read_dated(self._gateway, top.target, top.ids.largest, tracker.kind, ahead)
-            except (PrivilegeError, ReadError) as error:
-                if is_lost(error):
-                    raise
+            except ServerError as error:
                 self._has_holes(f"Ids could not be dated ({trouble_of(_HISTORY, error).title})")
                 continue
             # A larger id is from before a reset of the counter, or not issued by it.
@@ -252,9 +248,7 @@ class PastReader:
     async def _advance(self, past: OplogPast, deadline: float) -> bool:
         try:
             return await past.advance(deadline)
-        except (PrivilegeError, ReadError) as error:
-            if is_lost(error):
-                raise
+        except ServerError as error:
             self.no_oplog(error)
             past.values.clear()
             return True
@@ -268,7 +262,7 @@ class PastReader:
             await rest()
         return values
 
-    def no_oplog(self, error: PrivilegeError | ReadError) -> None:
+    def no_oplog(self, error: ServerError) -> None:
         """Stop reading the oplog, and record the reason."""
         self._oplog = False
         trouble = trouble_of(str(OPLOG), error)

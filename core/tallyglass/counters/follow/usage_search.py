@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterator
 
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, is_lost
+from tallyglass.counters.recognise.discovery import MOST_READ, Discovery
 from tallyglass.counters.recognise.finding import UsageFinding, combined
 from tallyglass.counters.recognise.ids import is_indexed
 from tallyglass.counters.recognise.usage import findings as findings_of
 from tallyglass.counters.recognise.usage_reader import UsageReader
 from tallyglass.counters.snapshot import CounterTrouble, Grade
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, ReadError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.text import clean_name
 
@@ -78,7 +78,7 @@ class UsageSearch:
             done = await reader.advance(deadline)
         except (PrivilegeError, ReadError) as error:
             self._reader = None
-            if is_lost(error):
+            if not isinstance(error, ServerError):
                 raise
             self._past.no_oplog(error)
             return
@@ -100,9 +100,7 @@ class UsageSearch:
             if target not in self._looked_up:
                 try:
                     self._looked_up[target] = await is_indexed(self._gateway, target)
-                except (PrivilegeError, ReadError) as error:
-                    if is_lost(error):
-                        raise
+                except ServerError:
                     # Not known to be one: then it is shown.
                     self._looked_up[target] = True
             if self._looked_up[target]:
@@ -123,7 +121,5 @@ class UsageSearch:
                     self._not_followed[ns] = too_many
                 else:
                     self._discovery.follow(ns)
-            except (PrivilegeError, ReadError) as error:
-                if is_lost(error):
-                    raise
+            except ServerError:
                 self._not_followed[ns] = False

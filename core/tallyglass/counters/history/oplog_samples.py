@@ -22,7 +22,7 @@ from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType
-from tallyglass.errors import ReadError
+from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import unpacked
@@ -124,9 +124,7 @@ class OplogPast:
         found = self._gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=_BATCH)
         try:
             return [read_entry(raw) async for raw in unpacked(found)]
-        except ReadError as error:
-            if error.code is None:
-                raise
+        except RefusedError:
             self.cut += 1
             return []
         except Malformed:

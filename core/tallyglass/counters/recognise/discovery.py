@@ -22,7 +22,7 @@ from tallyglass.counters.recognise.config import SYSTEM_DATABASES, CountersConfi
 from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.libraries import KNOWN_COLLECTIONS, recognise, selective
 from tallyglass.counters.snapshot import CounterTrouble
-from tallyglass.errors import PrivilegeError, ReadError, TallyglassError
+from tallyglass.errors import ReadError, ServerError, TallyglassError
 from tallyglass.mongo.gateway import CollectionInfo, Document, Gateway, Namespace
 from tallyglass.text import clean, clean_name
 
@@ -74,11 +74,6 @@ class CounterPlace:
 def trouble_of(ns: str, error: TallyglassError) -> CounterTrouble:
     """The message for a namespace that could not be read."""
     return CounterTrouble(clean_name(ns), clean(error.title), clean(error.advice))
-
-
-def is_lost(error: Exception) -> bool:
-    """Whether an error means that no server answers, as opposed to one unreadable namespace."""
-    return isinstance(error, ReadError) and error.code is None
 
 
 class Discovery:
@@ -133,9 +128,7 @@ class Discovery:
         self.troubles.clear()
         try:
             databases = await self._gateway.list_databases()
-        except (PrivilegeError, ReadError) as error:
-            if is_lost(error):
-                raise
+        except ServerError as error:
             self.troubles["*"] = trouble_of("*", error)
             databases = list({ns.db for ns in self._config.collections()})
         wanted = [name for name in databases if name not in SYSTEM_DATABASES]
@@ -177,9 +170,7 @@ class Discovery:
     async def _list_one(self, db: str) -> list[CollectionInfo]:
         try:
             return await self._gateway.list_collections(db)
-        except (PrivilegeError, ReadError) as error:
-            if is_lost(error):
-                raise
+        except ServerError as error:
             self.troubles[db] = trouble_of(db, error)
             return []
 
@@ -210,17 +201,17 @@ class Discovery:
         self._sampled[ns] = time.monotonic()
         try:
             content, query = await self._look(ns)
-        except (PrivilegeError, ReadError) as error:
-            if is_lost(error):
-                if before is None:
-                    self._sampled.pop(ns, None)
-                raise
+        except ServerError as error:
             self._never.discard(ns)
             self.unread.add(ns)
             # Report only collections that are likely to hold counters.
             if ns.collection in KNOWN_COLLECTIONS or self._config.rules_for(ns):
                 self.troubles[str(ns)] = trouble_of(str(ns), error)
             return
+        except ReadError:
+            if before is None:
+                self._sampled.pop(ns, None)
+            raise
         self._never.discard(ns)
         self.unread.discard(ns)
         self.troubles.pop(str(ns), None)

@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.discovery import is_lost
 from tallyglass.counters.recognise.identity import resembles
 from tallyglass.counters.recognise.ids import IdReader
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 LEAST_VALUE = 100
@@ -45,14 +45,11 @@ class LargestIds:
         """Read on until ``deadline`` (monotonic); returns whether all were read. Raises ReadError without a server."""
         while self._waiting and time.monotonic() <= deadline:
             ns = self._waiting.pop()
-            try:
+            with suppress(ServerError):
                 for field in await _indexed_fields(self._gateway, ns):
                     largest = await IdReader(self._gateway, IdField(ns, field)).end(-1)
                     if largest is not None and largest.number >= LEAST_VALUE:
                         self._found.setdefault(largest.number, []).append(IdField(ns, field))
-            except (PrivilegeError, ReadError) as error:
-                if is_lost(error):
-                    raise
         return not self._waiting
 
     def by_number(self) -> dict[int, IdField]:

@@ -37,7 +37,7 @@ from tallyglass.counters.recognise.usage import (
     may_be_late,
 )
 from tallyglass.counters.snapshot import Grade, NumericType
-from tallyglass.errors import ReadError
+from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace, closing
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import entries
@@ -224,9 +224,7 @@ class UsageReader:
                     for raw in entries(batch):
                         with suppress(Malformed):
                             yield read_entry(raw)
-        except ReadError as error:
-            if error.code is None:
-                raise
+        except RefusedError as error:
             self.cut += 1
             raise _CutOffError from error
 
