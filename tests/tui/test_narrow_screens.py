@@ -138,6 +138,8 @@ async def test_the_help_keeps_its_columns(screen_at: Any) -> None:
         where = next(number for number, row in enumerate(rows) if "1  Counters" in row)
         assert rows[where + 1].startswith(" " * 17)
         assert rows[where + 1].strip()
+        first = {row[:3].strip() for row in rows[where + 1 : where + 9]}
+        assert not any(word.isalpha() for word in first), f"no line is broken into the column of keys: {rows}"
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from builders.counters import counter
+from builders.counters import counter, snapshot
 from tallyglass.connection.target import Target
+from tallyglass.counters.snapshot import Forecast
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.errors import ConnectError
@@ -70,6 +71,19 @@ async def test_every_profile_has_its_row_and_a_dead_one_is_named(screen_at: Any)
         assert "b:1 secondary 40s behind" in screen.text
         await screen.press("down")
         assert "No server listens on db9:27017." in screen.text
+
+
+async def test_the_deployment_of_the_other_pages_has_their_first_counter_at_once(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        screen.app.context = Context(Target.parse("mongodb://db1/"), label="prod")
+        await screen.put("counters", snapshot(counter(9, used=0.95)))
+        await open_page(screen)
+        young = replace(WELL, counter=counter(8, forecast=Forecast()), counters=1, searching=True)
+        await screen.put("profiles", (young, replace(young, name="other")))
+        prod, other = (next(line for line in screen.lines if name in line[:20]) for name in ("prod", "other"))
+        assert ("orders9" in prod, "orders8" in other) == (True, True)
+        await screen.put("profiles", (replace(young, searching=False),))
+        assert "orders8" in screen.text, "its own search has ended"
 
 
 async def test_a_young_oplog_reaches_back_to_its_beginning_only(screen_at: Any) -> None:

@@ -45,6 +45,7 @@ _LEAST_NAME = 20
 """Cells that a name keeps beside what is said of it."""
 _VERDICTS = {2: ("NOW  ", "text--bad"), 1: ("WARN ", "text--warn"), 0: ("FINE ", "text--good")}
 """The word before the counter that ends first, by its level."""
+_BETWEEN = " ·"
 _FILTER_PROMPT = "Filter: words that name, library or flags contain; !word excludes one."
 _NONE_YET = "Looking for counters in the databases that this user may read."
 _NONE = (
@@ -347,7 +348,7 @@ class CountersPage(Page):
             (groups.unsure, "not sure", "text--muted"),
         )
         named = [(f" {count:,} {word}", style) for count, word, style in counts if count]
-        pieces += [piece for one in named for piece in (one, (" ·", "text--muted"))][:-1]
+        pieces += [piece for one in named for piece in (one, (_BETWEEN, "text--muted"))][:-1]
         by = f"by {'end' if order.by == 'left' else order.by}{', descending' * order.descending}"
         if order.by == SORTS[0]:
             by = "least urgent first" if order.descending else ""
@@ -357,7 +358,8 @@ class CountersPage(Page):
         if snapshot.discovering:
             looked = f"{snapshot.collections_looked:,} of {fmt.plural(snapshot.collections_seen, 'collection')}"
             pieces.append((f" · searched {looked} so far", "text--muted"))
-        yield whole_pieces(pieces, self.size.width)
+        fitting = whole_pieces(pieces, self.size.width)
+        yield fitting[:-1] if fitting[-1][0] == _BETWEEN else fitting
 
 
 def _first(counters: Sequence[CounterView], now: datetime) -> CounterView | None:

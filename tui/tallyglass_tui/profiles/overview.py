@@ -170,7 +170,7 @@ class _ProfileReads:
         self.put(state)
         async with self.turns:
             snapshot = await self.watcher.refresh(_FIRST_SEARCH if state.searching else _LATER_SEARCH)
-        return _with_counters(state, snapshot)
+        return with_counters(state, snapshot)
 
 
 async def _shortest_window(gateway: Gateway, deployment: Deployment) -> OplogWindow | None:
@@ -198,7 +198,8 @@ async def _last_drill(gateway: Gateway) -> LastDrill | None:
         return await anext(drills)
 
 
-def _with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:
+def with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:
+    """The state with the worst counter of a snapshot."""
     counters = [counter for counter in snapshot.counters if counter.may_warn]
     graded = [(grade(counter, Thresholds(), snapshot.at)[0], counter) for counter in counters[:_GRADED]]
     level, worst = max(graded, key=lambda row: row[0] if row[0] <= CRITICAL else WARNING, default=(0, None))

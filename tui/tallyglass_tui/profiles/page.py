@@ -10,10 +10,19 @@ from textual.app import ComposeResult
 from textual.events import ScreenSuspend
 
 from tallyglass.connection.profiles import default_path
+from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.profiles import rows
-from tallyglass_tui.profiles.overview import NO_END, PAUSE_SECONDS, NamedProfile, Overview, ProfileState, watch_profiles
+from tallyglass_tui.profiles.overview import (
+    NO_END,
+    PAUSE_SECONDS,
+    NamedProfile,
+    Overview,
+    ProfileState,
+    watch_profiles,
+    with_counters,
+)
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cells import whole_pieces
@@ -66,7 +75,11 @@ class ProfilesPage(Page):
             return NamedProfile(name, None, str(error))
 
     def _take(self, states: Overview) -> None:
-        self._states = states
+        # Its own search of the deployment on the other pages has just begun, while page 1 knows the counters.
+        here, known = self.shell.context.label, self.feeds.latest("counters", CountersSnapshot)
+        self._states = tuple(
+            with_counters(one, known) if known and one.searching and one.name == here else one for one in states
+        )
         self._show()
 
     @property
@@ -79,7 +92,7 @@ class ProfilesPage(Page):
         return (
             "Profiles are the sections of profiles.toml. While this page is shown each is read every "
             f"{PAUSE_SECONDS:.0f} s through at most three connections to a member; leaving the page closes them.",
-            "Members: one letter each, as at the top right. Time left is that of the worst counter. Oplog: how far "
+            "Members: one letter each, as at the top right. The end is that of the worst counter. Oplog: how far "
             "back it reaches, or will reach at the recent rate if that is less; yellow if what is written now stays "
             "less than a day. Drill: the age of the last restore "
             "drill that this user made here, and how it ended. !! needs somebody now, ! soon.",

@@ -173,8 +173,9 @@ class Choices:
         elif not draft.backup and (draft.incident is None or way == FROM_BACKUP):
             self._ask("backup", "")
         else:
-            asked = self.draft = draft.being_planned(way)
             shell = self._page.shell
+            asked = draft.being_planned(way)
+            self.draft = replace(asked, since=None) if shell.context.recorded else asked
             target = shell.context.target
             feed = shell.feeds.follow(
                 "restore plan", lambda _: plan_apart(target, asked), silence=PLAN_SILENCE, once=True,

@@ -134,6 +134,8 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
 def _reading(draft: Draft, waited: float) -> str:
     """The progress of planning; until the oplog is being read, the time elapsed."""
     reading = draft.reading
+    if reading is None and draft.since is None:
+        return "not in this recording at this time"
     if reading is None:
         so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
         return f"reading {'the oplog and the backup' if draft.backup else 'how this can be undone'} {so_long}"

@@ -93,7 +93,8 @@ class HelpScreen(ModalScreen[None]):
 
     def _row(self, head: str, text: str) -> Content:
         """A text beside its head, also where it takes several lines."""
-        room = max(10, self.query_one("#help").content_size.width - len(head))
+        box = self.query_one("#help")
+        room = max(10, box.content_size.width - box.scrollbar_size_vertical - len(head))
         first, *more = wrap_words(text, room)
         return Content("\n".join([head + first, *(" " * len(head) + line for line in more)]))
 
