@@ -90,9 +90,11 @@ def test_hostile_text_is_text() -> None:
     assert {row.replace("\\|", "").count("|") for row in rows} == {2, 3}
 
 
-def test_a_time_in_the_title_is_not_broken() -> None:
+def test_a_time_in_the_title_or_in_a_table_is_not_broken() -> None:
     page = to_html(Document("drop a<b, 2026-11-20T18:06:14.187Z", [], [], ""))
     assert "<h1>drop a&lt;b, <time>2026-11-20T18:06:14.187Z</time></h1>" in page
+    table = Document("A", [Table(("from",), [("2026-11-20T18:06:14Z to",)])], [], "")
+    assert '<td data-head="from"><time>2026-11-20T18:06:14Z</time> to</td>' in to_html(table)
 
 
 @pytest.mark.parametrize(("text", "shown"), [

@@ -6,10 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tallyglass.counters.snapshot import (
+    FLAG_HELP,
     Ceiling,
     CountersSnapshot,
     CounterTrouble,
     CounterView,
+    Flag,
     Forecast,
     NumericType,
     Semantics,
@@ -37,4 +39,11 @@ def test_it_begins_with_what_needs_somebody() -> None:
     assert "hr.ids: may not be read." in text
     fine = to_markdown(document_of(CountersSnapshot(NOW, (FINE,), known=1), "rs0"))
     assert "Needs somebody" not in fine
+    assert "Flags" not in fine
     assert "Repairs" not in fine
+
+
+def test_a_flag_is_explained_and_is_a_warning_where_no_end_is_near() -> None:
+    text = to_markdown(document_of(CountersSnapshot(NOW, (replace(FINE, flags=(Flag.DOUBLE,)),), known=1), "rs0"))
+    assert "| warning | shop.counters orders | DOUBLE |" in text
+    assert FLAG_HELP[Flag.DOUBLE].replace("^", "\\^") in text or FLAG_HELP[Flag.DOUBLE] in text

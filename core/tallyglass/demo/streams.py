@@ -25,6 +25,7 @@ from tallyglass.demo.numbering import (
 from tallyglass.mongo.gateway import Namespace
 
 _DAY = 86_400  # seconds
+_KEPT = 3_600  # seconds for which a document is kept: a demo that deletes the oldest sooner seems to lose them
 _DAY_SWING = 0.6  # the share by which day and night differ from the mean rate, so that bands have something to show
 
 Make = Callable[[random.Random, Any], Document]
@@ -34,8 +35,8 @@ Make = Callable[[random.Random, Any], Document]
 class Stream:
     """Inserts into one collection, ``batch`` documents at a time, each numbered by ``numbers``.
 
-    ``per_second`` is the average rate; it varies by the fraction ``swing`` over ``period`` seconds. At most ``keep``
-    documents are kept: the oldest are deleted one by one, as the consumer of a queue would.
+    ``per_second`` is the average rate; it varies by the fraction ``swing`` over ``period`` seconds. The oldest
+    documents are deleted one by one, as the consumer of a queue would.
     """
 
     target: Namespace
@@ -43,7 +44,6 @@ class Stream:
     make: Make
     per_second: float
     batch: int = 1
-    keep: int = 1_500
     seeded: int = 300
     swing: float = 0.5
     period: float = 90.0
@@ -63,9 +63,9 @@ class Stream:
         return rng.expovariate(rate / self.batch)
 
     async def step(self, client: Client, rng: random.Random) -> None:
-        """Insert one batch; delete as many of the oldest documents if there are more than ``keep``."""
+        """Insert one batch; delete as many of the oldest documents once they are too old."""
         await self.add(client, rng, self.batch)
-        surplus = min(len(self.ids) - self.keep, self.batch)
+        surplus = min(len(self.ids) - self.seeded - round(self.per_second * _KEPT), self.batch)
         if surplus > 0:
             oldest = [self.ids.popleft() for _ in range(surplus)]
             await client[self.target.db][self.target.collection].bulk_write([DeleteOne({"_id": _id}) for _id in oldest])
@@ -94,14 +94,12 @@ def all_streams(rng: random.Random) -> dict[str, Stream]:
     tickets = keyed(at("support", "counters"), ticket, "seq", 5_006_040)
     people = keyed(at("crm", "IDs"), {"_id": "people"}, "seq", 2_147_280_000)
     return {
-        "orders": Stream(at("shop", "orders"), orders, goods.order, 8, keep=4_000, seeded=900),
+        "orders": Stream(at("shop", "orders"), orders, goods.order, 8, seeded=900),
         "customers": Stream(at("shop", "customers"), customers, goods.customer, 0.6, period=140),
         "vouchers": Stream(at("shop", "vouchers"), vouchers, goods.voucher, 1.5, swing=0.2),
         "payments": Stream(at("shop", "payments"), payments, goods.payment, 5, period=70),
-        "readings": Stream(at("plant", "readings"), readings, goods.reading, 30, batch=15, keep=10_000, swing=0.2),
-        "messages": Stream(
-            at("chat", "messages"), messages, goods.message, 25, batch=5, keep=10_000, swing=0.9, period=45
-        ),
+        "readings": Stream(at("plant", "readings"), readings, goods.reading, 30, batch=15, swing=0.2),
+        "messages": Stream(at("chat", "messages"), messages, goods.message, 25, batch=5, swing=0.9, period=45),
         "comments": Stream(at("blog", "comments"), comments, goods.comment, 3, period=200),
         "tickets": Stream(at("support", "tickets"), tickets, goods.ticket, 1.2, period=110),
         "people": Stream(at("crm", "people"), people, goods.person, 0.8, swing=0.3),

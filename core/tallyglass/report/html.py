@@ -19,7 +19,7 @@ _STYLE = """
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 60rem; margin: 0 auto; padding: 1.5rem 1rem 3rem; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .75rem; overflow-wrap: anywhere; }
-h1 time { white-space: nowrap; }
+time { white-space: nowrap; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
@@ -45,12 +45,13 @@ footer { margin-top: 2.5rem; color: var(--quiet); font-size: .85rem; }
   td::before { content: attr(data-head) " "; color: var(--quiet); } }
 @media print { :root { --ink: #000; --quiet: #444; --paper: #fff; --line: #bbb; --shade: #f4f4f4; --bar: #999;
   --chosen: #b34700; } main { max-width: none; padding: 0; } .bar rect { print-color-adjust: exact; }
+  .wide { overflow: visible; } table { font-size: .7rem; } th, td { padding-right: .5rem; }
   h2 { break-after: avoid; } .bar, tr { break-inside: avoid; } }
 """
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 _WHOLE_TIME = r"<time>\g<0></time>"
-"""A time in the title, which a narrow screen does not break."""
+"""A time in the title or in a table, which a narrow screen does not break."""
 
 _AXIS = 1000
 """The length of the time line in the units of its pictures."""
@@ -109,9 +110,8 @@ def _row(tag: str, cells: Sequence[str], table: Table) -> str:
     marks = (
         f' data-head="{escape(title)}"' + ' class="right"' * (n in table.right) for n, title in enumerate(table.head)
     )
-    return (
-        f"<tr>{''.join(f'<{tag}{mark}>{escape(cell)}</{tag}>' for cell, mark in zip(cells, marks, strict=True))}</tr>"
-    )
+    texts = (_TIME.sub(_WHOLE_TIME, escape(cell)) for cell in cells)
+    return f"<tr>{''.join(f'<{tag}{mark}>{text}</{tag}>' for text, mark in zip(texts, marks, strict=True))}</tr>"
 
 
 def _time_line(bars: Sequence[Bar]) -> Iterator[str]:

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from tallyglass import __version__
 from tallyglass.counters.check_line import incomplete
-from tallyglass.counters.snapshot import CountersSnapshot, CounterView
+from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterView
 from tallyglass.counters.verdict import CRITICAL, OK, SEVERITY, Thresholds, grade, name_of
 from tallyglass.moment import iso
-from tallyglass.report.document import Block, Code, Document, Paragraph, Section, Table
+from tallyglass.report.document import Block, Code, Document, Facts, Paragraph, Section, Table
 from tallyglass_tui import format as fmt
 
 _HEAD = ("counter", "value", "ids left", "used", "rate", fmt.ENDS, "flags")
@@ -24,7 +24,9 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     now = snapshot.at
     graded = [(counter, *grade(counter, Thresholds(), now)) for counter in snapshot.counters]
     raised = sorted((one for one in graded if one[1] != OK), key=lambda one: -SEVERITY[one[1]])
-    rows = [("urgent" if level == CRITICAL else "soon", name_of(one), why) for one, level, why in raised]
+    words = ("urgent", "warning")
+    rows = [(words[level != CRITICAL], name_of(one), why) for one, level, why in raised]
+    flags = dict.fromkeys(flag for one in snapshot.counters for flag in one.flags)
     gaps = [*incomplete(snapshot), *(f"{one.ns}: {one.title} {one.advice}".rstrip() for one in snapshot.troubles)]
     fixes = [one.repair for one in snapshot.counters if one.repair]
     needs = "needs" if len(rows) == 1 else "need"
@@ -34,6 +36,7 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     sections = [
         Section("Needs somebody", [Table(("", "counter", "why"), rows)]) if rows else None,
         Section("All counters", [Table(_HEAD, [_row(one, now) for one in snapshot.counters], _NUMBERS)]),
+        Section("Flags", [Facts([(flag, FLAG_HELP[flag]) for flag in flags])]) if flags else None,
         Section("Repairs", [Code(fixes)])
         if (fixes := [one.repair for one in snapshot.counters if one.repair])
         else None,

@@ -25,8 +25,19 @@ TALLYGLASS = Theme(
     dark=True,
 )
 
-# Textual's own has warnings in bright red, which looks like an error. Yellow is not readable on white.
-ANSI_LIGHT = replace(BUILTIN_THEMES["ansi-light"], warning="ansi_magenta", accent="ansi_blue")
+# Textual's own has warnings in bright red, which looks like an error. Yellow is not readable on white. In its lists the
+# row of the cursor is bright white on blue; many light palettes have a grey in place of bright white.
+ANSI_LIGHT = replace(
+    BUILTIN_THEMES["ansi-light"],
+    warning="ansi_magenta",
+    accent="ansi_blue",
+    variables=BUILTIN_THEMES["ansi-light"].variables
+    | {
+        "block-cursor-foreground": "ansi_default",
+        "block-cursor-background": "ansi_default",
+        "block-cursor-text-style": "reverse",
+    },
+)
 
 
 def choose_theme(environ: Mapping[str, str], ssh: bool) -> str:

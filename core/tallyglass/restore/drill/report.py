@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tallyglass.errors import InputError
+from tallyglass.oplog.read.notes import duration
 from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.text import clean
@@ -214,8 +215,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         ("backup begun, ended", f"{report.backup_start}, {report.backup_end or 'unknown'}" * bool(report.form)),
         ("proved up to just before", f"{report.point} ({report.point_time})" if report.point else ""),
         ("drawn at random", _drawn(report)),
-        ("age of that point", _seconds(report.point_age)),
-        ("lost without the live oplog", _seconds(report.backup_age)),
+        ("age of that point", _age(report.point_age)),
+        ("lost without the live oplog", _age(report.backup_age)),
         ("time to restore (measured)", _seconds(rto)),
         ("priority, load", _conditions(report)),
         ("rate limit", "" if report.rate_limit is None else f"{report.rate_limit:,.0f} bytes a second"),
@@ -236,6 +237,10 @@ def _conditions(report: Report) -> str:
     """What a measured time depends on."""
     load = "" if report.load is None else f"{report.load:.1f} processes for each CPU"
     return f"nice {report.nice}, {load}" if load else ""
+
+
+def _age(seconds: float | None) -> str:
+    return "" if seconds is None else duration(round(seconds))
 
 
 def _seconds(value: float | None) -> str:

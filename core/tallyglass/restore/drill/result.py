@@ -114,7 +114,7 @@ def succeeded(run: DrillRun, before: Report | None) -> Report:
     count = len(known.namespaces)
     title = (
         f"{known.set_name} was restored to just before {known.point_time} and verified: "
-        f"{count} namespace{'s' * (count != 1)}, {known.documents} documents, in {rto:.0f} s."
+        f"{count} namespace{'s' * (count != 1)}, {known.documents:,} documents, in {rto:.0f} s."
     )
     if worst:
         title = f"{worst[0].title} {title}"
