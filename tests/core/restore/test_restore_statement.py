@@ -6,11 +6,13 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Int64, ObjectId
+from bson import Decimal128, Int64, ObjectId
 
 from tallyglass.restore.undo.evidence import read_statement
 
-BEFORE: dict[str, Any] = {"_id": 1, "s": "new", "n": 5, "q": Int64(7), "f": 2.5, "tags": ["a", "b"], "m": {"k": 1}}
+BEFORE: dict[str, Any] = {"_id": 1, "s": "new", "n": 5, "q": Int64(7), "f": 2.5, "tags": ["a", "b"], "m": {"k": 1},
+                          "nan": float("nan"), "d": Decimal128("1.5"), "xy": {"x": 1, "y": 2},
+                          "rows": [{"a": 1}, {"b": 1}], "empty": []}  # fmt: skip
 
 
 def explains(text: str, after: dict[str, Any] | None, before: dict[str, Any] = BEFORE) -> bool | None:
@@ -43,6 +45,8 @@ def test_fields_that_are_removed_or_renamed() -> None:
     assert explains('updateMany({}, {$unset: {s: ""}})', without) is True
     assert explains('updateMany({}, [{$unset: "s"}])', without) is True
     assert explains('updateMany({}, {$rename: {s: "t"}})', without | {"t": "new"}) is True
+    assert explains('updateMany({}, [{$set: {s: "$none"}}])', without) is True
+    assert explains('updateMany({}, [{$set: {"x.y": "$none"}}])', BEFORE | {"x": {}}) is None
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,11 @@ def test_fields_that_are_removed_or_renamed() -> None:
         ("{n: {$not: {$lt: 9}}}", False), ("{'m.k': {$exists: true}}", True),
         ('{s: {$regex: "n"}}', None), ("{$expr: {$eq: [1, 1]}}", None), ("{tags: {$elemMatch: {a: 1}}}", None),
         ('{"tags.0": "a"}', None), ("{n: {$gt: {$date: 5}}}", False), ("{n: {$gt: true}}", None),
+        ("{nan: {$numberDouble: 'NaN'}}", True), ("{nan: 5}", False), ("{nan: {$lt: 5}}", False),
+        ("{nan: {$gte: {$numberDouble: 'NaN'}}}", None), ("{d: 1.5}", True), ("{d: {$gt: 1, $lt: 2}}", True),
+        ("{n: {$numberDecimal: '5.0'}}", True), ("{n: {$lt: {$numberDecimal: '5.1'}}}", True),
+        ("{none: {$gte: null}}", None), ("{xy: {y: 2, x: 1}}", False), ("{xy: {x: 1, y: 2}}", True),
+        ("{'rows.b': null}", True), ("{'empty.b': null}", False), ("{'n.b': null}", True),
     ],
 )  # fmt: skip
 def test_a_filter_says_what_a_delete_removes(query: str, found: bool | None) -> None:

@@ -11,15 +11,19 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from math import isnan
 from typing import Any
 
 import bson
-from bson import ObjectId
+from bson import Decimal128, ObjectId
 from bson.errors import BSONError
 
 from tallyglass.restore.backup.bson_file import decode
 
 _MISSING: Any = object()
+_EXACT = 2**53
+"""Up to here a double holds every whole number."""
 Document = dict[str, Any]
 
 
@@ -43,7 +47,7 @@ class TypedStatement:
             if self.update is None or after is None:
                 return (self.update is None) is (after is None)
             self._update(document)
-            return _equal(document, decode(after))
+            return _equal(document, decode(after), ordered=False)
         except (_UnknownError, BSONError, OverflowError, RecursionError, TypeError, ValueError):
             return None
 
@@ -64,8 +68,9 @@ class TypedStatement:
                 raise _UnknownError(name)
             values = {path: _evaluate(document, how) for path, how in fields.items()}
             for path, value in values.items():
-                if value is not _MISSING:
-                    _put(document, path, copy.deepcopy(value))
+                if value is _MISSING and "." in path:
+                    raise _UnknownError(path)  # the document around it is made all the same
+                _put(document, path, value if value is _MISSING else copy.deepcopy(value))
 
 
 def _lookup(table: Mapping[str, Any], name: str) -> Any:
@@ -74,15 +79,18 @@ def _lookup(table: Mapping[str, Any], name: str) -> Any:
     return table[name]
 
 
-def _equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal: numbers by value, whatever their types, and documents whatever the order of their
-    fields."""
+def _equal(one: Any, other: Any, *, ordered: bool = True) -> bool:
+    """Whether two values are equal: numbers by value, whatever their types. To the server, documents are only where
+    their fields have the same order."""
     if _is_number(one) or _is_number(other):
-        return _is_number(one) and _is_number(other) and bool(one == other)
+        if not (_is_number(one) and _is_number(other)):
+            return False
+        return _is_nan(other) if _is_nan(one) else bool(_exact(one) == _exact(other))
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(part, other[name]) for name, part in one.items())
+        alike = list(one) == list(other) if ordered else one.keys() == other.keys()
+        return alike and all(_equal(part, other[name], ordered=ordered) for name, part in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
+        return len(one) == len(other) and all(map(partial(_equal, ordered=ordered), one, other))
     return one == other if type(one) is type(other) is str else _encoded(one) == _encoded(other)
 
 
@@ -91,7 +99,26 @@ def _encoded(value: Any) -> bytes:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float, Decimal128)) and not isinstance(value, bool)
+
+
+def _is_nan(value: Any) -> bool:
+    return value.to_decimal().is_nan() if isinstance(value, Decimal128) else isinstance(value, float) and isnan(value)
+
+
+def _exact(value: Any) -> Any:
+    """A value that Python compares as the server does, decimals too. Raises for NaN, which the server sorts before all
+    numbers."""
+    if _is_nan(value):
+        raise _UnknownError("NaN")
+    return value.to_decimal() if isinstance(value, Decimal128) else value
+
+
+def _binary(number: Any) -> Any:
+    """A number with which the server computes as Python does. It rounds decimals in its own way."""
+    if not _is_number(number) or isinstance(number, Decimal128):
+        raise _UnknownError("no number to compute with")
+    return number
 
 
 def _get(document: Any, path: str) -> Any:
@@ -136,7 +163,7 @@ def _matches(document: Document, query: Mapping[str, Any]) -> bool:
 
 
 def _values(held: Any, names: list[str]) -> Iterator[Any]:
-    """The values at a path, of each document in an array on the way."""
+    """The values at a path, of each document in an array on the way; ``_MISSING`` for each that has none."""
     if not names:
         yield held
     elif isinstance(held, list):
@@ -145,6 +172,8 @@ def _values(held: Any, names: list[str]) -> Iterator[Any]:
         yield from (value for part in held if isinstance(part, dict) for value in _values(part, names))
     elif isinstance(held, dict) and names[0] in held:
         yield from _values(held[names[0]], names[1:])
+    else:
+        yield _MISSING
 
 
 def _meets(values: list[Any], condition: Any) -> bool:
@@ -156,7 +185,7 @@ def _meets(values: list[Any], condition: Any) -> bool:
 def _test(values: list[Any], name: str, operand: Any) -> bool:
     match name:
         case "$exists":
-            return bool(values) is bool(operand)
+            return any(one is not _MISSING for one in values) is bool(operand)
         case "$eq":
             return _equals_any(values, operand)
         case "$ne":
@@ -168,8 +197,9 @@ def _test(values: list[Any], name: str, operand: Any) -> bool:
         case "$not":
             return not _meets(values, operand)
         case "$gt" | "$gte" | "$lt" | "$lte":
-            compare = _COMPARE[name]
-            return any(_is_alike(one, operand) and compare(one, operand) for one in _parts(values))
+            compare, bound = _COMPARE[name], _exact(_ordered(operand))
+            alike = (one for one in _parts(values) if _is_alike(one, operand) and not _is_nan(one))
+            return any(compare(_exact(one), bound) for one in alike)
     raise _UnknownError(name)
 
 
@@ -189,16 +219,19 @@ def _parts(values: list[Any]) -> Iterator[Any]:
 def _equals_any(values: list[Any], wanted: Any) -> bool:
     if isinstance(wanted, bson.Regex):
         raise _UnknownError("$regex")
-    return (wanted is None and not values) or any(_equal(one, wanted) for one in _parts(values))
+    return any(wanted is None if one is _MISSING else _equal(one, wanted) for one in _parts(values))
 
 
 def _is_alike(one: Any, other: Any) -> bool:
-    """Whether a filter compares two values; those of other types than these are not compared here."""
-    if _is_number(other):
-        return _is_number(one)
-    if not isinstance(other, (str, datetime, ObjectId)):
-        raise _UnknownError(type(other).__name__)
-    return type(one) is type(other)
+    """Whether a filter compares two values."""
+    return _is_number(one) if _is_number(_ordered(other)) else type(one) is type(other)
+
+
+def _ordered(value: Any) -> Any:
+    """A value of a type that is put in order here. Raises for another."""
+    if _is_number(value) or isinstance(value, (str, datetime, ObjectId)):
+        return value
+    raise _UnknownError(type(value).__name__)
 
 
 # Updates
@@ -215,10 +248,7 @@ def _unset(document: Document, path: str, _: Any) -> None:
 def _calculation(calculate: Callable[[Any, Any], Any]) -> Callable[[Document, str, Any], None]:
     def change(document: Document, path: str, number: Any) -> None:
         held = _get(document, path)
-        held = 0 if held is _MISSING else held
-        if not (_is_number(held) and _is_number(number)):
-            raise _UnknownError(path)
-        _put(document, path, calculate(held, number))
+        _put(document, path, calculate(0 if held is _MISSING else _binary(held), _binary(number)))
 
     return change
 
@@ -228,7 +258,7 @@ def _extreme(better: Callable[[Any, Any], bool]) -> Callable[[Document, str, Any
         held = _get(document, path)
         if held is not _MISSING and not _is_alike(held, value):
             raise _UnknownError(path)
-        if held is _MISSING or better(value, held):
+        if held is _MISSING or better(_exact(value), _exact(held)):
             _put(document, path, value)
 
     return change
@@ -306,16 +336,18 @@ def _evaluate(document: Document, how: Any) -> Any:
 
 
 def _is_true(value: Any) -> bool:
-    return value is not _MISSING and value is not None and not (isinstance(value, (bool, int, float)) and value == 0)
+    if _is_number(value):
+        return _is_nan(value) or bool(_exact(value) != 0)
+    return value is not _MISSING and value is not None and value is not False
 
 
 def _of_numbers(calculate: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
     def evaluate(values: list[Any]) -> Any:
         if any(value is _MISSING or value is None for value in values):
             return None
-        if not values or not all(map(_is_number, values)):
-            raise _UnknownError("a date or text in a sum")
-        result, *rest = values
+        result, *rest = numbers = [_binary(value) for value in values]
+        if any(isinstance(one, float) for one in numbers) and (rest[1:] or any(abs(one) > _EXACT for one in numbers)):
+            raise _UnknownError("a sum that the server rounds in its own way")
         for value in rest:
             result = calculate(result, value)
         return result
@@ -341,12 +373,12 @@ def _type(values: list[Any]) -> str:
 def _comparison(name: str) -> Callable[[list[Any]], bool]:
     def evaluate(values: list[Any]) -> bool:
         one, other = values
-        if name in ("$eq", "$ne") and (_MISSING in (one, other) or not _is_number(one)):
+        if name in ("$eq", "$ne"):
             alike = one is other if _MISSING in (one, other) else _equal(one, other)
             return alike is (name == "$eq")
         if not _is_alike(one, other):
             raise _UnknownError("values of two types")
-        return _COMPARE[name](one, other)
+        return _COMPARE[name](_exact(one), _exact(other))
 
     return evaluate
 
