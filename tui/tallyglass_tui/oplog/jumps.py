@@ -7,6 +7,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog.following import Following
 from tallyglass_tui.oplog.views import OplogViews
 
 _GROUP = "oplog-jump"
@@ -15,8 +16,8 @@ _GROUP = "oplog-jump"
 class Jumps:
     """Moves to another place in the oplog, within the loaded rows or by reading more."""
 
-    def __init__(self, page: OplogViews) -> None:
-        self._page = page
+    def __init__(self, page: OplogViews, following: Following) -> None:
+        self._page, self._following = page, following
         self._seeks_incident = False
 
     def to(self, at: Ts, note: str = "End returns to the live tail.") -> None:
@@ -24,7 +25,7 @@ class Jumps:
         self._page.run_alone(self._read(at, note), _GROUP)
 
     async def _read(self, at: Ts, note: str) -> None:
-        page, wanted = self._page, self._page.following.wanted
+        page, wanted = self._page, self._following.wanted
         page.say(f"Reading from {fmt.moment(at.time)} ...")
         try:
             rows = await page.shell.feeds.ask(lambda gateway: oplog_reads.read_from(gateway, wanted, at))
@@ -46,7 +47,7 @@ class Jumps:
             self._page.run_alone(self._read_destructive(rows[tail.cursor]), _GROUP)
 
     async def _read_destructive(self, after: OplogRow) -> None:
-        page, wanted = self._page, self._page.following.wanted
+        page, wanted = self._page, self._following.wanted
         try:
             row = await page.shell.feeds.ask(lambda gateway: oplog_reads.next_destructive(gateway, wanted, after.ts))
         except TallyglassError as error:

@@ -63,7 +63,7 @@ class OplogPage(Page):
     def __init__(self) -> None:
         super().__init__()
         self.following = Following(self)
-        self._jumps = Jumps(self)
+        self._jumps = Jumps(self, self.following)
         self._incident_view = IncidentView(self, self._jumps)
         self._selection = Selection(self)
         self._search = RowSearch(self)

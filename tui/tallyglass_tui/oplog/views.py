@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tallyglass.oplog.snapshot import OplogRow
 from tallyglass_tui.incidents.table import IncidentTable
@@ -11,9 +11,6 @@ from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.tail import Tail
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
-
-if TYPE_CHECKING:
-    from tallyglass_tui.oplog.following import Following
 
 T = TypeVar("T")
 
@@ -29,11 +26,6 @@ class OplogViews(Protocol):
     @property
     def view(self) -> str:
         """The view that is on top: tail, text, incidents or rates."""
-        ...
-
-    @property
-    def following(self) -> Following:
-        """What the tail shows."""
         ...
 
     @property

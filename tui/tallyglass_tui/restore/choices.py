@@ -8,20 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from tallyglass.connection.target import is_address
-from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.source import SPARE_PORT
 from tallyglass.restore.model.way import FROM_BACKUP
-from tallyglass.text import clean
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.items import BLOCKED
 from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.restore.plan_process import plan_apart
-from tallyglass_tui.restore.what_was_run import count_of, suggested_count, suggested_statement
+from tallyglass_tui.restore.typed import address_of, count_of, suggested_count, suggested_statement
 from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.protocol import Shell
@@ -137,9 +133,7 @@ class Choices:
             self.draft = replace(self.draft, statement=self._statement, reported=count_of(text))
             self.plan(self.draft.way)
         elif what == "spare":
-            if text and not is_address(text):
-                raise InputError(f"'{clean(text, 60)}' is not HOST:PORT.", f"For example 127.0.0.1:{SPARE_PORT}.")
-            self.draft = replace(self.draft, spare=text)
+            self.draft = replace(self.draft, spare=address_of(text))
             self.plan()
         elif what == "folder" and text and self.draft.plan:
             self._page.write_folder(partial(write_new, self.draft.plan, Path(text)))

@@ -1,8 +1,10 @@
-"""What a person says of an incident: the statement that was run, and how many documents it reported."""
+"""What a person types for a plan: the spare, what was run, and how many documents that reported."""
 
 from __future__ import annotations
 
+from tallyglass.connection.target import is_address
 from tallyglass.errors import InputError
+from tallyglass.restore.model.source import SPARE_PORT
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.logged import logged_statement
 from tallyglass.text import clean
@@ -31,3 +33,10 @@ def count_of(text: str) -> int | None:
     if plain and (not plain.isdecimal() or int(plain) == 0):
         raise InputError(f"'{clean(text, 40)}' is not a number of documents.", "For example 368.")
     return int(plain) if plain else None
+
+
+def address_of(text: str) -> str:
+    """The address of the spare as typed, empty for none. Raises InputError."""
+    if text and not is_address(text):
+        raise InputError(f"'{clean(text, 60)}' is not HOST:PORT.", f"For example 127.0.0.1:{SPARE_PORT}.")
+    return text
