@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import bson
@@ -25,10 +26,12 @@ from tallyglass.oplog.entry.changes import Value, differing, get
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.counterfactual import Counterfactual
 from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
+from tallyglass.restore.undo.history_file import history_file
 from tallyglass.restore.undo.infer import find_accident
 from tallyglass.restore.undo.outcome import account, is_complete
 from tallyglass.restore.undo.recovery import Repairs, repairs
@@ -103,15 +106,26 @@ class Session:
         copy = cast(Gateway, MemoryServer(world, world.documents_at(Timestamp(*row.limit))))
         newest = world.oplog[-1]["ts"]
         began = Ts(newest.time, newest.inc)
+        with TemporaryDirectory() as folder:
+            return await self._return(one, own, plan, copy, began, known, Path(folder))
+
+    async def _return(
+        self, one: Undo, own: Sequence[Step], plan: Plan, copy: Gateway, began: Ts, known: KnownStatement | None,
+        folder: Path,
+    ) -> Result:  # fmt: skip
+        """Run the steps of a plan in its ``folder``, which keeps what they read for the next one."""
+        world, staging, kept = self.world, plan.undo.returns[0].repairs, history_file(folder, 1)
+        source = cast(Gateway, MemoryServer(world))
         try:
             for again in range(3):
-                made = [raw async for raw in repairs(source, copy, plan, plan.undo.returns[0], Repairs(NS))]
+                made = [raw async for raw in repairs(source, copy, plan, plan.undo.returns[0], Repairs(NS), kept)]
                 if again and not made:
                     break
                 loaded = load_repairs(world, staging, made)
                 world.run(world.now + (0 if again else one.wait))
                 merge_repairs(world, staging, loaded[: one.cut] if one.cut is not None and not again else loaded)
-            rows = [item async for item in account(cast(Gateway, MemoryServer(world, busy=True)), copy, plan, began)]
+            busy = cast(Gateway, MemoryServer(world, busy=True))
+            rows = [item async for item in account(busy, copy, plan, began, folder)]
         except (ReadError, InputError) as error:
             return self._refused(one, str(error), own)
         damaged = {_id(item.id) for item in rows[0].damaged}

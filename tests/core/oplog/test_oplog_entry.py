@@ -16,7 +16,7 @@ from tallyglass.oplog.entry.entry import Entry, parse_entry, read_entry
 from tallyglass.oplog.entry.json import to_json
 from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.row import detail, row
-from tallyglass.oplog.entry.walk import Malformed, document_end
+from tallyglass.oplog.entry.walk import Malformed, document_end, value_key
 
 UI = Binary(uuid.UUID(int=7).bytes, 4)
 WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)
@@ -184,6 +184,15 @@ def test_credentials_stay_hidden() -> None:
         assert "s3cret" not in detail(shown) + to_json(shown) + row(shown).what
 
 
+@pytest.mark.parametrize("id_", [7, Int64(7), 7.0, "7", None, {"a": 7}, ObjectId(bytes(12))])
+def test_a_value_is_found_with_its_type_wherever_it_stands(id_: Any) -> None:
+    first, later = bson.encode({"_id": id_, "v": 1}), bson.encode({"v": 1, "_id": id_})
+    wanted = bson.encode({"": id_})
+    for raw in (first, later):
+        assert value_key(raw, b"_id") == wanted[4:5] + wanted[6:-1]
+    assert value_key(first, b"_i") == value_key(first, b"other") == b""
+
+
 def test_broken_bytes_are_reported_as_broken() -> None:
     for raw in (b"", b"\x05\0\0\0", b"\xff" * 40, entry("i", "a.b", {"_id": 1})[:-3]):
         assert row(raw).what.startswith("not readable")
@@ -194,13 +203,16 @@ def test_broken_bytes_are_reported_as_broken() -> None:
         assert "$broken" in to_json(raw)
 
 
-@pytest.mark.parametrize("session", [{}, TXN], ids=["plain", "session"])
+@pytest.mark.parametrize(
+    ("session", "middle"), [({}, {}), (TXN, {}), (TXN, {"stmtId": 3})], ids=["plain", "session", "statement"]
+)
 @pytest.mark.parametrize("op", ["i", "u", "d"])
-def test_a_usual_write_is_read_as_any_entry(op: str, session: dict[str, Any]) -> None:
+def test_a_usual_write_is_read_as_any_entry(op: str, session: dict[str, Any], middle: dict[str, Any]) -> None:
     """Whatever byte is wrong, and wherever it is cut."""
     raw = entry(op, "shop.orders", {"_id": 7, "v": "text"}, {"_id": 7} if op == "u" else None, **session)
     if session:
-        raw = bson.encode(bson.decode(raw) | {"prevOpTime": FIRST})
+        fields = list((bson.decode(raw) | {"prevOpTime": FIRST}).items())
+        raw = bson.encode(dict([*fields[:-5], *middle.items(), *fields[-5:]]))
     broken = [raw[:at] + bytes((raw[at] ^ flip,)) + raw[at + 1 :] for at in range(4, len(raw)) for flip in (1, 0xFF)]
     for read in (raw, *broken, *(raw[:at] for at in range(len(raw)))):
         assert read_or_none(read) == parsed_or_none(read), read

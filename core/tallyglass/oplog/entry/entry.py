@@ -140,7 +140,12 @@ class Entry:
     @property
     def id_key(self) -> bytes:
         """That ``_id`` as comparable bytes, its type and its value; empty where there is none."""
-        return element_key(self.raw, self.id_at)
+        for holder in (self.o2_at, self.o_at) if self.op == "u" else (self.o_at,):
+            if holder is not None and holder.type in (walk.DOCUMENT, walk.ARRAY):
+                found = walk.value_key(self.raw, b"_id", holder.start, holder.end)
+                if found:
+                    return found
+        return b""
 
     @property
     def document_id(self) -> Any:
@@ -285,6 +290,19 @@ class Entry:
 def read_entry(raw: bytes, start: int = 0, end: int | None = None) -> Entry:
     """Read the entry between ``start`` and ``end``. Raises Malformed for broken BSON."""
     end = walk.document_end(raw, start, end)
+    session = raw[start + layout.OP_AT] == walk.DOCUMENT and layout.in_retryable_write(raw, start, end)
+    write = layout.framed_write(raw, start, end, session=session)
+    if write is not None:
+        op, ns, ui, o, o_end, last, place, term, wall = write
+        o_at, o2_at = Element(walk.DOCUMENT, b"o", o, o_end), None
+        if last > o_end:
+            o2_at = Element(walk.DOCUMENT, b"o2", o_end + len(_O2), last)
+        entry = Entry(raw, end - start, Ts.of_number(place), term, op, ns, wall, b"", None, ui, o_at, o2_at)
+        if session:
+            entry.session, entry.txn_number = layout.lsid_in(raw, start), layout.txn_number(raw, start)
+            number = layout.previous(raw, end)
+            entry.previous = Ts.of_number(number) if number else None
+        return entry
     found = layout.frame(raw, start, end)
     if found is not None:
         try:
@@ -292,6 +310,9 @@ def read_entry(raw: bytes, start: int = 0, end: int | None = None) -> Entry:
         except Malformed:
             pass  # what looks like the first or last fields is a part of something else
     return parse_entry(raw, start, end)
+
+
+_O2 = b"\x03o2\0"
 
 
 def parse_entry(raw: bytes, start: int, end: int) -> Entry:
@@ -303,15 +324,16 @@ def parse_entry(raw: bytes, start: int, end: int) -> Entry:
 
 def _read_framed(raw: bytes, start: int, end: int, found: layout.Frame) -> Entry:
     op, rest, tail, place, term, _, wall = found
-    entry = Entry(raw, end - start)
-    entry.op = raw[op + layout.OP_TEXT : op + layout.OP_TEXT + 1].decode("utf-8", "replace")
-    entry.ns = raw[op + layout.NS_TEXT : rest - 1].decode("utf-8", "replace")
+    at = op + layout.OP_TEXT
+    kind = raw[at : at + 1].decode("utf-8", "replace")
+    ns = raw[op + layout.NS_TEXT : rest - 1].decode("utf-8", "replace")
+    entry = Entry(raw, end - start, Ts.of_number(place), term, kind, ns, wall)
     if op - start == layout.SESSION_OP_AT:
         entry.session, entry.txn_number = layout.lsid_in(raw, start), layout.txn_number(raw, start)
     entry.ui, entry.o_at, entry.o2_at, at = layout.documents_at(raw, rest, tail)
     if at < tail:
         _read_fields(entry, raw, at, tail)
-    entry.ts, entry.term, entry.wall_millis = Ts.of_number(place), term, wall
+        entry.ts, entry.term, entry.wall_millis = Ts.of_number(place), term, wall
     if tail < end - layout.TAIL:
         _read_fields(entry, raw, end - layout.PREVIOUS_AT, end - 1)
     return entry

@@ -30,6 +30,7 @@ _MIN_DOCUMENT = 5
 """Bytes of an empty document: its length and the final zero."""
 
 _INT = struct.Struct("<i")
+_int_at = _INT.unpack_from
 _LONG = struct.Struct("<q")
 _STAMP = struct.Struct("<II")
 _FIXED: Final = {
@@ -71,9 +72,11 @@ def document_end(raw: bytes, start: int = 0, limit: int | None = None) -> int:
 
 def split(batch: bytes) -> Iterator[tuple[int, int]]:
     """Start and end of each document in a batch of whole documents. Raises Malformed at the first that is not."""
-    start, limit = 0, len(batch)
+    start, limit, last = 0, len(batch), len(batch) - _MIN_DOCUMENT
     while start < limit:
-        end = document_end(batch, start, limit)
+        end = start + _int_at(batch, start)[0] if start <= last else start
+        if end - start < _MIN_DOCUMENT or end > limit or batch[end - 1]:
+            document_end(batch, start, limit)  # raises: this loop has its checks, without a call for each document
         yield start, end
         start = end
 
@@ -153,6 +156,20 @@ def find(raw: bytes, name: bytes, start: int = 0, end: int | None = None) -> Ele
         if element.name == name:
             return element
     return None
+
+
+def value_key(raw: bytes, name: bytes, start: int = 0, end: int | None = None) -> bytes:
+    """The first value with this name at the top level of the document at ``start``, as its type and its bytes; empty
+    where there is none. Raises Malformed."""
+    stop = document_end(raw, start, end) - 1
+    value = start + 6 + len(name)
+    if raw[start + 5 : value] == name + b"\0":  # mostly an _id, which comes first
+        size = _FIXED.get(raw[start + 4])
+        after = value_end(raw, raw[start + 4], value, stop) if size is None else value + size
+        if after <= stop:
+            return raw[start + 4 : start + 5] + raw[value:after]
+    found = find(raw, name, start, end)
+    return b"" if found is None else bytes((found.type,)) + raw[found.start : found.end]
 
 
 def text(raw: bytes, element: Element) -> str:

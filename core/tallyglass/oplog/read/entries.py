@@ -19,6 +19,9 @@ from tallyglass.oplog.entry.operations import Transactions, operations_of
 SCAN_MS = 3_600_000
 """Milliseconds that one pass over the oplog may take on the server."""
 
+WRITES = frozenset({"i", "u", "d"})
+"""The letters of an entry that is one write of one document, and no part of a transaction."""
+
 _EDGE_MS = 60_000
 """Milliseconds that the search for one entry may take on the server."""
 
@@ -75,6 +78,9 @@ async def read_effects(gateway: Gateway, query: Document) -> AsyncIterator[tuple
     is not its last, all parts for the one that commits it, also those written before the first that is found."""
     transactions, known = Transactions(), set[Txn]()
     async for entry in read_all(gateway, query):
+        if entry.op in WRITES:
+            yield entry, [entry]
+            continue
         txn = transactions.key(entry)
         if txn is not None and txn not in known:
             known.add(txn)
@@ -87,6 +93,10 @@ async def operations(gateway: Gateway, ns: str, start: Ts, end: Ts | None = None
     effect, from ``start`` on, up to but not including ``end``. A transaction that was begun before is there whole."""
     db = ns.partition(".")[0]
     async for whole, parts in read_effects(gateway, entries_about(ns, start, end)):
+        if whole.op in WRITES:
+            if whole.ns == ns:
+                yield whole, whole
+            continue
         for operation in chain.from_iterable(map(operations_of, parts)):
             commands = operation.op == "c" and (operation.db == db or operation.command == "renameCollection")
             if operation.txn is None and (operation.ns == ns or commands):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tallyglass.errors import InputError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.entry import element_key, read_entry
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.backup.compression import BAD_GZIP, LARGEST, open_plain
 from tallyglass.restore.backup.crc64 import checksum
 
@@ -76,4 +76,4 @@ def entry_ts(raw: bytes) -> Ts:
 
 def id_key(raw: bytes) -> bytes:
     """The ``_id`` of an undecoded document as comparable bytes; empty where it has none. Raises Malformed."""
-    return element_key(raw, walk.find(raw, b"_id"))
+    return walk.value_key(raw, b"_id")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import marshal
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterator
+from itertools import islice
 
 from tallyglass.errors import ReadError
 from tallyglass.oplog.entry.changes import Changes, Path, Unfit, apply_update, changes_of, differing
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, UpdateEffect, completed
-from tallyglass.restore.undo.documents import each_document
+from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history import (
     ACCIDENT,
@@ -33,6 +34,9 @@ from tallyglass.restore.undo.values import related
 
 _CHUNK = 10_000
 """Rows that are attributed in one go, so that few are in memory and the table is read in long stretches."""
+
+
+_EXPLAINED = "INSERT OR REPLACE INTO explained VALUES (?, ?)"
 
 
 async def attribute(spare: DocumentSource, history: History, attribution: Attribution) -> None:
@@ -59,15 +63,18 @@ def _amid(accident: Accident) -> str:
 
 
 async def _carried(
-    spare: DocumentSource, history: History, keys: Iterable[bytes]
+    spare: DocumentSource, history: History, touched: Iterator[tuple[bytes, list[HistoryStep]]]
 ) -> AsyncIterator[tuple[bytes | None, HistoryStep, bytes | None]]:
     """The operations on some documents, each with the document before and after it; None where it is not known, or not
     there."""
-    async for key, document in each_document(spare, history.ns, keys):
-        for step in history.of(key):
-            after = _after(document, step)
-            yield document, step, after
-            document = after
+    while some := dict(islice(touched, AT_ONCE)):
+        copies = await documents_by_id(spare, history.ns, list(some))
+        for key, steps in some.items():
+            document = copies.get(key)
+            for step in steps:
+                after = _after(document, step)
+                yield document, step, after
+                document = after
 
 
 def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
@@ -84,7 +91,7 @@ async def _complete(spare: DocumentSource, history: History, effect: UpdateEffec
     """Work out what the updates that may be the accident's would have set on any document, where their entries show
     only a part of it, or the whole document."""
     rows = history.updates(done, among=f"{NO_REPAIR} AND {_amid(history.accident)}")
-    partial = (key for _, key, _, _, changes in rows if _is_partial(changes, effect))
+    partial = ((key, history.of(key)) for _, key, _, _, changes in rows if _is_partial(changes, effect))
     async for before, step, _ in _carried(spare, history, partial):
         if step.op == "u" and before is not None and _is_partial(changes := changes_of(step.o), effect):
             with contextlib.suppress(Unfit):  # where a field name is there twice, the entry counts as it is logged
@@ -103,15 +110,19 @@ async def _explain(spare: DocumentSource, history: History, attribution: Attribu
     """Compare each write of the sender with the statement, applied to the document before it. Deletes are attributed at
     once, updates with their effect; after the accident there are none of it."""
     accident = history.accident
-    rows, statement = history.rows, read_statement(accident.statement)
+    rows, statement, found = history.rows, read_statement(accident.statement), list[tuple[int, bool]]()
     paths = attribution.effect.paths if attribution.effect is not None else ()
-    query = f"n > ? AND (own = {OWN} OR (sender AND op = 'u' AND {_amid(accident)}))"
-    candidates = rows.execute(f"SELECT DISTINCT id FROM operation WHERE {query}", (done,))
-    async for before, step, after in _carried(spare, history, (key for (key,) in candidates)):
+    query = f"n > {done} AND (own = {OWN} OR (sender AND op = 'u' AND {_amid(accident)}))"
+    candidates = history.each(f"SELECT id FROM operation WHERE {query}")
+    async for before, step, after in _carried(spare, history, candidates):
         known = statement.explains(before, after) if before is not None and step.op != "i" else None
         if known is not None and (after is not None or step.op == "d"):
             known &= _changes_only(before, after, paths)
-            rows.execute("INSERT OR REPLACE INTO explained VALUES (?, ?)", (step.number, known))
+            found.append((step.number, known))
+            if len(found) == AT_ONCE:
+                rows.executemany(_EXPLAINED, found)
+                found.clear()
+    rows.executemany(_EXPLAINED, found)
     if accident.kind == "deletes":
         others = "SELECT n FROM explained WHERE NOT own"
         rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
@@ -185,8 +196,8 @@ async def find_increments(spare: DocumentSource, history: History, owners: tuple
     """Look through the updates by some owners of documents that the accident updated."""
     found = IncrementSearch()
     updated = f"SELECT id FROM operation WHERE op = 'u' AND {ACCIDENT}"
-    query = f"SELECT DISTINCT id FROM operation WHERE op = 'u' AND own = {owners[0]} AND id IN ({updated})"
-    async for before, step, _ in _carried(spare, history, (key for (key,) in history.rows.execute(query))):
+    query = f"SELECT id FROM operation WHERE op = 'u' AND own = {owners[0]} AND id IN ({updated})"
+    async for before, step, _ in _carried(spare, history, history.each(query)):
         if step.owner in owners and step.op == "u" and before is not None:
             found.feed(before, step.o)
     return found

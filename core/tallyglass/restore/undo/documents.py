@@ -9,8 +9,8 @@ from bson.raw_bson import RawBSONDocument
 
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Fields, build
-from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.oplog.entry.changes import build
+from tallyglass.restore.undo.sources.image_files import ImageFiles
 from tallyglass.restore.undo.sources.source import DocumentSource
 
 AT_ONCE = 1_000
@@ -32,12 +32,12 @@ async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -
     """The documents with these ids, and those that the server takes for one of them."""
     if not keys:
         return {}
-    items: Fields = {str(at).encode(): (key[0], key[1:]) for at, key in enumerate(keys)}
+    if isinstance(gateway, ImageFiles):
+        return await gateway.by_id(ns, keys)
+    items = {b"%d" % at: (key[0], key[1:]) for at, key in enumerate(keys)}
     inner = build({b"$in": (walk.ARRAY, build(items))})
     query = RawBSONDocument(build({b"_id": (walk.DOCUMENT, inner)}))
     found: dict[bytes, bytes] = {}
     async for batch in gateway.find_raw(Namespace.parse(ns), query):
-        for at, end in walk.split(batch):
-            raw = batch[at:end]
-            found[id_key(raw)] = raw
+        found |= {walk.value_key(batch, b"_id", at, end): batch[at:end] for at, end in walk.split(batch)}
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import marshal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -22,6 +23,14 @@ what a return wrote to undo what is older than the history."""
 
 NO_REPAIR = f"own NOT IN ({REPAIR}, {OLDER})"
 ACCIDENT = f"own IN ({OWN}, {UNCERTAIN})"
+
+_SETTLED = (
+    "SELECT c.id FROM computed AS c WHERE c.written IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM removal WHERE removal.n > c.n)"
+    " AND NOT EXISTS (SELECT 1 FROM operation AS o WHERE o.id = c.id"
+    f" AND ((o.n > c.n AND o.n != c.written) OR o.own = {UNDONE}))"
+)
+"""The documents whose repair was written as it was computed, between which and now there is no other operation."""
 
 LAST_NUMBER = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM operation UNION SELECT max(n) FROM removal)"
 
@@ -53,6 +62,11 @@ class History:
     increments: Increments = field(default_factory=dict)
     """The numbers to which others only add, in documents that the accident updated."""
 
+    @property
+    def removed(self) -> bool:
+        """Whether the accident removed all documents at once."""
+        return any(step.owner == OWN for step in self.removals)
+
     def close(self) -> None:
         """Remove the file, or put it where the next reader finds it."""
         self.file.close()
@@ -79,12 +93,34 @@ class History:
     def hit(self) -> Iterator[tuple[bytes, list[HistoryStep]]]:
         """The ids of the documents that the accident's operations are about, or may be, each with what :meth:`of`
         gives."""
-        query = (
-            "SELECT id, n, own, op, o, t, i FROM operation "
-            f"WHERE id IN (SELECT id FROM operation WHERE {ACCIDENT}) ORDER BY id, n"
-        )
+        return self.each(f"SELECT id FROM operation WHERE {ACCIDENT}")
+
+    def open(self) -> Iterator[tuple[bytes, list[HistoryStep]]]:
+        """Those of :meth:`hit` without the documents into which a return wrote what was last computed for them, if
+        nobody wrote them since."""
+        return self.each(f"SELECT id FROM operation WHERE {ACCIDENT} EXCEPT {_SETTLED}")
+
+    def settled(self) -> int:
+        """How many documents :meth:`open` leaves out."""
+        (count,) = self.rows.execute(f"SELECT count(*) FROM ({_SETTLED})").fetchone()
+        return int(count)
+
+    def each(self, ids: str) -> Iterator[tuple[bytes, list[HistoryStep]]]:
+        """The ids that a query finds, each with what :meth:`of` gives."""
+        query = f"SELECT id, n, own, op, o, t, i FROM operation WHERE id IN ({ids}) ORDER BY id, n"
         for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
-            yield key, self._with_removals(key, [_step(row[1:]) for row in rows])
+            steps = [_step(row[1:]) for row in rows]
+            yield key, self._with_removals(key, steps) if self.removals else steps
+
+    def computed(self, repairs: Iterable[tuple[bytes, bytes, bool]]) -> None:
+        """Store which repairs were computed from the operations so far: the ``_id`` and the :func:`digest` of each, and
+        whether it inserts its document."""
+        (last,) = self.rows.execute(LAST_NUMBER).fetchone()
+        removed = self.removed  # then the operations on a document alone do not say what is undone in it
+        found = ((key, last, what, inserts and not removed, None) for key, what, inserts in repairs)
+        self.rows.execute("BEGIN")
+        self.rows.executemany("INSERT OR REPLACE INTO computed VALUES (?, ?, ?, ?, ?)", found)
+        self.rows.execute("COMMIT")
 
     def staging(self) -> Iterator[tuple[str, Ts]]:
         """The staging collections of returns since the point, each with when it was first made."""
@@ -143,4 +179,10 @@ class History:
 
 
 def _step(row: tuple[int, int, str, bytes, int, int]) -> HistoryStep:
-    return HistoryStep(*row[:4], Ts(*row[4:]))
+    number, owner, op, o, t, i = row
+    return HistoryStep(number, owner, op, o, Ts(t, i))
+
+
+def digest(repair: bytes) -> bytes:
+    """What tells one repair from another."""
+    return hashlib.blake2b(repair, digest_size=16).digest()

@@ -89,7 +89,7 @@ async def judge_documents(
 
 async def _batches(spare: DocumentSource, history: History) -> AsyncIterator[_Batch]:
     batch: _Batch = {}
-    async for key, copy, steps in touched_documents(spare, history):
+    async for key, copy, steps in touched_documents(spare, history, history.hit()):
         batch[key] = copy, steps
         if len(batch) == AT_ONCE:
             yield batch

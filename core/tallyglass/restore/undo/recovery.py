@@ -21,8 +21,9 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.restore.undo.documents import AT_ONCE
 from tallyglass.restore.undo.earlier_returns import is_returned, with_accident
-from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
+from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
 from tallyglass.restore.undo.sources.source import DocumentSource
@@ -51,8 +52,10 @@ async def repairs(
     reaches back to the point."""
     if plan.undo.accident is None:
         raise ReadError("The plan does not say what is to be undone.", "Plan again.")
-    first, idle = True, None
+    first, idle, made = True, None, list[tuple[bytes, bytes, bool]]()
     with closing(await read_history(source, spare, plan.undo.accident, row.ns, plan.facts.limit, kept)) as history:
+        if not history.removed and (settled := history.settled()):
+            counts.verdicts[Verdict.WHOLE] += settled
         async for found in compare_documents(spare, history):
             counts.verdicts[found.verdict] += 1
             if found.verdict is not Verdict.DAMAGED or found.wanted is None:
@@ -66,8 +69,14 @@ async def repairs(
             if document is None:
                 counts.by_hand += 1
             else:
-                yield with_accident(document, plan.undo.accident) if first else document
+                document = with_accident(document, plan.undo.accident) if first else document
                 first = False
+                made.append((found.key, digest(document), found.actual is None))
+                if len(made) == AT_ONCE:
+                    history.computed(made)
+                    made.clear()
+                yield document
+        history.computed(made)
         if first and idle is not None and not is_returned(history):
             identity = idle.key[0], idle.key[1:]
             unchanged = idle.actual or build({b"_id": identity})
@@ -88,11 +97,11 @@ class DocumentVerdict:
 
 
 async def compare_documents(spare: DocumentSource, history: History) -> AsyncIterator[DocumentVerdict]:
-    """Every document that the accident touched. Raises the errors of the gateway."""
-    removed = any(step.owner == OWN for step in history.removals)
-    async for key, copy, steps in touched_documents(spare, history):
+    """Every document that the accident touched, but for those of which it is known that their repair was written.
+    Raises the errors of the gateway."""
+    async for key, copy, steps in touched_documents(spare, history, history.open()):
         found = _compare(history, key, copy, steps)
-        if not (removed and copy is None and found.verdict is Verdict.LEFT):
+        if not (history.removed and copy is None and found.verdict is Verdict.LEFT):
             yield found
 
 

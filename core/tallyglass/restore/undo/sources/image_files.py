@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bson.raw_bson import RawBSONDocument
 
@@ -15,7 +17,7 @@ from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import element_key
-from tallyglass.restore.backup.bson_file import documents, id_key
+from tallyglass.restore.backup.bson_file import BrokenFile
 from tallyglass.restore.model.plan import Plan
 from tallyglass.text import clean
 
@@ -69,19 +71,24 @@ class ImageFiles:
                 f"{clean(str(path))} holds {held} documents; the plan proved {expected}.", "Save the pre-images again."
             )
 
+    async def by_id(self, ns: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The documents with these ids, each a type byte and the value's bytes; those that are not there are left
+        out."""
+        await asyncio.sleep(0)  # reading a file does not yield: let the driver's heartbeats run
+        rest, found = iter(keys), dict[bytes, bytes]()
+        with mapped(self._paths[ns]) as held:
+            while some := list(islice(rest, _AT_ONCE)):
+                marks = ", ".join("?" * len(some))
+                query = f"SELECT id, at, size FROM place WHERE ns = ? AND id IN ({marks}) ORDER BY at"
+                for key, at, size in self._rows.execute(query, (ns, *some)):
+                    found[key] = held[at : at + size]
+        return found
+
     async def find_raw(self, ns: Namespace, query: Document, **_: Any) -> AsyncIterator[bytes]:
         """The documents for ``{_id: {$in: [...]}}``, the only query that an undo sends."""
         assert isinstance(query, RawBSONDocument)
-        await asyncio.sleep(0)  # reading a file does not yield: let the driver's heartbeats run
-        name = str(ns)
-        keys = iter(_ids_of(query))
-        with self._paths[name].open("rb") as file:
-            while some := list(islice(keys, _AT_ONCE)):
-                marks = ", ".join("?" * len(some))
-                where = f"ns = ? AND id IN ({marks}) ORDER BY at"
-                for at, size in self._rows.execute(f"SELECT at, size FROM place WHERE {where}", (name, *some)):
-                    file.seek(at)
-                    yield file.read(size)
+        found = await self.by_id(str(ns), _ids_of(query))
+        yield b"".join(found.values())
 
     def close(self) -> None:
         """Remove the file of ids."""
@@ -89,10 +96,26 @@ class ImageFiles:
 
 
 def _places(ns: str, path: Path) -> Iterator[tuple[str, bytes, int, int]]:
-    at = 0
-    for raw in documents(path):
-        yield ns, id_key(raw), at, len(raw)
-        at += len(raw)
+    """Where each document of a file lies. Raises BrokenFile."""
+    count = 0
+    with mapped(path) as held:
+        try:
+            for at, end in walk.split(held):
+                yield ns, walk.value_key(held, b"_id", at, end), at, end - at
+                count += 1
+        except walk.Malformed as error:
+            raise BrokenFile(path, count, str(error)) from None
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, which are read where they are used."""
+    with path.open("rb") as file:
+        if not path.stat().st_size:
+            yield b""  # there is nothing to map
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
+            yield cast(bytes, held)  # it has the methods that are used of bytes
 
 
 def _ids_of(query: RawBSONDocument) -> list[bytes]:

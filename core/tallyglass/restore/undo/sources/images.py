@@ -25,7 +25,7 @@ from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import entries_about, read_effects, stamp
+from tallyglass.oplog.read.entries import WRITES, entries_about, read_effects, stamp
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution
@@ -171,9 +171,13 @@ async def located_operations(source: Gateway, ns: str, start: Ts) -> AsyncIterat
     """The writes to one collection in the order in which they take effect: each with the ``ts`` of the entry that
     logged it, its place there, and the entry with which it takes effect."""
     async for whole, parts in read_effects(source, entries_about(ns, start)):
+        if whole.op in WRITES:
+            if whole.ns == ns:
+                yield whole, whole.ts, 0, whole
+            continue
         for part in parts:
             for place, operation in enumerate(part.inner() if part.command == "applyOps" else (part,)):
-                if operation.ns == ns and operation.op in ("i", "u", "d"):
+                if operation.ns == ns and operation.op in WRITES:
                     yield operation, part.ts, place, whole
 
 
@@ -287,9 +291,8 @@ def _id_of(key: ImageKey) -> dict[str, object]:
 
 def read_stored(raw: bytes) -> tuple[ImageKey, bytes]:
     """The key and the image in a document of ``config.system.preimages``. Raises Malformed."""
-    fields = {one.name: one for one in walk.elements(raw)}
-    key = {one.name: one for one in walk.elements(raw, fields[b"_id"].start, fields[b"_id"].end)}
-    where, document = key[b"nsUUID"], fields[b"preImage"]
-    place = walk.whole_number(raw, key[b"applyOpsIndex"]) or 0
-    found = ImageKey(raw[where.start + 5 : where.end], walk.timestamp(raw, key[b"ts"].start), place)
-    return found, raw[document.start : document.end]
+    fields = dict(walk.values(raw))
+    (_, identity), (_, document) = fields[b"_id"], fields[b"preImage"]
+    key = {one.name: one for one in walk.elements(identity)}
+    where, place = key[b"nsUUID"], walk.whole_number(identity, key[b"applyOpsIndex"]) or 0
+    return ImageKey(identity[where.start + 5 : where.end], walk.timestamp(identity, key[b"ts"].start), place), document
