@@ -11,7 +11,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.run.proof import Printed
+from tallyglass.restore.run.printed import Printed
 from tallyglass.restore.spare.verify import _read_log
 
 STAMP = "2026-11-20T18:15:44.000+0000"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tallyglass.restore.run.journal import LogTail
+from tallyglass.restore.run.printed import Printed
 from tallyglass.restore.run.progress import Progress
-from tallyglass.restore.run.proof import Printed
 from tallyglass.restore.run.silence import Silence
 
 
