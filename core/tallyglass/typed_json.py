@@ -123,11 +123,15 @@ def built(kind: Any, value: Any, where: str) -> Any:
         return _one_of(arguments, value, where)
     if origin is frozenset:
         return frozenset(_items(arguments[0], value, where))
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        return tuple(_each(arguments, value, where))
     if origin is tuple:
         is_table = isinstance(value, Mapping) and value.keys() == _TABLE
         return tuple(_items(arguments[0], _from_table(value, where) if is_table else value, where))
     if kind in _READERS:
         return _READERS[kind](value) if isinstance(value, str) else _misfit(where)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        return kind(*_each(tuple(get_type_hints(kind).values()), value, where))
     if isinstance(kind, type) and is_dataclass(kind):
         return _object(kind, value, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -149,6 +153,13 @@ def _one_of(kinds: Sequence[Any], value: Any, where: str) -> Any:
 
 def _items(kind: Any, value: Any, where: str) -> list[Any]:
     return [built(kind, item, where) for item in (value if isinstance(value, list) else _misfit(where))]
+
+
+def _each(kinds: Sequence[Any], value: Any, where: str) -> list[Any]:
+    """The items of a tuple of fixed length, each of its own type."""
+    if not isinstance(value, list) or len(value) != len(kinds):
+        _misfit(where)
+    return [built(kind, item, where) for kind, item in zip(kinds, value, strict=True)]
 
 
 def _object(kind: Any, value: Any, where: str) -> Any:

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from bson.errors import BSONError
 from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.history.oplog_samples import PastValue
 from tallyglass.counters.numbers import Number
-from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import Content, LookedAt
 from tallyglass.counters.recognise.finding import UsageFinding
-from tallyglass.counters.snapshot import Grade, NumericType, Semantics
+from tallyglass.counters.snapshot import NumericType
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean, clean_name
+from tallyglass.typed_json import Misfit, built, plain
 
 SAVE_SECONDS = 300.0
 """The minimum interval between samples of one counter: 12 of them make the hour that is the unit of a daily cycle."""
@@ -145,15 +145,14 @@ class SampleStore:
     def load_findings(self, deployment: str) -> list[UsageFinding]:
         """The usage findings of earlier runs."""
         found: list[UsageFinding] = []
-        query = "SELECT ns, path, facts FROM finding WHERE deployment = ?"
-        for ns, path, facts in self._rows(query, deployment):
-            with contextlib.suppress(ValueError, TypeError, KeyError):
-                found.append(_finding(Namespace.parse(ns), path, json.loads(facts)))
+        for (facts,) in self._rows("SELECT facts FROM finding WHERE deployment = ?", deployment):
+            with contextlib.suppress(Misfit, ValueError, TypeError, KeyError):
+                found.append(_finding(facts))
         return found
 
     def save_findings(self, deployment: str, findings: Iterable[UsageFinding], now: float) -> None:
         """Save what was found out about the use of numbers."""
-        rows = [(deployment, str(one.ns), one.path, now, json.dumps(_facts(one))) for one in findings]
+        rows = [(deployment, str(one.ns), one.path, now, _facts(one)) for one in findings]
         self._write("INSERT OR REPLACE INTO finding VALUES (?, ?, ?, ?, ?)", rows)
 
     def load_known(self, deployment: str) -> list[KnownCounter]:
@@ -237,48 +236,15 @@ def _thin(connection: sqlite3.Connection, now: float) -> None:
         )
 
 
-def _facts(finding: UsageFinding) -> dict[str, object]:
-    target = finding.target
-    return {
-        "grade": finding.grade.value,
-        "target": [str(target.ns), target.field] if target else None,
-        "whole": finding.whole_target,
-        "semantics": finding.semantics.value,
-        "step": finding.step,
-        "block": finding.block,
-        "text": finding.text,
-        "issues": finding.issues,
-        "int64_ids": finding.int64_ids,
-        "cycling": sorted(finding.cycling),
-        "evidence": finding.evidence,
-        "others": sorted(finding.others),
-        "restless": sorted(finding.restless),
-        "by_document": [[_as_json(name), str(own.ns), own.field] for name, own in finding.by_document],
-    }
+def _facts(finding: UsageFinding) -> str:
+    named = tuple((_as_json(name), own) for name, own in finding.by_document)
+    return json.dumps(plain(replace(finding, by_document=named)))
 
 
-def _finding(ns: Namespace, path: str, facts: Mapping[str, Any]) -> UsageFinding:
-    target = facts["target"]
-    return UsageFinding(
-        ns,
-        path,
-        Grade(facts["grade"]),
-        target=IdField(Namespace.parse(target[0]), target[1]) if target else None,
-        whole_target=bool(facts["whole"]),
-        semantics=Semantics(facts["semantics"]),
-        step=int(facts["step"]),
-        block=int(facts["block"]),
-        text=bool(facts["text"]),
-        issues=int(facts["issues"]),
-        int64_ids=bool(facts.get("int64_ids")),
-        cycling=frozenset(map(str, facts.get("cycling", ()))),
-        evidence=clean(str(facts["evidence"])),
-        others=frozenset(map(str, facts.get("others", ()))),
-        restless=frozenset(map(str, facts.get("restless", ()))),
-        by_document=tuple(
-            (_from_json(name), IdField(Namespace.parse(ns), field)) for name, ns, field in facts.get("by_document", ())
-        ),
-    )
+def _finding(facts: str) -> UsageFinding:
+    found: UsageFinding = built(UsageFinding, json.loads(facts), "finding")
+    named = tuple((_from_json(str(name)), own) for name, own in found.by_document)
+    return replace(found, evidence=clean(found.evidence), by_document=named)
 
 
 def _as_json(value: object) -> str:
