@@ -42,10 +42,12 @@ def done_since(scene: Scene, since: Ts, op: str, ns: str) -> Incident:
     return made(scene, kind, ns, scene.first_entry(mine, since), scene.newest_of(mine))
 
 
-async def undo(scene: Scene, incident: Incident, work: str = "work", count: int | None = None, sets: str = "") -> Plan:
+async def undo(
+    scene: Scene, incident: Incident, work: str = "work", count: int | None = None, sets: str = "", ran: str = ""
+) -> Plan:
     """The plan that undoes an incident. With a ``count``, no pause between its entries and no other write within a
-    minute leaves it unclear; ``sets`` is the text to which the statement set ``s``."""
-    known = read_evidence(f'updateMany({{}}, {{$set: {{s: "{sets}"}}}})' if sets else "", count)
+    minute leaves it unclear; ``sets`` is the text to which the statement set ``s``, ``ran`` a statement."""
+    known = read_evidence(f'updateMany({{}}, {{$set: {{s: "{sets}"}}}})' if sets else ran, count)
     asked = RestoreRequest(
         None, scene.source.uri, incident=incident, work_dir=str(scene.folder / work), evidence=known
     )  # fmt: skip
@@ -151,6 +153,35 @@ async def test_names_and_values_are_compared_exactly_whatever_the_collation(scen
     assert {row["Name"] for row in rows.values()} == {"x"}, "undamaged"
     wanted = {f"k{n:02}": (f"n{n}", {"t": "y"}) for n in range(50)} | {"k07": ("x", {"t": "y"})}
     assert {id_: (row["name"], row["sub"]) for id_, row in rows.items()} == wanted
+
+
+STRENGTH_2 = {"locale": "en", "strength": 2}
+
+
+@pytest.mark.parametrize("whose", ["the collection", "the statement"])
+async def test_what_a_statement_found_by_a_collation_comes_back(scene: Scene, whose: str) -> None:
+    """By bytes, its filter finds half of what was deleted."""
+    options = {"collation": STRENGTH_2} if whose == "the collection" else {}
+    cased = scene.client["shop"].create_collection(f"cased_{len(options)}", **KEPT, **options)
+    cased.insert_many([{"_id": n, "name": "xX"[n % 2]} for n in range(40)])
+    since = scene.now()
+    with scene.source.client(retryWrites=False) as person:
+        found = person["shop"][cased.name].delete_many({"name": "x"}, collation=None if options else STRENGTH_2)
+    assert found.deleted_count == 40
+    ran = 'db.orders.deleteMany({name: "x"}' + (")" if options else ', {collation: {locale: "en", strength: 2}})')
+    scene.must_run(await undo(scene, done_since(scene, since, "d", f"shop.{cased.name}"), ran=ran))
+    assert sorted(row["_id"] for row in cased.find()) == list(range(40))
+
+
+async def test_a_statement_that_did_none_of_it_is_refused(scene: Scene) -> None:
+    orders = scene.client["shop"].create_collection("other", **KEPT)
+    orders.insert_many([{"_id": n, "name": "x"} for n in range(10)])
+    since = scene.now()
+    with scene.source.client(retryWrites=False) as person:
+        person["shop"].other.delete_many({})
+    plan = await undo(scene, done_since(scene, since, "d", "shop.other"), ran='deleteMany({name: "y"})')
+    stopped = scene.run(plan)
+    assert (stopped.returncode, "No write of this incident does what was run" in stopped.stderr) == (1, True)
 
 
 async def test_an_index_that_takes_two_ids_for_one_keeps_out_what_it_holds(scene: Scene) -> None:

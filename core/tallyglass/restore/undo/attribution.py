@@ -9,9 +9,11 @@ from __future__ import annotations
 import contextlib
 import marshal
 from collections.abc import AsyncIterator, Collection, Iterator
+from dataclasses import replace
 from itertools import islice
 
-from tallyglass.errors import ReadError
+from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Changes, Path, Unfit, apply_update, changes_of, differing
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, UpdateEffect, completed
@@ -39,13 +41,15 @@ _CHUNK = 10_000
 _EXPLAINED = "INSERT OR REPLACE INTO explained VALUES (?, ?)"
 
 
-async def attribute(spare: DocumentSource, history: History, attribution: Attribution) -> None:
+async def attribute(source: Gateway, spare: DocumentSource, history: History, attribution: Attribution) -> None:
     """Decide whose the operations are that were read since this was last done. Raises ReadError where they are not as
-    many as the plan found or a person says, or where several statements may have computed what they left."""
+    many as the plan found or a person says, where none does what a person says, or where several statements may have
+    computed what they left."""
     rows, accident, effect = history.rows, history.accident, attribution.effect
     done, history.ambiguous = rows.execute("SELECT n, ambiguous FROM attributed").fetchone() or (0, False)
     if accident.statement:
-        await _explain(spare, history, attribution, done)
+        collation = await _has_collation(source, history.ns)
+        await _explain(spare, history, attribution, done, collation=collation)
     if effect is not None:
         await _complete(spare, history, effect, done)
         _attribute_updates(history, attribution, effect, done)
@@ -54,6 +58,9 @@ async def attribute(spare: DocumentSource, history: History, attribution: Attrib
     _compare_with_count(history)
     if effect is not None and not (accident.statement or accident.proven):
         await _require_one_formula(spare, history, effect)
+
+
+_ANY_UNCERTAIN = f"SELECT 1 FROM operation WHERE own = {UNCERTAIN} LIMIT 1"
 
 
 def _amid(accident: Accident) -> str:
@@ -106,11 +113,24 @@ def _is_partial(changes: Changes, effect: UpdateEffect) -> bool:
     return any(len(path) < len(one) and one[: len(path)] == path for path in changes for one in effect.paths)
 
 
-async def _explain(spare: DocumentSource, history: History, attribution: Attribution, done: int) -> None:
+async def _has_collation(source: Gateway, ns: str) -> bool:
+    """Whether a collection compares texts by a collation, or may: its options are not known."""
+    with contextlib.suppress(PrivilegeError):
+        for info in await source.list_collections(ns.partition(".")[0]):
+            if str(info.ns) == ns and info.options is not None:
+                return "collation" in info.options
+    return True
+
+
+async def _explain(
+    spare: DocumentSource, history: History, attribution: Attribution, done: int, *, collation: bool
+) -> None:
     """Compare each write of the sender with the statement, applied to the document before it. Deletes are attributed at
     once, updates with their effect; after the accident there are none of it."""
     accident = history.accident
-    rows, statement, found = history.rows, read_statement(accident.statement), list[tuple[int, bool]]()
+    rows, found = history.rows, list[tuple[int, bool]]()
+    statement = read_statement(accident.statement)
+    statement = replace(statement, collation=collation or statement.collation)
     paths = attribution.effect.paths if attribution.effect is not None else ()
     query = f"n > {done} AND (own = {OWN} OR (sender AND op = 'u' AND {_amid(accident)}))"
     candidates = history.each(f"SELECT id FROM operation WHERE {query}")
@@ -169,12 +189,18 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
 
 
 def _compare_with_count(history: History) -> None:
-    """Raise ReadError where not as many writes are the accident's as a person says that its statement reported."""
-    accident = history.accident
-    if accident.count is None or accident.ns != history.ns or accident.kind not in ("updates", "deletes"):
+    """Raise ReadError where not as many writes are the accident's as a person says that its statement reported, or
+    none."""
+    accident, rows = history.accident, history.rows
+    if accident.ns != history.ns or accident.kind not in ("updates", "deletes"):
         return
-    (own,) = history.rows.execute(f"SELECT count(*) FROM operation WHERE own = {OWN}").fetchone()
-    if own != accident.count:
+    (own,) = rows.execute(f"SELECT count(*) FROM operation WHERE own = {OWN}").fetchone()
+    if accident.statement and not own and not rows.execute(_ANY_UNCERTAIN).fetchone():
+        raise ReadError(
+            "No write of this incident does what was run, compared with the documents before.",
+            "Nothing was written. Correct --statement, or plan without it.",
+        )
+    if accident.count is not None and own != accident.count:
         raise ReadError(
             f"{own:,} writes do what was run, compared with the documents before; {accident.count:,} were reported.",
             "Nothing was written. Correct --statement and --count, or plan with --before and the first entry.",

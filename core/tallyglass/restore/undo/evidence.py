@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +13,7 @@ from bson.errors import BSONError
 from tallyglass.errors import InputError
 from tallyglass.oplog.entry.changes import Path, Value, build, parse
 from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.mongosh_text import read_call
 from tallyglass.restore.undo.statement import TypedStatement
 from tallyglass.text import clean
 
@@ -22,13 +21,6 @@ _FORMS = (
     'For example deleteMany({status: "new"}) or updateMany({status: "new"}, {$set: {status: "old"}}), with operators '
     "or a pipeline of $set and $unset."
 )
-_STATEMENT = re.compile(
-    r"\s*(?:[\w.$\[\]\"'-]+\.)?(?P<kind>updateMany|deleteMany)\s*\((?P<arguments>.*)\)\s*;?\s*\Z", re.DOTALL
-)
-_TOKEN = re.compile(
-    r"""(?P<text>"(?:\\.|[^"\\])*")|'(?P<quoted>(?:\\.|[^'\\])*)'|(?P<name>[A-Za-z_$][\w$]*)(?=\s*:)""", re.DOTALL
-)
-"""A string in either quotes, or a name without any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +51,8 @@ class KnownStatement:
 
 
 def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
-    """The evidence as typed; None for none. ``statement`` is an ``updateMany`` or ``deleteMany`` as mongosh takes it,
-    its documents as Extended JSON; names may stand without quotes. Raises InputError for anything else."""
+    """The evidence as typed; None for none. ``statement`` is an ``updateMany`` or ``deleteMany`` as mongosh takes it:
+    see :func:`~tallyglass.restore.undo.mongosh_text.read_call`. Raises InputError for anything else."""
     if not statement:
         return None if count is None else KnownStatement({}, count=count)
     update = read_statement(statement).update
@@ -77,30 +69,29 @@ def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
 
 def read_statement(text: str) -> TypedStatement:
     """A statement as typed. Raises InputError for anything but an ``updateMany`` or ``deleteMany``."""
-    found = _STATEMENT.match(text)
-    if found is None:
-        raise InputError(f"--statement '{clean(text, 80)}' is no updateMany or deleteMany.", _FORMS)
     try:
-        query, *rest = json_util.loads(f"[{_as_json(found['arguments'])}]", json_options=_TYPED)
-        update = rest[0] if found["kind"] == "updateMany" else None
-        if not isinstance(query, Mapping) or not isinstance(update, (Mapping, list, type(None))):
-            raise TypeError(text)
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, BSONError):
+        name, arguments = read_call(text)
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, BSONError):
         raise InputError(f"--statement '{clean(text, 80)}' cannot be read.", _FORMS) from None
-    return TypedStatement(query, update)
+    kind = _kind(name, arguments)
+    if kind is None:
+        raise InputError(f"--statement '{clean(text, 80)}' is no updateMany or deleteMany.", _FORMS)
+    query, *rest = arguments or [None]
+    update = rest.pop(0) if kind == "updateMany" and rest else None
+    right = isinstance(update, (Mapping, list)) if kind == "updateMany" else update is None
+    if not isinstance(query, Mapping) or not right:
+        raise InputError(f"--statement '{clean(text, 80)}' cannot be read.", _FORMS)
+    collation = any(isinstance(one, Mapping) and "collation" in one for one in rest)
+    return TypedStatement(query, update, collation)
 
 
-_TYPED = json_util.JSONOptions(json_mode=json_util.JSONMode.CANONICAL, tz_aware=True)
-
-
-def _as_json(text: str) -> str:
-    return _TOKEN.sub(_quoted, text)
-
-
-def _quoted(found: re.Match[str]) -> str:
-    if found["text"] is not None:
-        return found["text"]
-    return json.dumps(found["name"] or re.sub(r"\\(.)", r"\1", found["quoted"] or ""))
+def _kind(name: str, arguments: Sequence[Any]) -> str | None:
+    """Which of the two a call is; ``remove`` and ``update`` are older names of them. None for a call of one document,
+    or of another kind."""
+    options = arguments[-1] if arguments and isinstance(arguments[-1], Mapping) else {}
+    one = len(arguments) > 1 and (arguments[1] is True or bool(options.get("justOne")))
+    older = {"remove": None if one else "deleteMany", "update": "updateMany" if options.get("multi") is True else None}
+    return name if name in ("updateMany", "deleteMany") else older.get(name)
 
 
 _Effect = tuple[dict[Path, Value | None], frozenset[Path], frozenset[Path]]

@@ -52,7 +52,7 @@ async def read_history(
         read_to = await _fill(source, history, attribution, limit)
         await mark_repairs(source, history, limit)
         if accident.ns == ns:
-            await attribute(spare, history, attribution)
+            await attribute(source, spare, history, attribution)
         mark_undone(history)
         history.increments = (await find_increments(spare, history, (OTHERS, UNCERTAIN))).found
         history.file.now_whole(read_to)

@@ -33,13 +33,17 @@ class _UnknownError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TypedStatement:
-    """A filter, and the update of what it finds: operators, or the stages of a pipeline. None for a delete."""
+    """A filter, and the update of what it finds: operators, or the stages of a pipeline. None for a delete. Where a
+    ``collation`` compares texts, whether two are equal is not known here."""
 
     query: Mapping[str, Any]
     update: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+    collation: bool = False
 
     def explains(self, before: bytes, after: bytes | None) -> bool | None:
         """Whether it leaves ``after`` (None for no document) where there was ``before``; None where that is unknown."""
+        if self.collation and (_has_text(self.query) or not self._is_bytewise()):
+            return None
         try:
             document = decode(before)
             if not _matches(document, self.query):
@@ -50,6 +54,9 @@ class TypedStatement:
             return _equal(document, decode(after), ordered=False)
         except (_UnknownError, BSONError, OverflowError, RecursionError, TypeError, ValueError):
             return None
+
+    def _is_bytewise(self) -> bool:
+        return self.update is None or (isinstance(self.update, Mapping) and self.update.keys() <= _BYTEWISE)
 
     def _update(self, document: Document) -> None:
         assert self.update is not None
@@ -71,6 +78,15 @@ class TypedStatement:
                 if value is _MISSING and "." in path:
                     raise _UnknownError(path)  # the document around it is made all the same
                 _put(document, path, value if value is _MISSING else copy.deepcopy(value))
+
+
+_BYTEWISE = frozenset({"$set", "$unset", "$inc", "$mul", "$rename", "$push", "$pop", "$setOnInsert"})
+"""The operators that compare no values, by a collation or without one."""
+
+
+def _has_text(value: Any) -> bool:
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return isinstance(value, str) or any(map(_has_text, parts))
 
 
 def _lookup(table: Mapping[str, Any], name: str) -> Any:

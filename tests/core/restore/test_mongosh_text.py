@@ -1,0 +1,68 @@
+"""Statements as they are typed in mongosh."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from bson import Binary, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
+
+from tallyglass.errors import InputError
+from tallyglass.restore.undo.evidence import read_statement
+from tallyglass.restore.undo.mongosh_text import read_call
+
+ID, DAY = ObjectId("5f0000000000000000000001"), datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [
+        ("-5", -5), (".5e3", 500.0), ("0x10", 16), ("9007199254740993", float(2**53)), ("[1, 'a',]", [1, "a"]),
+        ("{a: 1, 'b.c': {5: true},}", {"a": 1, "b.c": {"5": True}}), ("null", None), ("/a\\/b/i", Regex("a\\/b", "i")),
+        ('"a\\u0041\\x42\\n"', "aAB\n"), ("'it\\'s'", "it's"), ('"\\ud83d\\ude00"', "\U0001f600"), ("`x`", "x"),
+        ('ObjectId("5f0000000000000000000001")', ID), ("new ObjectId('5f0000000000000000000001')", ID),
+        ('{"$oid": "5f0000000000000000000001"}', ID), ('ISODate("2026-01-02T00:00:00Z")', DAY),
+        ('new Date("2026-01-02")', DAY), ("new Date(1767312000000)", DAY), ('{$date: "2026-01-02T00:00:00Z"}', DAY),
+        ('NumberLong("7")', Int64(7)), ("NumberInt(7)", 7), ('NumberDecimal("1.5")', Decimal128("1.5")),
+        ("Timestamp(1, 2)", Timestamp(1, 2)), ("Timestamp({t: 1, i: 2})", Timestamp(1, 2)), ("MaxKey()", MaxKey()),
+        ('UUID("00000000-0000-0000-0000-000000000001")', Binary.from_uuid(uuid.UUID(int=1))),
+        ('BinData(5, "eA==")', Binary(b"x", 5)), ("1 /* one */ // first", 1),
+    ],
+)  # fmt: skip
+def test_a_value_is_read_as_its_bson_type(typed: str, value: Any) -> None:
+    assert read_call(f"db.orders.deleteMany({{v: {typed}\n}});") == ("deleteMany", [{"v": value}])
+
+
+@pytest.mark.parametrize(
+    "path", ["", "db.orders.", 'db["orders"].', 'db.getSiblingDB("shop").getCollection("a.b").', "db.a.b."]
+)
+def test_a_collection_is_named_in_any_way(path: str) -> None:
+    assert read_call(f" {path}deleteMany( {{}} ) // done") == ("deleteMany", [{}])
+
+
+@pytest.mark.parametrize(
+    "typed",
+    ["Date.now()", "new Date()", "ObjectId()", "1 + 1", "x", "undefined", "process.exit()", "{a: 1", '"a'],
+)
+def test_what_computes_or_is_cut_is_refused(typed: str) -> None:
+    with pytest.raises(InputError, match=r"cannot be read|is no updateMany"):
+        read_statement(f"updateMany({{v: {typed}}})")
+
+
+def test_older_names_and_calls_of_one_document() -> None:
+    assert read_statement("db.orders.remove({a: 1})").update is None
+    assert read_statement("db.orders.update({}, {$set: {a: 1}}, {multi: true})").update == {"$set": {"a": 1}}
+    for one in ("remove({}, true)", "remove({}, {justOne: true})", "update({}, {$set: {a: 1}})", "deleteOne({})",
+                "find({}).forEach(1)", "drop()"):  # fmt: skip
+        with pytest.raises(InputError, match=r"is no updateMany or deleteMany|cannot be read"):
+            read_statement(f"db.orders.{one}")
+
+
+def test_texts_are_not_compared_under_a_collation() -> None:
+    ran = read_statement('deleteMany({s: "x"}, {collation: {locale: "en", strength: 2}})')
+    assert ran.explains(b"\x0e\0\0\0\x02s\0\x02\0\0\0x\0\0", None) is None
+    assert read_statement("deleteMany({n: 1}, {collation: {locale: 'en'}})").explains(b"\5\0\0\0\0", None) is False
+    pipeline = read_statement('updateMany({}, [{$set: {s: {$eq: ["$s", 1]}}}], {collation: {locale: "en"}})')
+    assert pipeline.explains(b"\5\0\0\0\0", b"\5\0\0\0\0") is None
