@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
 from tallyglass.errors import InputError
 from tallyglass.restore.backup.backup import ARCHIVE, Anchor, Contents, StoredCollection, earliest, ends_of
@@ -29,14 +29,6 @@ LARGEST = 16 * 2**20
 """Bytes of the largest document that mongorestore reads from an archive."""
 SMALL = 16 * 2**20
 """Bytes up to which a collection is held in memory as a whole."""
-
-
-class Readable(Protocol):
-    """A stream of bytes that can be read."""
-
-    def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes."""
-        ...
 
 
 class _Name(NamedTuple):
@@ -124,9 +116,9 @@ def small_collections(path: Path, wanted: Collection[str], most: int) -> dict[st
     return held
 
 
-def _document(file: Readable) -> bytes | None:
-    """The next document, or None at a terminator."""
-    head = file.read(4)
+def _document(file: IO[bytes], head: bytes = b"") -> bytes | None:
+    """The next document, of which ``head`` was read already, or None at a terminator."""
+    head = head or file.read(4)
     if head == TERMINATOR:
         return None
     size = int.from_bytes(head, "little")
@@ -208,8 +200,8 @@ def _blocks(file: IO[bytes]) -> Iterator[tuple[_Name, bytes | None]]:
     is right."""
     sums: dict[_Name, Checksum] = {}
     ended: set[_Name] = set()
-    while head := file.read(1):
-        raw = _document(_Joined(head, file))
+    while head := file.read(4):
+        raw = _document(file, head)
         if raw is None:
             raise _Broken("a block has no header")
         name, crc = _block_header(raw)
@@ -235,14 +227,3 @@ def _block_header(raw: bytes) -> tuple[_Name, int | None]:
             if collection and (end or crc == 0):
                 return _Name(db, collection), crc if end else None
     raise _Broken("the header of a block is damaged")
-
-
-class _Joined:
-    """One byte that was read already, and then the rest of the file."""
-
-    def __init__(self, head: bytes, file: IO[bytes]) -> None:
-        self._head, self._file = head, file
-
-    def read(self, size: int, /) -> bytes:
-        head, self._head = self._head[:size], self._head[size:]
-        return head + self._file.read(size - len(head))

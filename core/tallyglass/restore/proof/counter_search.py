@@ -9,7 +9,7 @@ is lowered, and one that starts again, or rises and falls, is left to a person.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,18 +204,17 @@ def result_of(search: CounterSearch, unknown: list[str]) -> CounterFacts:
     fixes.sort(key=lambda fix: (fix.row.ns, fix.row.id, fix.row.field))
     paths = {ns: tuple(sorted(found)) for ns, found in search.paths.items()}
     unknown += [
-        f"{clean_name(ns)} has a number under a name that no update can reach" for ns in paths if _odd(paths[ns])
+        f"{clean_name(ns)} has a number under a name that no update can reach"
+        for ns, found in paths.items()
+        if not all(map(_is_reachable, found))
     ]
-    return CounterFacts(tuple(fixes), tuple(unknown), {ns: _even(found) for ns, found in paths.items()})
+    reachable = {ns: tuple(filter(_is_reachable, found)) for ns, found in paths.items()}
+    return CounterFacts(tuple(fixes), tuple(unknown), reachable)
 
 
-def _even(paths: Iterable[str]) -> tuple[str, ...]:
-    """Those that mean the same in a pipeline: no step is empty or begins with a dollar."""
-    return tuple(path for path in paths if all(step and not step.startswith("$") for step in path.split(".")))
-
-
-def _odd(paths: Sequence[str]) -> bool:
-    return len(_even(paths)) < len(paths)
+def _is_reachable(path: str) -> bool:
+    """Whether a path means the same in a pipeline: no step is empty or begins with a dollar."""
+    return all(step and not step.startswith("$") for step in path.split("."))
 
 
 def _raise_namesakes(seen: Iterable[SeenNumber]) -> list[str]:
