@@ -30,7 +30,6 @@ _MIN_DOCUMENT = 5
 """Bytes of an empty document: its length and the final zero."""
 
 _INT = struct.Struct("<i")
-_int_at = _INT.unpack_from
 _LONG = struct.Struct("<q")
 _STAMP = struct.Struct("<II")
 _FIXED: Final = {
@@ -72,11 +71,9 @@ def document_end(raw: bytes, start: int = 0, limit: int | None = None) -> int:
 
 def split(batch: bytes) -> Iterator[tuple[int, int]]:
     """Start and end of each document in a batch of whole documents. Raises Malformed at the first that is not."""
-    start, limit, last = 0, len(batch), len(batch) - _MIN_DOCUMENT
+    start, limit = 0, len(batch)
     while start < limit:
-        end = start + _int_at(batch, start)[0] if start <= last else start
-        if end - start < _MIN_DOCUMENT or end > limit or batch[end - 1]:
-            document_end(batch, start, limit)  # raises: this loop has its checks, without a call for each document
+        end = document_end(batch, start, limit)
         yield start, end
         start = end
 

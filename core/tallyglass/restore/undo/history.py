@@ -79,7 +79,7 @@ class History:
     def of(self, key: bytes) -> list[HistoryStep]:
         """The operations on one document, and the removals, in order."""
         found = self.rows.execute("SELECT n, own, op, o, t, i FROM operation WHERE id = ?", (key,))
-        return self._with_removals(key, [_step(row) for row in found])
+        return self._with_removals(key, [HistoryStep(n, own, op, o, Ts(t, i)) for n, own, op, o, t, i in found])
 
     def _with_removals(self, key: bytes, steps: list[HistoryStep]) -> list[HistoryStep]:
         """The operations on one document in order, with the removals, of which a return may have undone some in it."""
@@ -109,7 +109,7 @@ class History:
         """The ids that a query finds, each with what :meth:`of` gives."""
         query = f"SELECT id, n, own, op, o, t, i FROM operation WHERE id IN ({ids}) ORDER BY id, n"
         for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
-            steps = [_step(row[1:]) for row in rows]
+            steps = [HistoryStep(n, own, op, o, Ts(t, i)) for _, n, own, op, o, t, i in rows]
             yield key, self._with_removals(key, steps) if self.removals else steps
 
     def computed(self, repairs: Iterable[tuple[bytes, bytes, bool]]) -> None:
@@ -176,11 +176,6 @@ class History:
                         return
                     end = millis
                 yield key
-
-
-def _step(row: tuple[int, int, str, bytes, int, int]) -> HistoryStep:
-    number, owner, op, o, t, i = row
-    return HistoryStep(number, owner, op, o, Ts(t, i))
 
 
 def digest(repair: bytes) -> bytes:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.tools.files import HISTORY
+from tallyglass.restore.undo.temporary import temporary_tables, write_fast
 from tallyglass.text import clean
 
 _TABLES = (
@@ -29,11 +30,6 @@ _TABLES = (
 )
 _PART = ".part"
 """While a kept file is written, it has a name of its own: a process that is killed leaves no file that looks whole."""
-
-
-_CACHE_KB = 32_000
-"""What SQLite keeps of the tables in memory: with its 2 MB, one of 100,000 documents is read and written again and
-again, and a return of them takes a third longer."""
 
 
 class HistoryFile:
@@ -61,7 +57,7 @@ class HistoryFile:
 
     def _open(self) -> sqlite3.Connection:
         if self._path is None:
-            return sqlite3.connect("", isolation_level=None)  # in memory while it is small, then a file without a name
+            return temporary_tables()
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
         except OSError as error:
@@ -71,9 +67,7 @@ class HistoryFile:
     def _write_fast(self) -> None:
         """A file that is not whole is not used, so its writes need no journal; nor does another process use it."""
         self.rows.execute("PRAGMA locking_mode = EXCLUSIVE")
-        self.rows.execute("PRAGMA journal_mode = OFF")
-        self.rows.execute("PRAGMA synchronous = OFF")
-        self.rows.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+        write_fast(self.rows)
 
     def _known(self) -> tuple[Ts, bytes] | None:
         with contextlib.suppress(sqlite3.DatabaseError):

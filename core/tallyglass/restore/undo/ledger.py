@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from enum import IntEnum
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
+from tallyglass.restore.undo.temporary import temporary_tables
 
 
 class OthersDid(IntEnum):
@@ -54,7 +54,7 @@ class Ledger:
 
     def __init__(self, ns: str, seen: Ts) -> None:
         self._ns, self._seen = ns, seen
-        self._rows = sqlite3.connect("", isolation_level=None)
+        self._rows = temporary_tables()
         self._rows.execute(
             "CREATE TABLE written (id BLOB PRIMARY KEY, fate INTEGER, inserted BLOB, document BLOB, carried BLOB,"
             " op TEXT, o BLOB)"

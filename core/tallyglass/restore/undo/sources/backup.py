@@ -26,6 +26,7 @@ from tallyglass.restore.backup.bson_file import decode, documents, id_key
 from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.timeline.earlier_writes import ExpectedDocument, read_earlier
 from tallyglass.restore.undo.accident import REMOVING, update_of
+from tallyglass.restore.undo.temporary import temporary_tables
 from tallyglass.text import clean_name
 
 _MOST_DOUBTS = 100
@@ -70,7 +71,7 @@ async def carry_forward(
     if (info.options or {}).get("capped"):
         raise InputError(f"{clean_name(str(info.ns))} is capped: the oplog does not name all that it removed.")
     earlier = await read_earlier(gateway, backup.start, {info.uuid})
-    with closing(sqlite3.connect("", isolation_level=None, check_same_thread=False)) as rows:
+    with closing(temporary_tables()) as rows:
         _create(rows, ids)
         await _read_steps(gateway, backup, info, limit, rows)
         await asyncio.to_thread(_read_bases, backup.contents, stored, rows)
@@ -84,7 +85,6 @@ async def carry_forward(
 
 def _create(rows: sqlite3.Connection, ids: Iterator[bytes]) -> None:
     for statement in (
-        "PRAGMA journal_mode = OFF",
         "CREATE TABLE wanted (id BLOB PRIMARY KEY) WITHOUT ROWID",
         "CREATE TABLE base (id BLOB, document BLOB)",
         "CREATE TABLE step (n INTEGER PRIMARY KEY, id BLOB, doubtful INTEGER, op TEXT, o BLOB)",

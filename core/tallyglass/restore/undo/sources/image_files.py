@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-import sqlite3
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +18,7 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import element_key
 from tallyglass.restore.backup.bson_file import BrokenFile
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.undo.temporary import temporary_tables
 from tallyglass.text import clean
 
 FOLDER = "images"
@@ -45,10 +45,9 @@ class ImageFiles:
         """Read the files once. Raises InputError if one is missing or differs from what the plan proved, and BrokenFile
         if one is incomplete."""
         expected = {item.ns: item.documents for item in plan.proof.expected}
-        self._rows = sqlite3.connect("", isolation_level=None)
+        self._rows = temporary_tables()
         self._paths: dict[str, Path] = {}
         try:
-            self._rows.execute("PRAGMA journal_mode = OFF")
             self._rows.execute(
                 "CREATE TABLE place (ns TEXT, id BLOB, at INTEGER, size INTEGER, PRIMARY KEY (ns, id)) WITHOUT ROWID"
             )

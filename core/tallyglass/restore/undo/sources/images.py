@@ -29,6 +29,7 @@ from tallyglass.oplog.read.entries import WRITES, entries_about, read_effects, s
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution
+from tallyglass.restore.undo.temporary import temporary_tables
 
 PRE_IMAGES = Namespace("config", "system.preimages")
 
@@ -128,11 +129,10 @@ _STORE = (
 
 async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> ImageSelection:
     """Read the oplog from ``limit`` on. Raises the errors of the gateway."""
-    rows = sqlite3.connect("", isolation_level=None)
+    rows = temporary_tables()
     selection = ImageSelection(ns, rows)
     try:
         for statement in (
-            "PRAGMA journal_mode = OFF",
             "CREATE TABLE first (id BLOB PRIMARY KEY, ui BLOB, t INTEGER, i INTEGER, place INTEGER, op TEXT,"
             " at_t INTEGER, at_i INTEGER, hit INTEGER DEFAULT 0, given INTEGER DEFAULT 0) WITHOUT ROWID",
             "CREATE TABLE missing (id BLOB PRIMARY KEY) WITHOUT ROWID",
