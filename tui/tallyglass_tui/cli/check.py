@@ -41,7 +41,7 @@ def _span_option(name: str, unit: str, text: str, default: float | None = None) 
     return click.option(name, type=kind, default=default, show_default=default is not None, metavar=unit, help=text)
 
 
-@click.command(cls=MonitoringPlugin)
+@click.command(cls=MonitoringPlugin, service="COUNTERS")
 @connection_options(shards=True)
 @config_option
 @history_option

@@ -25,7 +25,9 @@ class MonitoringPlugin(click.Command):
     ``service`` is the first word of the line.
     """
 
-    service = "COUNTERS"
+    def __init__(self, *arguments: Any, service: str, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._service = service
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments; report wrong ones as UNKNOWN."""
@@ -44,4 +46,4 @@ class MonitoringPlugin(click.Command):
             return UNKNOWN
 
     def _print_unknown(self, why: str) -> None:
-        print_text(f"{self.service} UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
+        print_text(f"{self._service} UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")

@@ -20,12 +20,6 @@ from tallyglass_tui.cli.schedule import as_schedule, deadline_option, emit_optio
 from tallyglass_tui.this_program import this_program
 
 
-class DrillPlugin(MonitoringPlugin):
-    """Reports errors as the result line of the drill."""
-
-    service = "DRILL"
-
-
 def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
     if value is None:
         return None
@@ -40,7 +34,7 @@ def _rate(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     return rate
 
 
-@click.command(cls=DrillPlugin)
+@click.command(cls=MonitoringPlugin, service="DRILL")
 @connection_options()
 @click.option("--backup", type=PATH, metavar="PATH", help="Restore this backup, or the newest of a folder.")
 @click.option("--to", metavar="T", help="Restore to this time; default: the newest proven.")

@@ -17,7 +17,7 @@ from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import MonitoringPlugin, status_line
-from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named, json_option
 from tallyglass_tui.format import duration
 
 if TYPE_CHECKING:
@@ -52,13 +52,7 @@ class WindowAnswer:
     band: tuple[float, float] | None = None
 
 
-class WindowPlugin(MonitoringPlugin):
-    """Reports errors as the result line of the window."""
-
-    service = "WINDOW"
-
-
-@click.command(cls=WindowPlugin)
+@click.command(cls=MonitoringPlugin, service="WINDOW")
 @connection_options()
 @click.option(
     "--backups",
@@ -81,7 +75,7 @@ class WindowPlugin(MonitoringPlugin):
     help="Warn of less beyond the slices.",
 )
 @click.option("--metrics", type=PATH, metavar="FILE", help="Write the window as metrics, too.")
-@click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")  # fmt: skip
+@json_option
 def window(
     given: ConnectionOptions,
     backups: tuple[Path, ...],
