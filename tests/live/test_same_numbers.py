@@ -132,6 +132,8 @@ async def test_a_counter_is_the_same_everywhere(scene: Scene, pilot: Pilot[None]
     listed = json.loads(await scene.run("counters", "--json"))
     table = await scene.run("counters")
     check = await scene.run("check", *NO_LIMITS)
+    await scene.run("counters", f"--report={scene.folder / 'counters.md'}")
+    report = (scene.folder / "counters.md").read_text()
     served = await scene.exported()
     of_vouchers = r'\{[^}]*sequence="vouchers"\} (\S+)$'
     rows = re.findall(r"^tallyglass_sequence_last_value\{", served, re.MULTILINE)
@@ -142,7 +144,11 @@ async def test_a_counter_is_the_same_everywhere(scene: Scene, pilot: Pilot[None]
         "check": number(check, r"(\d+) counters"),
         "perfdata": check.count("=") - check.count("oplog_hours="),
         "export": len(rows),
-    } == dict.fromkeys(("page 1", "counters --json", "counters", "check", "perfdata", "export"), 3)
+        "report": number(report, r"of (\d+) counters"),
+    } == dict.fromkeys(("page 1", "counters --json", "counters", "check", "perfdata", "export", "report"), 3)
+    raised = sum(map(int, re.findall(r"(\d+) (?:urgent|warning)", page.splitlines()[2])))
+    assert (raised, number(report, r"\*\*(\d+) of ")) == (1, 1)
+    assert re.search(rf"^\| shop\.counters vouchers \| 5,030 \| {LEFT:,} to MAX", report, re.MULTILINE)
     (vouchers,) = [one for one in listed if one["id"] == "vouchers"]
     assert (vouchers["value"], vouchers["ceiling"] - vouchers["value"]) == (5_030, LEFT)
     assert number(page, r"vouchers +([\d,]+) max") == LEFT

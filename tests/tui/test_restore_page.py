@@ -458,7 +458,7 @@ async def test_the_verdict_cuts_no_word_and_a_recorded_plan_names_its_backup() -
     made = changed(PLAN, undone=(row,), returns=(back,), checks=())
     verdict, _, backup, *_ = head_lines(Draft(plan=made), 80)
     whole = "346 documents of shop.orders can come back"
-    assert [text for text, _ in verdict][1:] == [whole, "; 1,178 later ones stay"]
+    assert [text for text, _ in verdict][1:] == [whole, "; 1,178 later writes stay"]
     assert [text for text, _ in backup][:2] == [" backup   ", "/backup"]
     verdict = head_lines(Draft(plan=replace(made, checks=PLAN.checks)), 80)[0]
     assert [text for text, _ in verdict][1:] == [whole, "; 1 warning"]

@@ -110,7 +110,7 @@ def scan_lines(
     """
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
-    pieces: list[Piece] = []
+    pieces: list[Piece] = [] if scan.done else [(" so far", "text--muted")]
     for text, style in counts_in_words(scan):
         pieces.append((f"{' ·' if pieces else ''} {text}", f"text--{style}"))
     if scan.routine:
@@ -118,7 +118,7 @@ def scan_lines(
             (f" · {scan.routine:,} routine ({'a hides' if with_routine else 'hidden, a shows'})", "text--muted")
         )
     if scan.reached:
-        pieces.append((f" · {'oplog' if scan.done else 'so far'} back to {fmt.day(scan.reached.time)}", "text--muted"))
+        pieces.append((f" · {'oplog ' * scan.done}back to {fmt.day(scan.reached.time)}", "text--muted"))
     lines = [whole_pieces(pieces, width)]
     if scan.running and not silent:
         return [*lines, *(line for one in scan.running[:_RUNNING] for line in _running_lines(one, width))]

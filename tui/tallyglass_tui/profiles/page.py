@@ -128,7 +128,7 @@ class ProfilesPage(Page):
 
         keys = [state.name for state in states] if states else []
         self.query_one(LiveTable).show(keys, cell, self._empty_text())
-        summary = rows.summary(states, now) if self.shell.profiles else [(" No profiles yet", "text--muted")]
+        summary = rows.summary(states, now) if self.shell.profiles else [(" No profiles here", "text--muted")]
         self.query_one("#summary", TextLines).show(whole_pieces(summary, self.size.width))
         self._show_facts(now)
 
@@ -143,5 +143,6 @@ class ProfilesPage(Page):
             "    [prod]",
             '    uri = "mongodb://monitor@db1.example.com"',
             '    password_file = "~/.secrets/prod"',
-            "With some of them, this page shows all side by side, and Enter switches to one.",
+            "With some of them, this page shows all side by side, and Enter switches to one. A demo and a replay show "
+            "only their own deployment.",
         )

@@ -188,7 +188,7 @@ def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
         what = what.replace(" documents of ", " of ")
     words = [what, *([warned] if warned else [])]
     kept = sum(row.kept for row in plan.undo.returns)
-    words += [f"; {fmt.plural(kept, 'later one')} stay{'s' * (kept == 1)}"] if kept else []
+    words += [f"; {fmt.plural(kept, 'later write')} stay{'s' * (kept == 1)}"] if kept else []
     whole = whole_pieces([(word, "") for word in words], width)
     return [(" YES      ", "text--warn" if warnings else "text--good"), *whole]
 

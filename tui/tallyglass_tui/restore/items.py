@@ -192,7 +192,7 @@ def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
         ]
         if back is not None:
             staging = f", loaded as {back.beside}" if back.beside else ""
-            kept = f"; {fmt.plural(back.kept, 'later document')} stay" if back.kept else ""
+            kept = f"; {fmt.plural(back.kept, 'later write')} stay{'s' * (back.kept == 1)}" if back.kept else ""
             note = f". {back.note}" if back.note else ""
             text = clean(f"comes back: {_WAYS[back.strategy]}{staging}{kept}{note}", 600)
             found += [[("  ", ""), (line, "text--muted")] for line in wrap_words(text, max(10, width - 2))]

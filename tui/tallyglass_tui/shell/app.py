@@ -62,6 +62,9 @@ def _finder() -> type[Provider]:
 class Dashboard(TerminalApp):
     """The app. Each page is a mode; number keys switch modes, and each keeps its state."""
 
+    DEFAULT_MODE = "counters"
+    """The first page is there at once: Textual's own first screen would be styled, and then all styles read again."""
+
     CSS_PATH = "app.tcss"
     COMMANDS = App.COMMANDS | {_finder}
     TITLE = "Tallyglass"
@@ -144,6 +147,7 @@ class Dashboard(TerminalApp):
             self.set_keymap(self._keymap_file)
         self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
         self.switch_mode(self.pages[0].mode)
+        self.flush_now()
         self._arm()
         if self._alarm_kind is not AlarmKind.OFF:
             from tallyglass_tui.shell.incidents import share_incidents

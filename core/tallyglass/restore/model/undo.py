@@ -121,8 +121,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """How one namespace comes back: ``beside`` is its staging collection; ``kept`` counts documents that
-    others wrote after the point and that stay unchanged; ``note`` states any doubt; ``away`` is the name under
+    """How one namespace comes back: ``beside`` is its staging collection; ``kept`` counts what others
+    wrote after the point, all of which stays; ``note`` states any doubt; ``away`` is the name under
     which a copy of the live collection is kept when that is replaced; ``recreated``: the collection was removed and
     created again, so its indexes and options come back too."""
 

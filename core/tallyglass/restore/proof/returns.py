@@ -64,7 +64,7 @@ def plan_returns(
 
 
 def merged_back(ns: str, limit: Ts, live: Container[str], kept: int) -> Return:
-    """A live collection whose damage is undone from pre-images; others wrote ``kept`` documents of it since."""
+    """A live collection whose damage is undone from pre-images; others wrote to it ``kept`` times since."""
     return Return(ns, Strategy.MERGE, free_name(f"{ns}{STAGING}{limit.time:%Y%m%dT%H%M%S}", live), kept)
 
 
