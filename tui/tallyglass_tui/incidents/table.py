@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 class IncidentTable(LiveTable):
     """The table. Its keys name incidents: :meth:`find` gives the incident of one."""
 
+    NEEDS_ROW = LiveTable.NEEDS_ROW | {"report"}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "routine", "Routine", id="incidents.routine", tooltip="Show or hide what is routine"),
         Binding("e", "report", "Report", id="incidents.report", tooltip="Write a report of this incident to pass on"),

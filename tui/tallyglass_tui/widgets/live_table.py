@@ -70,6 +70,8 @@ class LiveTable(RowList):
     LiveTable:ansi > .table--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     LiveTable:ansi > .table--muted { color: ansi_default; text-style: dim; }
     """
+    NEEDS_ROW = frozenset({"choose"})
+    """The actions on the row under the cursor."""
     COMPONENT_CLASSES = {  # noqa: RUF012
         "table--header",
         "table--here",
@@ -104,8 +106,8 @@ class LiveTable(RowList):
         self.show_changes()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide Enter where there is nothing to open."""
-        return bool(self.keys) if action == "choose" else super().check_action(action, parameters)
+        """Hide what needs a row where there is none."""
+        return bool(self.keys) if action in self.NEEDS_ROW else super().check_action(action, parameters)
 
     @property
     def count(self) -> int:
