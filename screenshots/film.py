@@ -160,13 +160,14 @@ async def show(film: Film) -> None:
     await film.scene(4.0, "", f"{story.lost} orders are back, and what was written meanwhile is kept")
 
 
-def run(uri: str, backup: Path, limit: str, folder: Path) -> tuple[str, int]:
-    """Plan again for the tools that are here, and run the script as a person would; its output and exit code."""
+def run(uri: str, backup: Path, point: str, folder: Path) -> tuple[str, int]:
+    """Plan the incident at a point again, for the tools that are here, and run the script as a person would; its
+    output and exit code."""
     version = subprocess.run([_TOOLS / "mongorestore", "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"(\d+)\.(\d+)", version)
     needed = f"toolset.NEEDED = {found[1]}, {found[2]}" if found else ""
     code = f"from tallyglass.restore.tools import toolset; {needed}; from tallyglass_tui.cli.entry import main; main()"
-    words = ["restore", "plan", uri, f"--backup={backup}", f"--before={limit}", f"--out={folder}"]
+    words = ["restore", "plan", uri, f"--backup={backup}", f"--incident={point}", f"--out={folder}"]
     subprocess.run([sys.executable, "-c", code, *words], capture_output=True, check=False)
     command = ["bash", "restore.sh", "--yes"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL)
