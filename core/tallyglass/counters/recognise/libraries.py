@@ -17,215 +17,105 @@ from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
 
-_STR_ID = MappingProxyType({"_id": ValueKind.STRING})
+_ANY, _OID, _TEXT = ValueKind.ANY, ValueKind.OBJECT_ID, ValueKind.STRING
 _SPAN = frozenset({*MAX_FIELDS, *START_FIELDS, "NOTES", "NOTE", "notes", "note"})
 _NODE = (Consumer.JAVASCRIPT,)
 
+_named = functools.partial(Shape, keys=MappingProxyType({"_id": _TEXT}))
+"""A counter that its ``_id`` names."""
+
+_node = functools.partial(Shape, consumers=_NODE, anywhere=True)
+"""A counter of a library for Node, whose keys no other has."""
+
+_model = functools.partial(_node, target=targets.mongoose_model)
+"""A counter of a plugin for Mongoose: it names a model and a field of it."""
+
 SHAPES: tuple[Shape, ...] = (
-    Shape("manual", "MongoDB manual", ("counters",), "seq", _STR_ID),
+    _named("manual", "MongoDB manual", ("counters",), "seq"),
     Shape(
-        "article",
-        "MongoDB article (COUNT)",
-        ("uniqueIdentifierCounter",),
-        "COUNT",
-        {"_id": ValueKind.SCALAR},
-        may=_SPAN,
-        semantics=Semantics.NEXT,
-        anywhere=True,
-        sure_keys=frozenset({"MAX_VALUE", "NOTES", "NOTE"}),
+        "article", "MongoDB article (COUNT)", ("uniqueIdentifierCounter",), "COUNT", {"_id": ValueKind.SCALAR},
+        may=_SPAN, semantics=Semantics.NEXT, anywhere=True, sure_keys=frozenset({"MAX_VALUE", "NOTES", "NOTE"}),
     ),
-    Shape(
-        "mongoengine",
-        "MongoEngine SequenceField",
-        ("mongoengine.counters",),
-        "next",
-        _STR_ID,
-        target=targets.dotted_id,
+    _named("mongoengine", "MongoEngine SequenceField", ("mongoengine.counters",), "next", target=targets.dotted_id),
+    _named("next", "counters {_id, next}", ("counters",), "next", may=_SPAN),
+    _node(
+        "mongoose-sequence", "mongoose-sequence", ("counters",), "seq",
+        {"_id": _OID, "id": _TEXT, "reference_value": _ANY}, may=frozenset({"__v"}), label=("id", "reference_value"),
     ),
-    Shape("next", "counters {_id, next}", ("counters",), "next", _STR_ID, may=_SPAN),
-    Shape(
-        "mongoose-sequence",
-        "mongoose-sequence",
-        ("counters",),
-        "seq",
-        {"_id": ValueKind.OBJECT_ID, "id": ValueKind.STRING, "reference_value": ValueKind.ANY},
-        may=frozenset({"__v"}),
-        label=("id", "reference_value"),
-        consumers=_NODE,
-        anywhere=True,
+    _model(
+        "mongoose-auto-increment", "mongoose-auto-increment", ("identitycounters",), "count",
+        {"_id": _OID, "model": _TEXT, "field": _TEXT, "__v": ValueKind.NUMBER},
+        may=frozenset({"groupingField"}), label=("model", "field", "groupingField"),
     ),
-    Shape(
-        "mongoose-auto-increment",
-        "mongoose-auto-increment",
-        ("identitycounters",),
-        "count",
-        {"_id": ValueKind.OBJECT_ID, "model": ValueKind.STRING, "field": ValueKind.STRING, "__v": ValueKind.NUMBER},
-        may=frozenset({"groupingField"}),
-        label=("model", "field", "groupingField"),
-        consumers=_NODE,
-        anywhere=True,
-        target=targets.mongoose_model,
+    *(
+        _model(
+            "typegoose", "@typegoose/auto-increment", ("identitycounters",), "count",
+            {"_id": _OID, model: _TEXT, "field": _TEXT}, label=(model, "field"),
+        )
+        for model in ("model", "modelName")
     ),
-    Shape(
-        "typegoose",
-        "@typegoose/auto-increment",
-        ("identitycounters",),
-        "count",
-        {"_id": ValueKind.OBJECT_ID, "model": ValueKind.STRING, "field": ValueKind.STRING},
-        label=("model", "field"),
-        consumers=_NODE,
-        anywhere=True,
-        target=targets.mongoose_model,
+    _model(
+        "mongoose-auto-increment-reworked", "mongoose-auto-increment-reworked", ("idcounters",), "c",
+        {"_id": _OID, "f": _TEXT, "m": _TEXT}, may=frozenset({"__v"}), label=("m", "f"),
     ),
-    Shape(
-        "typegoose",
-        "@typegoose/auto-increment",
-        ("identitycounters",),
-        "count",
-        {"_id": ValueKind.OBJECT_ID, "modelName": ValueKind.STRING, "field": ValueKind.STRING},
-        label=("modelName", "field"),
-        consumers=_NODE,
-        anywhere=True,
-        target=targets.mongoose_model,
-    ),
-    Shape(
-        "mongoose-auto-increment-reworked",
-        "mongoose-auto-increment-reworked",
-        ("idcounters",),
-        "c",
-        {"_id": ValueKind.OBJECT_ID, "f": ValueKind.STRING, "m": ValueKind.STRING},
-        may=frozenset({"__v"}),
-        label=("m", "f"),
-        consumers=_NODE,
-        anywhere=True,
-        target=targets.mongoose_model,
-    ),
-    Shape(
-        "mongodb-autoincrement",
-        "mongodb-autoincrement",
-        ("counters",),
-        "seq",
-        {"_id": ValueKind.STRING, "field": ValueKind.STRING},
-        consumers=_NODE,
-        anywhere=True,
+    _node(
+        "mongodb-autoincrement", "mongodb-autoincrement", ("counters",), "seq", {"_id": _TEXT, "field": _TEXT},
         target=targets.id_and_field,
     ),
-    Shape(
-        "mongo-autoincrement",
-        "mongo-autoincrement",
-        ("counters",),
-        "current",
-        {"collection": ValueKind.STRING, "field": ValueKind.STRING},
-        spare_keys=True,
-        label=("collection", "field", "*"),
-        consumers=_NODE,
-        anywhere=True,
-        target=targets.collection_and_field,
+    _node(
+        "mongo-autoincrement", "mongo-autoincrement", ("counters",), "current", {"collection": _TEXT, "field": _TEXT},
+        spare_keys=True, label=("collection", "field", "*"), target=targets.collection_and_field,
+    ),
+    _named(
+        "spring", "Spring Data sequence", ("database_sequences", "sequence", "dbSequence", "database_sequence"), "seq",
+        may=frozenset({"_class"}), target=targets.before_sequence,
     ),
     Shape(
-        "spring",
-        "Spring Data sequence",
-        ("database_sequences", "sequence", "dbSequence", "database_sequence"),
-        "seq",
-        _STR_ID,
-        may=frozenset({"_class"}),
-        target=targets.before_sequence,
-    ),
-    Shape(
-        "hibernate",
-        "MongoDB Extension for Hibernate ORM",
-        ("hibernate_sequences",),
-        "next_value",
-        {"_id": ValueKind.STRING, "increment": ValueKind.NUMBER},
-        semantics=Semantics.NEXT,
-        anywhere=True,
+        "hibernate", "MongoDB Extension for Hibernate ORM", ("hibernate_sequences",), "next_value",
+        {"_id": _TEXT, "increment": ValueKind.NUMBER}, semantics=Semantics.NEXT, anywhere=True,
         target=targets.before_sequence,
     ),
     *(
         Shape(
-            "hibernate-ogm",
-            "Hibernate OGM",
-            ("hibernate_sequences",),
-            number,
-            {"_id": ValueKind.ANY},
-            semantics=Semantics.NEXT,
+            "hibernate-ogm", "Hibernate OGM", ("hibernate_sequences",), number, {"_id": _ANY}, semantics=Semantics.NEXT
         )
         for number in ("next_val", "sequence_value")
     ),
-    Shape(
-        "doctrine",
-        "Doctrine ODM increment",
-        ("doctrine_increment_ids",),
-        "current_id",
-        _STR_ID,
-        anywhere=True,
+    _named(
+        "doctrine", "Doctrine ODM increment", ("doctrine_increment_ids",), "current_id", anywhere=True,
         target=targets.id_names_collection,
     ),
-    Shape("mongoid-autoinc", "mongoid-autoinc", ("auto_increment_counters",), "c", _STR_ID, target=targets.model_field),
-    Shape("mongoid-sequence", "mongoid-sequence", ("__sequences",), "seq", _STR_ID, target=targets.model_field),
-    Shape("mongo_sequence", "mongo_sequence", ("sequences",), "current", _STR_ID),
+    _named("mongoid-autoinc", "mongoid-autoinc", ("auto_increment_counters",), "c", target=targets.model_field),
+    _named("mongoid-sequence", "mongoid-sequence", ("__sequences",), "seq", target=targets.model_field),
+    _named("mongo_sequence", "mongo_sequence", ("sequences",), "current"),
     Shape(
-        "djongo",
-        "djongo",
-        ("__schema__",),
-        "auto.seq",
-        {"name": ValueKind.STRING, "auto": ValueKind.DOCUMENT},
-        may=frozenset({"_id", "fields"}),
-        label=("name",),
-        target=targets.djongo,
+        "djongo", "djongo", ("__schema__",), "auto.seq", {"name": _TEXT, "auto": ValueKind.DOCUMENT},
+        may=frozenset({"_id", "fields"}), label=("name",), target=targets.djongo,
     ),
-    Shape("mongodb-entities", "MongoDB.Entities", ("[SEQUENCE_COUNTERS]",), "Count", _STR_ID),
-    Shape(
-        "int-id-generator",
-        "MongoDBIntIdGenerator",
-        ("IDs",),
-        "seq",
-        _STR_ID,
-        consumers=(Consumer.INT32,),
+    _named("mongodb-entities", "MongoDB.Entities", ("[SEQUENCE_COUNTERS]",), "Count"),
+    _named(
+        "int-id-generator", "MongoDBIntIdGenerator", ("IDs",), "seq", consumers=(Consumer.INT32,),
         target=targets.id_names_collection,
     ),
     Shape(
-        "mgo-ai",
-        "mgo-ai",
-        ("counters", "autoincrement", "ai"),
-        "seq",
-        {"_id": ValueKind.OBJECT_ID, "id": ValueKind.STRING},
-        label=("id",),
+        "mgo-ai", "mgo-ai", ("counters", "autoincrement", "ai"), "seq", {"_id": _OID, "id": _TEXT}, label=("id",),
         anywhere=True,
     ),
-    Shape(
-        "atlas-trigger",
-        "Atlas trigger tutorial",
-        ("counters",),
-        "seq_value",
-        {"_id": ValueKind.DOCUMENT},
-        consumers=_NODE,
-        anywhere=True,
+    _node(
+        "atlas-trigger", "Atlas trigger tutorial", ("counters",), "seq_value", {"_id": ValueKind.DOCUMENT},
         target=targets.compound_id,
     ),
-    Shape("tutorialspoint", "counters {_id, sequence_value}", ("counters",), "sequence_value", _STR_ID),
+    _named("tutorialspoint", "counters {_id, sequence_value}", ("counters",), "sequence_value"),
     Shape(
-        "nodebb",
-        "NodeBB",
-        ("objects",),
-        "next*",
-        {"_key": ValueKind.STRING},
-        label=("_key",),
-        consumers=_NODE,
-        query={"_key": "global"},
-        query_key="_key",
+        "nodebb", "NodeBB", ("objects",), "next*", {"_key": _TEXT}, label=("_key",), consumers=_NODE,
+        query={"_key": "global"}, query_key="_key",
     ),
-    Shape("cached", "ids {_id, index}", ("ids",), "index", _STR_ID, may=_SPAN, consumers=_NODE),
-    Shape(
-        "morphia",
-        "Morphia LongIdEntity",
-        ("ids",),
-        "value",
-        _STR_ID,
-        may=frozenset({"_class", "className", "_t"}),
+    _named("cached", "ids {_id, index}", ("ids",), "index", may=_SPAN, consumers=_NODE),
+    _named(
+        "morphia", "Morphia LongIdEntity", ("ids",), "value", may=frozenset({"_class", "className", "_t"}),
         target=targets.id_names_collection,
     ),
-)
+)  # fmt: skip
 
 _BY_COLLECTION: dict[str, tuple[Shape, ...]] = {
     name: tuple(shape for shape in SHAPES if name in shape.collections)
