@@ -36,9 +36,9 @@ def readme(plan: Plan) -> str:
 def _head(plan: Plan) -> Iterator[str]:
     point = f"just before {plan.facts.limit} ({iso(plan.facts.limit.time)})"
     yield (
-        f"# Undo an incident in {clean(plan.facts.set_name)}"
+        f"# Undo an incident in the replica set {clean(plan.facts.set_name)}"
         if plan.facts.incident
-        else f"# Restore {clean(plan.facts.set_name)}"
+        else f"# Restore the replica set {clean(plan.facts.set_name)}"
     )
     yield ""
     yield "Run `tallyglass restore run DIR` with this folder: it asks before each step. Nothing was changed so far."

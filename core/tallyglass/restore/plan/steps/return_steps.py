@@ -122,7 +122,7 @@ def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanS
         undo=f"Drop {_named(staging)} on the live set.", proof=Proof(restored=0),
     )  # fmt: skip
     review = run_mongosh(
-        Phase.RETURN, "Review the repairs", Effect.READS_LIVE, "review.js",
+        Phase.RETURN, "Review the repairs", Effect.WRITES_LIVE, "review.js",
         [mongosh.on_live(), *_announced(work), *(_review(work, row) for _, row in rows)],
         why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It writes marks in "
         "the staging collections alone.", mode=RunMode.PREVIEW, seconds=work.seconds,
