@@ -115,7 +115,7 @@ async def test_what_expires_is_routine_and_displaces_no_act(
 async def test_what_an_application_deletes_does_not_swallow_a_persons_delete(
     what_was_done: tuple[ReplicaSet, list[Done]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict, "FULL_MILLIS", 10_000)
+    monkeypatch.setattr(verdict, "FULL", 10 / 300)
     servers, _ = what_was_done
     gateway = open_gateway(servers.uri)
     incidents = [one async for one in scan(gateway)][-1].incidents

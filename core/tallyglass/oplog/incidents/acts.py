@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.entry.walk import Element
-from tallyglass.oplog.incidents.returns import is_staging
+from tallyglass.oplog.incidents.explanations import is_staging, result_of
 from tallyglass.oplog.incidents.rows import row_of
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean, clean_name
@@ -21,10 +19,6 @@ SYSTEM = frozenset({USERS, ROLES, VERSION})
 
 INTERNAL = ("config.", "local.", "admin.system.")
 """Namespaces that the server itself deletes from and updates."""
-
-DEFINITIONS_LIMIT = 20_000
-"""The most collections of which something is remembered."""
-
 
 _FCV = "featureCompatibilityVersion"
 _OUT = re.compile(r"tmp\.(agg_out|mr)\.")
@@ -40,11 +34,6 @@ _TEMPORARY = re.compile(
 def is_temporary(ns: str) -> bool:
     """Whether a namespace holds intermediate results, of the server or of a return: writes to it do no harm."""
     return is_staging(ns) or _TEMPORARY.match(_collection(ns)) is not None
-
-
-def result_of(entry: Entry) -> str:
-    """The namespace that a command leaves: the new name of a renamed collection."""
-    return entry.target if entry.within(entry.o_at, b"to") is None else entry.text_in(entry.o_at, b"to")
 
 
 def command_act(entry: Entry) -> Incident | None:
@@ -190,47 +179,3 @@ def _fcv_act(entry: Entry) -> Incident | None:
     title = f"setFCV {clean(walk.text(entry.raw, version), 20)}"
     # It is open until its last step, which has no target any more.
     return replace(row_of(entry, "setFCV", Harm.DEFINITION, title, entry.ns), open=target is not None)
-
-
-@dataclass(slots=True)
-class CollectionDefinitions:
-    """Which collections have a TTL or are capped, and since when, as far as the oplog shows.
-
-    Today's definition may not have applied when an entry was written: ``since`` is the newest ``ts`` at which a
-    collection was created, renamed into place, or given a TTL index. Clustered and time-series collections have
-    ``expireAfterSeconds`` themselves, without an index.
-    """
-
-    ttl: set[str] = field(default_factory=set)
-    capped: set[str] = field(default_factory=set)
-    since: dict[str, Ts] = field(default_factory=dict)
-    ttl_millis: int = 0
-    """How often the server looks for what has expired (``ttlMonitorSleepSecs``); 0 if that is not known."""
-
-    def learn(self, entry: Entry) -> None:
-        """Record what a command defines."""
-        command, ns = entry.command, entry.target
-        if len(self.since) >= DEFINITIONS_LIMIT:
-            return
-        if command == "create":
-            if entry.flag(b"capped"):
-                self.capped.add(ns)
-            if _expires(entry, entry.o_at):
-                self.ttl.add(ns)
-        elif command == "renameCollection":
-            ns = result_of(entry)
-        elif command in ("createIndexes", "commitIndexBuild", "collMod"):
-            if not any(_expires(entry, spec) for spec in entry.index_specs()):
-                return
-            self.ttl.add(ns)
-            if command == "collMod":
-                return  # what expired before did so as well, only at another age
-        else:
-            return
-        self.since[ns] = max(self.since.get(ns, entry.ts), entry.ts)
-
-
-def _expires(entry: Entry, spec: Element | None) -> bool:
-    """Whether an index or a collection lets documents expire; ``"off"`` means that it no longer does."""
-    found = entry.within(spec, b"expireAfterSeconds")
-    return found is not None and found.type != walk.STRING

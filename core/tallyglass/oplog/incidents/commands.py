@@ -11,8 +11,8 @@ from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.burst import SAMPLES
+from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,

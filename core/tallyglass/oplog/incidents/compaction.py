@@ -12,9 +12,9 @@ from tallyglass.oplog.entry.batch import EntryGroup
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import Stamp
-from tallyglass.oplog.incidents.acts import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.batch_entries import SAMPLED_RUN, BatchEntries
 from tallyglass.oplog.incidents.burst import Burst, Ends, burst_of, extended
+from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.families import (
     LEAST_RUN,
     NEXT_MILLIS,

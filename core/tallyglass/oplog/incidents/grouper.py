@@ -17,10 +17,10 @@ from tallyglass.oplog.incidents.batch_entries import FROM_MIGRATE, moved_apart
 from tallyglass.oplog.incidents.burst import MANY, Burst
 from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bounded
 from tallyglass.oplog.incidents.compaction import Compactor, burst_in
+from tallyglass.oplog.incidents.explanations import Explanations, is_staging, result_of
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Window
-from tallyglass.oplog.incidents.returns import Returns, is_staging
 from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
-from tallyglass.oplog.incidents.verdict import Explained, judge
+from tallyglass.oplog.incidents.verdict import judge
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
@@ -62,8 +62,7 @@ class Grouper:
         self._newest_wall: int | None = None
         self._oldest: Ts | None = None
         self._cut = 0
-        self.known = acts.CollectionDefinitions()
-        self._returns = Returns()
+        self.known = Explanations()
         self._users: dict[str, str] = {}
         self.fed = 0
         self.damaged = 0
@@ -176,20 +175,13 @@ class Grouper:
         newest, oldest = self._newest or ZERO, self._oldest or ZERO
         return Window(oldest.t * 1_000, newest.t * 1_000)
 
-    def _explained(self, ns: str, op: str, user: bytes | None) -> Explained:
-        known = self.known
-        if op != "d" or user is not None:
-            return Explained(returns=self._returns)
-        return Explained(ns in known.ttl, ns in known.capped, known.since.get(ns, ZERO).number, known.ttl_millis)
-
     def _write_rows(self, window: Window) -> list[Incident]:
         found, open_runs = list[Incident](), self._writes.open_runs()
         for family in self._writes.families.values():
             if family.whole.documents < 2:
                 continue
             runs = open_runs.get(id(family), [])
-            explained = self._explained(family.ns, family.op, family.user)
-            found += [rows.row(one, family) for one in judge(family, runs, window, explained)]
+            found += [rows.row(one, family) for one in judge(family, runs, window, self.known)]
         return found + [rows.migration_row(family) for family in self._writes.moved.values()]
 
     # Commands, users and roles, transactions
@@ -207,7 +199,7 @@ class Grouper:
         elif entry.op != "c" and not is_staging(entry.ns):
             self._add(acts.system_act(entry))
         elif entry.op != "c":
-            self._returns.note(entry)
+            self.known.note_return(entry)
         elif entry.in_transaction:
             self._transaction(entry)
         elif entry.command in ("commitTransaction", "abortTransaction"):
@@ -268,14 +260,14 @@ class Grouper:
         name = entry.command
         self.known.learn(entry)
         if entry.from_migrate:
-            ns = acts.result_of(entry)
+            ns = result_of(entry)
             if not ns.startswith(acts.INTERNAL) and not acts.is_temporary(ns):
                 self._writes.count_moved(ns, "c", burst_in(entry, 0))
             return
         if name == "create":
             self._commands.created(entry)
         elif name == "drop" and is_staging(entry.target):
-            self._returns.note(entry)
+            self.known.note_return(entry)
         elif name == "dropDatabase":
             title = f"dropDatabase {clean_name(entry.db, 120)}"
             self._add(rows.row_of(entry, "dropDatabase", Harm.LOSS, title, entry.db))

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
+from tallyglass.oplog.incidents.explanations import Explanations
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, RUN_MILLIS, Family
 from tallyglass.oplog.incidents.id_order import MARKS
 from tallyglass.oplog.incidents.recurrence import (
@@ -26,7 +27,6 @@ from tallyglass.oplog.incidents.recurrence import (
     Window,
     interval,
 )
-from tallyglass.oplog.incidents.returns import Returns
 from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
 from tallyglass.oplog.snapshot import StatementPart
 
@@ -38,8 +38,8 @@ REACH_MILLIS = 250
 LEAST = 2
 """The fewest documents of a row without a session."""
 
-FULL, FULL_MILLIS = 0.4, 1_800_000
-"""What lasts for such a share of the window, or for half an hour, is the steady work of an application."""
+FULL = 0.4
+"""What lasts for such a share of the window is the steady work of an application."""
 
 ODD = 2
 """So many times as large as all else, seen in fifteen slots, is not what recurs. 1.5 to 2.25 find the same."""
@@ -86,34 +86,23 @@ class Finding:
     parts: tuple[StatementPart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
-    """What a collection's definition explains: deletes by a TTL index or a size limit, ``since`` a timestamp; and what
-    ``returns`` wrote.
-
-    ``ttl_millis`` is how often the server looks for what has expired, 0 if that is not known.
-    """
-
-    ttl: bool = False
-    capped: bool = False
-    since: int = 0
-    ttl_millis: int = 0
-    returns: Returns = field(default_factory=Returns)
-
-
-def judge(family: Family, open_runs: Sequence[Burst], window: Window, explained: Explained) -> list[Finding]:
+def judge(family: Family, open_runs: Sequence[Burst], window: Window, known: Explanations) -> list[Finding]:
     """The acts of a family, and its routine in one row where it has any."""
     reasons: Counter[Reason] = Counter()
-    if family.user is None:
-        acts = _capped(family, explained, reasons) if explained.capped else _plain(family, window, explained, reasons)
-    else:
+    if family.user is not None:
         acts = _in_sessions(family, open_runs, window, reasons)
+    elif family.op == "d" and family.ns in known.capped:
+        acts = _capped(family, known, reasons)
+    else:
+        acts = _plain(family, window, known, reasons)
     return [*acts, *_routine(family, acts, reasons, len(open_runs))]
 
 
-def _steady_millis(window: Window) -> float:
-    """How long the usual work of an application lasts at least."""
-    return min(FULL * max(window.millis, YOUNG_WINDOW_MILLIS), FULL_MILLIS)
+def _verdict(burst: Burst, seen: Recurrence, window: Window) -> Judgment:
+    """What lasts is steady; of all else the others of its family decide."""
+    if burst.millis >= FULL * max(window.millis, YOUNG_WINDOW_MILLIS):
+        return Judgment(0, Reason.STEADY)
+    return seen.judge(burst, window)
 
 
 def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason], open_runs: int) -> list[Finding]:
@@ -134,31 +123,33 @@ def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason], 
 # Without a session
 
 
-def _capped(family: Family, explained: Explained, reasons: Counter[Reason]) -> list[Finding]:
+def _capped(family: Family, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
     """What a size limit removed is routine; deletes from before the collection was capped are a client's."""
     acts = []
     for one in family.coarse.bursts():
-        if one.first >= explained.since:
+        if one.first >= known.since.get(family.ns, 0):
             reasons[Reason.CAPPED] += one.documents
         elif one.documents >= LEAST:
             acts.append(Finding(one, Form.MANY))
     return acts
 
 
-def _plain(family: Family, window: Window, explained: Explained, reasons: Counter[Reason]) -> list[Finding]:
+def _plain(family: Family, window: Window, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
     """Deletes or updates without a session."""
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
-    passes = _passes(coarse, explained) if explained.ttl and explained.ttl_millis else []
-    repairs = [one for one in coarse if family.op == "u" and explained.returns.wrote(family.ns, one)]
+    expires = family.op == "d" and family.ns in known.ttl
+    passes = _passes(coarse, known, family.ns) if expires and known.ttl_millis else []
+    repairs = [one for one in coarse if family.op == "u" and known.by_return(family.ns, one)]
     if passes:
         reasons[Reason.TTL] += sum(one.documents for one in passes)
-    if explains := passes or repairs:
-        fine, coarse = _outside(fine, explains), _outside(coarse, explains)
+    if explained := passes or repairs:
+        fine, coarse = _outside(fine, explained), _outside(coarse, explained)
         for one in seen:
-            one.remove(explains)
-    rows = _rows(fine, seen[0], window, LEAST, reasons)
-    rows = _in_pieces(rows, _rows(coarse, seen[1], window, MANY, Counter()))
+            one.remove(explained)
+    rows = _rows(fine, _verdicts(fine, coarse, seen[0], window), window, LEAST, reasons)
+    large = [_verdict(one, seen[1], window) for one in coarse]
+    rows = _in_pieces(rows, _rows(coarse, large, window, MANY, Counter()))
     if family.fine.count > KEPT:
         for row in rows:
             _take_forgotten(row, coarse)
@@ -168,10 +159,10 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
         if others:
             _take_beginning(row, rows, fine)
         row.about = row.about or others > 0
-        if explained.ttl:
+        if expires:
             row.note = MAYBE_TTL
             # After a pause of the monitor a pass is out of step with those before.
-            if not explained.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
+            if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
                 row.confidence = "low"
         if row.burst.documents >= MANY and row.burst.millis >= CLUMP_MILLIS * row.burst.documents:
             row.form = Form.SLOW
@@ -180,6 +171,20 @@ def _plain(family: Family, window: Window, explained: Explained, reasons: Counte
             row.form, row.parts = Form.LOOP, ()
             row.about = documents_in(row.burst.touched, row.burst.documents) is None
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
+
+
+def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, window: Window) -> list[Judgment]:
+    """What the others say of each burst. One that is a whole episode is compared with whole episodes too: those of a job
+    may have pauses, which make small bursts of them."""
+    whole, episodes = {one.first: one.documents for one in coarse}, Recurrence()
+    episodes.add_all((one.documents, one.first_wall, one.first_wall) for one in coarse)
+    found = []
+    for burst in fine:
+        verdict = _verdict(burst, seen, window)
+        if not verdict.reason and whole.get(burst.first) == burst.documents:
+            verdict = max(verdict, episodes.judge(burst, window), key=lambda one: (one.reason is not None, one.others))
+        found.append(verdict)
+    return found
 
 
 def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
@@ -214,32 +219,32 @@ def _outside(bursts: Sequence[Burst], passes: Sequence[Burst]) -> list[Burst]:
     return found
 
 
-def _passes(bursts: Sequence[Burst], explained: Explained) -> list[Burst]:
+def _passes(bursts: Sequence[Burst], known: Explanations, ns: str) -> list[Burst]:
     """The bursts that come at the interval at which the server looks for what has expired."""
-    starts, period = sorted(one.first_wall for one in bursts), explained.ttl_millis
-    found = [one for one in bursts if one.first >= explained.since]
+    starts, period, since = sorted(one.first_wall for one in bursts), known.ttl_millis, known.since.get(ns, 0)
     found = [
         one
-        for one in found
-        if _in_step(one.first_wall, starts, period, _TTL_SLACK_MILLIS) or _holds_passes(one, period)
+        for one in bursts
+        if one.first >= since
+        and (_in_step(one.first_wall, starts, period, _TTL_SLACK_MILLIS) or _holds_passes(one, period))
     ]
-    return _without_act(found, explained) if len(found) > 1 else found
+    return _without_act(found, period, since) if len(found) > 1 else found
 
 
 def _holds_passes(burst: Burst, period: int) -> bool:
     """Whether a burst may be passes that follow each other too closely to be told apart."""
-    return period <= EPISODE_MILLIS and burst.last_wall - burst.first_wall >= 2 * period
+    return period <= EPISODE_MILLIS and burst.millis >= 2 * period
 
 
-def _without_act(passes: list[Burst], explained: Explained) -> list[Burst]:
+def _without_act(passes: list[Burst], period: int, since: int) -> list[Burst]:
     """The passes without one that is in step by chance: many times as large as all others for the time before it.
 
     After a pause of the monitor, a pass removes what has expired meanwhile.
     """
     usual, largest = sorted(passes, key=lambda one: one.documents)[-2:]
     before = [one.last_wall for one in passes if one.last < largest.first]
-    ended = max(before, default=(explained.since >> 32) * 1_000)
-    intervals = max((largest.first_wall - ended) / explained.ttl_millis, 1) if ended else 1
+    ended = max(before, default=(since >> 32) * 1_000)
+    intervals = max((largest.first_wall - ended) / period, 1) if ended else 1
     is_act = largest.documents > SIMILAR * usual.documents * intervals
     return [one for one in passes if one is not largest] if is_act else passes
 
@@ -284,18 +289,13 @@ def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
 
 
 def _rows(
-    bursts: Sequence[Burst], seen: Recurrence, window: Window, least: int, reasons: Counter[Reason]
+    bursts: Sequence[Burst], verdicts: Sequence[Judgment], window: Window, least: int, reasons: Counter[Reason]
 ) -> list[Finding]:
     """The acts among bursts in order of time: neighbours that are pieces of one are one, with what lies between."""
     rows: list[list[Burst]] = []
     others: list[int] = []
     between: list[Burst] = []
     opens: set[int] = set()
-    steady = _steady_millis(window)
-    verdicts = [
-        Judgment(0, Reason.STEADY) if burst.last_wall - burst.first_wall >= steady else seen.judge(burst, window)
-        for burst in bursts
-    ]
     alone = not any(one.reason for one in verdicts)
     odd = {} if alone or len(bursts) < 2 else _odd_ones(bursts)
     for burst, verdict in zip(bursts, verdicts, strict=True):
@@ -408,7 +408,8 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         lows.append(bool(verdict.others) or window.is_young)
     shared = bool(reasons)
     found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
-    spread = _rows(family.fine.bursts(), pool, window, MANY, Counter())
+    dense = family.fine.bursts()
+    spread = _rows(dense, [_verdict(one, pool, window) for one in dense], window, MANY, Counter())
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
@@ -443,14 +444,10 @@ def _pools(
 
 
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
-    if run.millis >= _steady_millis(window):
-        return Judgment(0, Reason.STEADY)
-    verdict = seen.judge(run, window)
-    return verdict if verdict.reason or run.batch < 2 else _batch_verdict(verdict, run, pool, window)
-
-
-def _batch_verdict(verdict: Judgment, run: Burst, pool: Recurrence, window: Window) -> Judgment:
-    """Routine if batches of its largest size recur over all sessions of the user."""
+    """Routine too if batches of its largest size recur over all sessions of the user."""
+    verdict = _verdict(run, seen, window)
+    if verdict.reason or run.batch < 2:
+        return verdict
     batches = pool.judge_size(run.batch, 0, 0, window)
     return batches if batches.reason else verdict
 
