@@ -306,6 +306,21 @@ def test_a_prepared_transaction_counts_from_its_commit_and_an_aborted_one_never(
             assert (one.first, one.last, one.point, one.documents) == (first, commit, commit, 150)
 
 
+@pytest.mark.parametrize("minutes", [3, 30])
+def test_transactions_that_recur_are_routine_and_one_that_does_not_is_listed(minutes: int) -> None:
+    """An application changes five to thirty documents in one; once it, or a person, changes two hundred."""
+    log, first = Log(), {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+    for n in range(2 * minutes):
+        size = 200 if n == minutes else (30 if n % 3 else 5)
+        inner = [{"op": "u", "ns": "shop.orders", "o": {"$v": 2}, "o2": {"_id": one}} for one in range(size)]
+        log.apply(30 * n, inner, lsid=SESSION["lsid"], txnNumber=Int64(n), **first)
+    found = log.incidents()
+    listed = [(one.documents, one.confidence) for one in found if not one.routine]
+    assert listed == [(200, "low" if minutes == 3 else "high")]
+    usual = {one.kind: one.title for one in found if one.routine}
+    assert usual["job"] == "transaction on shop.orders"
+
+
 def test_out_of_older_servers_and_its_failed_temporary_collection() -> None:
     log = Log()
     log.add(0, "c", "shop.$cmd", {"create": TEMPORARY, "temp": True})

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from bson import ObjectId
+from bson import Int64, ObjectId, Timestamp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +18,7 @@ from tallyglass.oplog.snapshot import Incident
 
 NAMESPACES = ["shop.orders", "shop.carts", "crm.people"]
 EXPIRING = "shop.carts"
+NO_PREVIOUS = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
 def random_oplog(rng: random.Random) -> list[bytes]:
@@ -33,6 +34,11 @@ def random_oplog(rng: random.Random) -> list[bytes]:
             session = rng.choice([None, rng.choice(sessions)])
             for n in range(size + rng.randrange(2)):
                 writer.write(at + n * 3, op, ns, rng.randrange(50), session)
+    for number in range(rng.choice([0, 0, 5, 12])):
+        inner = [{"op": rng.choice("ud"), "ns": rng.choice(NAMESPACES), "o": {"_id": n}, "o2": {"_id": n}}
+                 for n in range(rng.choice([1, 6, 6, 25]))]  # fmt: skip
+        around = {"lsid": sessions[0].lsid, "txnNumber": Int64(number), "prevOpTime": NO_PREVIOUS}
+        writer.command(number * minutes * 5_000 + rng.random(), "admin", {"applyOps": inner}, **around)
     return writer.stream()[0]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import compress
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import compress, pairwise
 from operator import sub
 from zlib import crc32
 
@@ -75,9 +76,16 @@ class BatchEntries:
         if not self.ts:
             self.ts, self.walls = times(self.batch, self.starts, self.ends, session=self.session)
 
-    def sessions(self) -> tuple[Sequence[bytes], Sequence[int]]:
-        """The session and the transaction number of each."""
-        return sessions(self.batch, self.starts, self.ends, op_at=self.op_at)
+    def by_session(self) -> Iterator[tuple[bytes, list[int], list[Stamp]]]:
+        """Each session with the places of its entries and their stamps."""
+        self.read_all()
+        found, numbers = sessions(self.batch, self.starts, self.ends, op_at=self.op_at)
+        places: defaultdict[bytes, list[int]] = defaultdict(list)
+        for place, session in enumerate(found):
+            places[session].append(place)
+        stamps = list(zip(self.ts, self.walls, numbers, strict=True))
+        for session, own in places.items():
+            yield session, own, stamps if len(places) == 1 else [stamps[place] for place in own]
 
     def only(self, places: list[int]) -> BatchEntries:
         """Only those at some places."""
@@ -96,8 +104,11 @@ class BatchEntries:
         """The sample of one."""
         return sample_of(self.batch, self.starts[index], self.ends[index])
 
-    def burst(self, low: int, high: int, *, marked: bool = False) -> Burst:
-        """Those from ``low`` up to before ``high``, without transaction numbers; ``marked`` with marks."""
+    def bursts(self, millis: int, *, marked: bool = False) -> list[Burst]:
+        """Those with pauses of at most so many milliseconds, without transaction numbers; ``marked`` with marks."""
+        return [self._burst(low, high, marked=marked) for low, high in pairwise(self._stretches(millis))]
+
+    def _burst(self, low: int, high: int, *, marked: bool) -> Burst:
         if self.ts:
             first, last = (self.ts[low], self.walls[low]), (self.ts[high - 1], self.walls[high - 1])
         else:
@@ -145,7 +156,7 @@ class BatchEntries:
         marks = tuple([self.batch[self.starts[place] : self.ends[place]] for place in places])
         return marks if max(map(len, marks)) <= RAW_BYTES else ()
 
-    def stretches(self, millis: int) -> list[int]:
+    def _stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""
         if self.last[1] - self.first[1] <= millis:
             return [0, self.size]

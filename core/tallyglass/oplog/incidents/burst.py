@@ -21,7 +21,7 @@ from tallyglass.oplog.incidents.touched import Touched, joined
 
 MANY = 20
 """The fewest documents of a bulkWrite, of a row whose pieces are all of usual size, of an act of a pool, and of a
-transaction that deletes."""
+transaction."""
 
 SAMPLES = 5
 """The most documents of a row that are named, as fit into the line of an opened one."""

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.incidents.burst import SAMPLES
+from tallyglass.oplog.incidents.burst import MANY, SAMPLES
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.recurrence import (
@@ -36,9 +36,10 @@ KIND_QUOTA = 100
 
 REMADE = "made again within a second: mongorestore --drop, or a reload"
 
-RECURRING = frozenset({"drop", "dropDatabase", "out", "rename", "collMod", "createIndexes", "dropIndexes",
-                       "convertToCapped", "emptycapped", "truncateRange"})  # fmt: skip
-"""Commands that applications run too. Users, roles, versions and sharding are a person's each time."""
+TRANSACTION = "transaction"
+
+ADMINISTRATION = frozenset({"users", "setFCV", "sharding"})
+"""Kinds that are a person's each time: no application does them again and again."""
 
 _NUMBERS = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 
@@ -56,7 +57,12 @@ class CommandRows:
         self.left_out = 0
 
     def add(self, row: Incident, window: Window) -> None:
-        """Add the row of one command; the oldest ones are folded where there are too many."""
+        """Add the row of one command; the oldest ones are folded where there are too many. A small transaction is no
+        incident, but may be what makes a larger one usual."""
+        if row.kind == TRANSACTION and (row.documents or 0) < MANY:
+            if len(self._folded) < DEFINITIONS_LIMIT:
+                self._folded[_key(row)].add_all([_closed(row)])
+            return
         self._rows.append(row)
         if len(self._rows) > 2 * FINISHED_LIMIT:
             self._bound(window)
@@ -73,14 +79,17 @@ class CommandRows:
         found: list[Incident] = []
         for key, rows in _by_key(self._together()).items():
             verdicts = self._judged(key, rows, window)
-            found += [replace(row, confidence=one.confidence) for row, one in verdicts if not one.reason]
+            # Commands are rare. Transactions are not: where everything is new those of an application are too.
+            young = key[0] == TRANSACTION and window.is_young
+            acts = [(row, "low" if young else one.confidence) for row, one in verdicts if not one.reason]
+            found += [replace(row, confidence=confidence) for row, confidence in acts]
             routine = [row for row, one in verdicts if one.reason]
             if routine:
                 found.append(_routine(routine, self._times[key]))
         return found
 
     def _judged(self, key: CommandKey, rows: Sequence[Incident], window: Window) -> list[tuple[Incident, Judgment]]:
-        if key[0] not in RECURRING:
+        if key[0] in ADMINISTRATION:
             return [(row, Judgment(0)) for row in rows]
         seen = Recurrence()
         if key in self._folded:
@@ -131,8 +140,12 @@ def _by_key(rows: Iterable[Incident]) -> dict[CommandKey, list[Incident]]:
     """Commands by what those that recur have in common: names may hold a date or an id."""
     groups: defaultdict[CommandKey, list[Incident]] = defaultdict(list)
     for row in rows:
-        groups[row.kind, _NUMBERS.sub("#", row.ns)].append(row)
+        groups[_key(row)].append(row)
     return groups
+
+
+def _key(row: Incident) -> CommandKey:
+    return row.kind, _NUMBERS.sub("#", row.ns)
 
 
 def _closed(row: Incident) -> Closed:

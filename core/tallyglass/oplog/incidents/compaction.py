@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import sub
 
-from tallyglass.oplog.entry.batch import EntryGroup
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import Stamp
@@ -17,12 +16,12 @@ from tallyglass.oplog.incidents.burst import Burst, Ends, burst_of, extended
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.families import (
     LEAST_RUN,
-    NEXT_MILLIS,
     RUN_JUMP,
     RUN_MILLIS,
     Family,
     Scale,
     follows_in_session,
+    goes_on,
 )
 
 RUN_LIMIT = 5_000
@@ -37,25 +36,6 @@ Key = tuple[str, str, bytes | None]
 RunKey = tuple[str, str, bytes]
 
 
-@dataclass(slots=True)
-class _Session:
-    """The entries of one session in a batch: their places in it, and their stamps."""
-
-    session: bytes
-    user: bytes
-    entries: BatchEntries
-    places: list[int]
-    stamps: list[Stamp]
-
-    def run(self, low: int, high: int) -> Burst:
-        """Those from ``low`` up to before ``high`` as a run."""
-        run = burst_of(self.stamps[low:high], self.session, self.user)
-        if high - low >= SAMPLED_RUN:
-            run.samples = (self.entries.sample(self.places[low]),)
-            run.find_and_modify = self.entries.user_and_image(self.places[low])[1]
-        return run
-
-
 class Compactor:
     """Holds the families of all namespaces."""
 
@@ -67,71 +47,48 @@ class Compactor:
         self._runs: OrderedDict[RunKey, tuple[Ends, Family]] = OrderedDict()
         self._kept = 0
 
-    def plain(self, batch: bytes, group: EntryGroup, others: list[Burst]) -> None:
-        """Deletes or updates without a session; ``others`` are such writes in the same batch that one entry holds
-        several of. Raises Malformed."""
-        family = self.family(group.envelope.ns, group.envelope.op, None)
-        entries = BatchEntries(batch, group.starts, group.ends, group)
-        family.whole.count(entries.whole)
-        for scale in (family.fine, family.coarse):
-            self._extend(scale, entries, others, marked=True)
-
-    def bursts(self, ns: str, op: str, bursts: list[Burst]) -> None:
-        """Deletes or updates without a session that one entry holds several of."""
+    def plain(self, ns: str, op: str, entries: BatchEntries | None, others: Sequence[Burst]) -> None:
+        """Deletes or updates of a batch without a session; ``others`` are those that one entry holds several of.
+        Raises Malformed."""
         family = self.family(ns, op, None)
+        for one in (*([entries.whole] if entries else ()), *others):
+            family.whole.count(one)
         for scale in (family.fine, family.coarse):
-            scale.extend([burst.copy() for burst in bursts])
+            bursts = entries.bursts(scale.reach, marked=True) if entries else []
+            scale.extend(sorted([*bursts, *(one.copy() for one in others)], key=_first))
+            self._check_room(scale)
 
     def count_moved(self, ns: str, op: str, burst: Burst) -> None:
         """Count what a migration wrote."""
         key = (ns, op) if (ns, op) in self.moved or len(self.moved) < RUN_LIMIT else ("", op)
         self.moved.setdefault(key, Family(*key)).whole.count(burst)
 
-    def in_sessions(self, batch: bytes, group: EntryGroup, others: list[Burst]) -> None:
-        """Deletes or updates of sessions; ``others`` are those in the same batch that one entry holds several of.
-        Raises Malformed."""
-        ns, op = group.envelope.ns, group.envelope.op
-        whole = BatchEntries(batch, group.starts, group.ends, group)
-        whole.read_all()
-        sessions, numbers = whole.sessions()
-        places: defaultdict[bytes, list[int]] = defaultdict(list)
-        for place, session in enumerate(sessions):
-            places[session].append(place)
-        of_users: defaultdict[bytes, list[bytes]] = defaultdict(list)
-        for session, found in places.items():
-            of_users[whole.user_and_image(found[0])[0]].append(session)
-        stamps = list(zip(whole.ts, whole.walls, numbers, strict=True))
-        for user, theirs in of_users.items():
-            family = self.family(ns, op, user)
-            mine = whole
-            if len(of_users) > 1:
-                mine = whole.only(sorted(place for session in theirs for place in places[session]))
-            family.whole.count(mine.whole)
-            self._extend(family.fine, mine, marked=False)
-            for session in theirs:
-                own = stamps if len(places) == 1 else [stamps[place] for place in places[session]]
-                one_session = _Session(session, user, whole, places[session], own)
-                runs = [one_session.run(low, high) for low, high in pairwise(_breaks(own))]
-                beside = [one for one in others if one.session == session]
-                self._extend_runs((ns, op, session), family, sorted([*runs, *beside], key=lambda run: run.first))
+    def in_sessions(self, ns: str, op: str, entries: BatchEntries | None, others: Sequence[Burst]) -> None:
+        """Deletes or updates of a batch by sessions; ``others`` are those that one entry holds several of. Raises
+        Malformed."""
+        runs: defaultdict[tuple[bytes, bytes], list[Burst]] = defaultdict(list)
         for one in others:
-            family = self.family(ns, op, one.user)
-            family.whole.count(one)
-            if one.session not in places:
-                self._extend_runs((ns, op, one.session), family, [one])
-
-    def _extend(self, scale: Scale, entries: BatchEntries, others: Iterable[Burst] = (), *, marked: bool) -> None:
-        """Extend a scale by the entries of a batch, with ``others``."""
-        bursts = [entries.burst(low, high, marked=marked) for low, high in pairwise(entries.stretches(scale.reach))]
-        scale.extend(sorted([*bursts, *(one.copy() for one in others)], key=lambda one: one.first))
-        self._check_room(scale)
-
-    def runs(self, ns: str, op: str, bursts: list[Burst]) -> None:
-        """Writes of sessions in order of time of which one entry holds several."""
-        for burst in bursts:
-            family = self.family(ns, op, burst.user)
-            family.whole.count(burst)
-            self._extend_runs((ns, op, burst.session), family, [burst])
+            self.family(ns, op, one.user).whole.count(one)
+            runs[one.user, one.session].append(one)
+        if entries is not None:
+            users: defaultdict[bytes, list[int]] = defaultdict(list)
+            for session, places, stamps in entries.by_session():
+                user = entries.user_and_image(places[0])[0]
+                users[user] += places
+                breaks = _breaks(stamps)
+                if between := runs.get((user, session)):
+                    breaks = sorted({*breaks, *(bisect_left(stamps, (one.first, 0, 0)) for one in between)})
+                runs[user, session] += [
+                    _run(entries, places[low], stamps[low:high], session, user) for low, high in pairwise(breaks)
+                ]
+            for user, places in users.items():
+                mine = entries if len(users) == 1 else entries.only(sorted(places))
+                family = self.family(ns, op, user)
+                family.whole.count(mine.whole)
+                family.fine.extend(mine.bursts(family.fine.reach))
+                self._check_room(family.fine)
+        for (user, session), found in runs.items():
+            self._extend_runs((ns, op, session), self.family(ns, op, user), sorted(found, key=_first))
 
     def _extend_runs(self, key: RunKey, family: Family, runs: Iterable[Burst]) -> None:
         """Extend the runs of a session by those of a batch."""
@@ -183,21 +140,31 @@ def _runs(family: Family) -> Scale:
     return family.runs
 
 
+def _first(burst: Burst) -> int:
+    return burst.first
+
+
+def _run(entries: BatchEntries, place: int, stamps: list[Stamp], session: bytes, user: bytes) -> Burst:
+    """Writes of one session, of which the first lies at a place, as a run."""
+    run = burst_of(stamps, session, user)
+    if len(stamps) >= SAMPLED_RUN:
+        run.samples = (entries.sample(place),)
+        run.find_and_modify = entries.user_and_image(place)[1]
+    return run
+
+
 def _breaks(stamps: list[Stamp]) -> list[int]:
     """The indices at which a new run of a session begins, with 0 and the number of stamps."""
     size = len(stamps)
     if size == 1:
         return [0, 1]
     _, walls, numbers = zip(*stamps, strict=True)
-    if walls[-1] - walls[0] <= RUN_MILLIS:
-        inner = [n for n, step in enumerate(map(sub, numbers[1:], numbers), 1) if not 0 <= step <= RUN_JUMP]
-        return [0, *inner, size]
-    steps, gaps = map(sub, numbers[1:], numbers), map(sub, walls[1:], walls)
-    inner = [
-        n
-        for n, (step, gap) in enumerate(zip(steps, gaps, strict=True), 1)
-        if step < 0 or ((step > RUN_JUMP or gap > RUN_MILLIS) and (step > 1 or gap > NEXT_MILLIS))
-    ]
+    steps = map(sub, numbers[1:], numbers)
+    if walls[-1] - walls[0] <= RUN_MILLIS:  # nearly always, and half as dear
+        inner = [n for n, step in enumerate(steps, 1) if not 0 <= step <= RUN_JUMP]
+    else:
+        gaps = map(sub, walls[1:], walls)
+        inner = [n for n, (step, gap) in enumerate(zip(steps, gaps, strict=True), 1) if not goes_on(step, gap)]
     return [0, *inner, size]
 
 

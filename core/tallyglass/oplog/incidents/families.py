@@ -127,5 +127,9 @@ class Family:
 
 def follows_in_session(older: Burst, newer: Burst) -> bool:
     """Whether a session's writes go on: with nearly the next transaction number soon, or the very next one later."""
-    jump, gap = newer.low - older.high, older.gap(newer)
-    return (0 <= jump <= RUN_JUMP and gap <= RUN_MILLIS) or (0 <= jump <= 1 and gap <= NEXT_MILLIS)
+    return goes_on(newer.low - older.high, older.gap(newer))
+
+
+def goes_on(step: int, gap: int) -> bool:
+    """Whether a run of a session goes on after a step of its transaction number and a pause in milliseconds."""
+    return (0 <= step <= RUN_JUMP and gap <= RUN_MILLIS) or (0 <= step <= 1 and gap <= NEXT_MILLIS)

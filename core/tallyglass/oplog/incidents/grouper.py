@@ -13,7 +13,7 @@ from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, positio
 from tallyglass.oplog.entry.entry import LINKED_WRITES, Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
-from tallyglass.oplog.incidents.batch_entries import FROM_MIGRATE, moved_apart
+from tallyglass.oplog.incidents.batch_entries import FROM_MIGRATE, BatchEntries, moved_apart
 from tallyglass.oplog.incidents.burst import MANY, Burst
 from tallyglass.oplog.incidents.commands import FINISHED_LIMIT, CommandRows, bounded
 from tallyglass.oplog.incidents.compaction import Compactor, burst_in
@@ -117,9 +117,9 @@ class Grouper:
             if one.envelope.tag in (EntryClass.WRITE, EntryClass.SESSION_WRITE):
                 self._feed_writes(batch, one, moved=moved)
         for (op, ns), bursts in self._inner.items():
-            self._writes.bursts(ns, op, bursts)
+            self._writes.plain(ns, op, None, bursts)
         for (op, ns), bursts in self._inner_runs.items():
-            self._writes.runs(ns, op, bursts)
+            self._writes.in_sessions(ns, op, None, bursts)
         self._inner.clear()
         self._inner_runs.clear()
         if ends:
@@ -135,10 +135,12 @@ class Grouper:
                     self._writes.count_moved(envelope.ns, envelope.op, by_migration)
             if not group.places:
                 return
+            ns, op = envelope.ns, envelope.op
+            entries = BatchEntries(batch, group.starts, group.ends, group)
             if envelope.tag == EntryClass.WRITE:
-                self._writes.plain(batch, group, self._inner.pop((envelope.op, envelope.ns), []))
+                self._writes.plain(ns, op, entries, self._inner.pop((op, ns), []))
             else:
-                self._writes.in_sessions(batch, group, self._inner_runs.pop((envelope.op, envelope.ns), []))
+                self._writes.in_sessions(ns, op, entries, self._inner_runs.pop((op, ns), []))
         except Malformed:
             self.damaged += 1
 
@@ -252,9 +254,7 @@ class Grouper:
             self._in_session(entry, counts)
             return
         for (op, ns), count in counts.items():
-            burst = burst_in(entry, count, inner=samples[op, ns])
-            self._writes.family(ns, op, None).whole.count(burst)
-            self._inner[op, ns].append(burst)
+            self._inner[op, ns].append(burst_in(entry, count, inner=samples[op, ns]))
 
     def _command(self, entry: Entry) -> None:
         name = entry.command

@@ -1,4 +1,4 @@
-"""Large transactions as incidents: collects their entries, in either order, until all have arrived."""
+"""Transactions as incidents: collects their entries, in either order, until all have arrived."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from tallyglass.oplog.incidents.burst import MANY
 from tallyglass.oplog.incidents.rows import joined, row_of
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
-
-LARGE = 100
-"""The fewest operations of a transaction that is an incident; :data:`MANY` if it deletes."""
 
 
 class TransactionRuns:
@@ -56,15 +53,14 @@ class TransactionRuns:
             self._begun.discard(key)
 
     def take_complete(self) -> list[Incident]:
-        """The large ones of which both ends, and so everything in between, have been read; to be asked after each
-        slice."""
+        """Those of which both ends, and so everything in between, have been read; to be asked after each slice."""
         complete = [key for key in self._begun if key in self._open and self._open[key].point is not None]
         self._begun.difference_update(complete)
-        return [row for key in complete if _is_large(row := self._open.pop(key))]
+        return [self._open.pop(key) for key in complete]
 
     def with_known_end(self) -> list[Incident]:
         """Large transactions whose end has been read, but not yet their beginning."""
-        return [row for row in self._open.values() if row.point is not None and _is_large(row)]
+        return [row for row in self._open.values() if row.point is not None and (row.documents or 0) >= MANY]
 
     def _with(self, entry: Entry, operations: int | None) -> Incident:
         """The transaction of an entry with this entry."""
@@ -79,8 +75,3 @@ class TransactionRuns:
 
 def _key(entry: Entry) -> Txn:
     return Txn(entry.session, entry.txn_number or 0)
-
-
-def _is_large(row: Incident) -> bool:
-    size = row.documents or 0
-    return size >= LARGE or (row.harm is Harm.LOSS and size >= MANY)

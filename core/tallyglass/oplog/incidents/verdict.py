@@ -174,15 +174,16 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
 
 
 def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, window: Window) -> list[Judgment]:
-    """What the others say of each burst. One that is a whole episode is compared with whole episodes too: those of a job
-    may have pauses, which make small bursts of them."""
+    """What the others say of each burst. One that is a whole episode is compared with whole episodes too: a job whose
+    other runs had pauses is known by those."""
     whole, episodes = {one.first: one.documents for one in coarse}, Recurrence()
     episodes.add_all((one.documents, one.first_wall, one.first_wall) for one in coarse)
     found = []
     for burst in fine:
         verdict = _verdict(burst, seen, window)
         if not verdict.reason and whole.get(burst.first) == burst.documents:
-            verdict = max(verdict, episodes.judge(burst, window), key=lambda one: (one.reason is not None, one.others))
+            among = episodes.judge(burst, window)
+            verdict = among if among.reason else verdict
         found.append(verdict)
     return found
 
