@@ -343,13 +343,26 @@ def _none(*_: object, **__: object) -> list[Any]:
     return []
 
 
+def _alone(fine: Sequence[Burst], _: object, seen: recurrence.Recurrence, window: recurrence.Window) -> list[Any]:
+    return [seen.judge(one, window) for one in fine]
+
+
+def _run_alone(run: Burst, seen: recurrence.Recurrence, _: object, window: recurrence.Window) -> Any:
+    return seen.judge(run, window)
+
+
 RULES: dict[str, tuple[Change, ...]] = {
     "(nothing)": (),
     "others of similar size only": ((recurrence, "_CLASSES", 1_000),),
     "four runs make a job": ((recurrence, "OTHERS", 10**9),),
     "over a quarter of the window": ((recurrence, "SHARE", 0.0),),
     "a young application": ((recurrence, "YOUNG", 10**9),),
-    "what lasts is steady": ((verdict, "_steady_millis", lambda _: math.inf),),
+    "what lasts is steady": ((verdict, "FULL", math.inf),),
+    "whole episodes among each other": ((verdict, "_verdicts", _alone),),
+    "out of step": ((verdict, "interval", lambda _: 0),),
+    "twice as large": ((verdict, "ODD", math.inf),),
+    "fields that nothing else changes": ((verdict, "_of_other_fields", _none),),
+    "no neighbours by _id": ((verdict, "_scattered", _none),),
     "passes of the TTL monitor": ((verdict, "_passes", _none),),
     "a pass that skipped some": ((verdict, "_TTL_STEPS", 1),),
     "a pass of many times the size": ((verdict, "_without_act", lambda passes, *_: passes),),
@@ -358,13 +371,14 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a loop, then a statement": ((verdict, "_loop_and_statement", lambda pieces: [pieces]),),
     "the beginning that was not kept": ((verdict, "_take_forgotten", _none),),
     "order of _id, fields": ((Burst, "order", None),),
-    "joined up to 10 s": ((verdict, "RUN_MILLIS", recurrence.EPISODE_MILLIS),),
+    "joined up to 10 s": ((verdict, "NEAR_MILLIS", recurrence.EPISODE_MILLIS),),
     "no document twice": ((verdict, "is_repeated", _never),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "two statements on a document": ((verdict, "_touch_one", _never),),
-    "usual batches of a pool": ((verdict, "_batch_verdict", lambda found, *_: found),),
+    "usual batches of a pool": ((verdict, "_session_verdict", _run_alone),),
     "a pool that is minutes old": ((verdict, "_may_be_started", _never),),
     "the drops of a dropDatabase": ((commands, "_last_of", _none),),
+    "transactions that recur": ((commands, "ADMINISTRATION", commands.ADMINISTRATION | {commands.TRANSACTION}),),
     "low in a young window": ((recurrence, "YOUNG_WINDOW_MILLIS", 0),),
 }
 """Each rule, and how it is switched off. All of them decide when the list is asked for."""

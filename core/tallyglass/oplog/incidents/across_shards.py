@@ -10,9 +10,8 @@ from dataclasses import replace
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
-from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.incident import scan, watch
-from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS
 from tallyglass.oplog.incidents.rows import joined
 from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan, StatementPart
@@ -64,7 +63,7 @@ def _key(incident: Incident) -> tuple[object, ...]:
 def _may_be_part(whole: Incident, part: Incident, shard: str) -> bool:
     if shard in whole.shards:
         return False
-    return whole.routine or part.txn is not None or part.first.t - whole.last.t <= RUN_MILLIS // 1_000
+    return whole.routine or part.txn is not None or part.first.t - whole.last.t <= NEAR_MILLIS // 1_000
 
 
 def _together(whole: Incident, part: Incident, shard: str) -> Incident:

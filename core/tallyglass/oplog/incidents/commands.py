@@ -13,9 +13,9 @@ from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.burst import MANY, SAMPLES
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
-from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
+    NEAR_MILLIS,
     Closed,
     Judgment,
     Reason,
@@ -179,7 +179,7 @@ def _last_of(drops: Sequence[Incident], database: Incident) -> list[Incident]:
     found: list[Incident] = []
     at = database
     for drop in reversed(drops):
-        if _pause(drop, at) > RUN_MILLIS:  # it waits for the majority after its last drop
+        if _pause(drop, at) > NEAR_MILLIS:  # it waits for the majority after its last drop
             break
         found.append(drop)
         at = drop

@@ -17,12 +17,12 @@ from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.families import (
     LEAST_RUN,
     RUN_JUMP,
-    RUN_MILLIS,
     Family,
     Scale,
     follows_in_session,
     goes_on,
 )
+from tallyglass.oplog.incidents.recurrence import NEAR_MILLIS
 
 RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
@@ -136,7 +136,7 @@ class Compactor:
 def _runs(family: Family) -> Scale:
     """The runs of a family's sessions."""
     if family.runs is None:
-        family.runs = Scale(RUN_MILLIS, least=LEAST_RUN)
+        family.runs = Scale(NEAR_MILLIS, least=LEAST_RUN)
     return family.runs
 
 
@@ -160,7 +160,7 @@ def _breaks(stamps: list[Stamp]) -> list[int]:
         return [0, 1]
     _, walls, numbers = zip(*stamps, strict=True)
     steps = map(sub, numbers[1:], numbers)
-    if walls[-1] - walls[0] <= RUN_MILLIS:  # nearly always, and half as dear
+    if walls[-1] - walls[0] <= NEAR_MILLIS:  # nearly always, and half as dear
         inner = [n for n, step in enumerate(steps, 1) if not 0 <= step <= RUN_JUMP]
     else:
         gaps = map(sub, walls[1:], walls)

@@ -6,18 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.incidents.burst import Burst, Ends, extended, nothing, scattered
-from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Recurrence
+from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS, Recurrence
 
 CLUMP_MILLIS = 50
 """The longest pause within a statement: 21 ms was the longest of 60,000 on an idle server, but a busy one pauses."""
 
-RUN_MILLIS, RUN_JUMP = 10_000, 4
-"""A run of a session goes on if its next write is at most 10 s later and its transaction number at most 4 higher. So
-does a row without sessions, if its documents show it or nothing else writes there."""
+RUN_JUMP = 4
+"""How much higher the next transaction number of a session's run may be: statements that change nothing use one too."""
 
-NEXT_MILLIS = 120_000
+NEXT_MILLIS = 60_000
 """The longest pause between two statements of one run of a session. After a longer one the same shell, or a client that
-took the session from its pool again, does something else."""
+took the session from its pool again, does something else. With 30 s to 5 min the recordings give the same acts."""
 
 LEAST_RUN = 5
 """The fewest single writes by one session that are an incident."""
@@ -132,4 +131,4 @@ def follows_in_session(older: Burst, newer: Burst) -> bool:
 
 def goes_on(step: int, gap: int) -> bool:
     """Whether a run of a session goes on after a step of its transaction number and a pause in milliseconds."""
-    return (0 <= step <= RUN_JUMP and gap <= RUN_MILLIS) or (0 <= step <= 1 and gap <= NEXT_MILLIS)
+    return (0 <= step <= RUN_JUMP and gap <= NEAR_MILLIS) or (0 <= step <= 1 and gap <= NEXT_MILLIS)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Statement
 from tallyglass.oplog.incidents.acts import INTERNAL, is_temporary
-from tallyglass.oplog.incidents.families import RUN_MILLIS
 from tallyglass.oplog.incidents.recurrence import (
+    NEAR_MILLIS,
     OTHERS,
-    SLOT_MILLIS,
     YOUNG,
     Recurrence,
     Window,
@@ -69,7 +68,7 @@ class _Habit:
     runs: list[LoggedRun] = field(default_factory=list)
 
     def note(self, statement: Statement) -> None:
-        slot = statement.ended // SLOT_MILLIS
+        slot = statement.ended // NEAR_MILLIS
         if slot != self.slot:
             self.seen.add_all(((1, statement.began, statement.ended),))
         self.slot = slot
@@ -125,7 +124,7 @@ class Habits:
         found = []
         for habit in self._statements.values():
             for run in habit.runs if len(habit.runs) < _RUNS else ():
-                usual = not run.is_shell and run.ended - run.began >= YOUNG * SLOT_MILLIS
+                usual = not run.is_shell and run.ended - run.began >= YOUNG * NEAR_MILLIS
                 window = self._window(run.began, run.ended)
                 if usual or window is None or is_temporary(run.largest.ns):
                     continue
@@ -163,7 +162,7 @@ class Habits:
 def _extend(runs: list[LoggedRun], one: Statement) -> bool:
     """Add a statement to the runs of its shape. Returns whether it is rare so far."""
     last = runs[-1] if runs else None
-    if last is not None and one.began - last.ended <= RUN_MILLIS:
+    if last is not None and one.began - last.ended <= NEAR_MILLIS:
         last.ended, last.statements = max(last.ended, one.ended), last.statements + 1
         last.documents += one.documents or 0
         last.largest = max(last.largest, one, key=lambda one: one.documents or 0)

@@ -33,10 +33,16 @@ EPISODE_MILLIS = 1_000
 YOUNG_WINDOW_MILLIS = 300_000
 """Of 218 rows of a recording 134 went again while it grew, and all of those that were not low within five minutes."""
 
-SLOT_MILLIS = 10_000
-"""When something happened is known to ten seconds, which is enough for what recurs and takes a bit each."""
+NEAR_MILLIS = 10_000
+"""What lies less than ten seconds apart is one time: when something recurs is known to that, for a bit each; a run of a
+session goes on over such a pause, and so does a row without sessions if its documents show it or nothing else writes
+there."""
 
-_SLOTS = 3_600_000 // SLOT_MILLIS
+EXCEPTIONS = 10
+"""One in so many may differ from what all else keeps: of the gaps of an interval at either end, of the runs that keep
+it, and of those whose documents are neighbours; a gap may be longer or shorter by that part."""
+
+_SLOTS = 3_600_000 // NEAR_MILLIS
 """The slots of an hour, which are the bits of one number."""
 
 _CLASSES = 4 * (SIMILAR.bit_length() - 1)
@@ -135,7 +141,7 @@ class Slots:
     def span_millis(self) -> int:
         """From the first slot to the last."""
         first, last = self.ends
-        return (last - first) * SLOT_MILLIS
+        return (last - first) * NEAR_MILLIS
 
 
 Closed = tuple[int, int, int]
@@ -168,7 +174,7 @@ class Recurrence:
     def add_all(self, bursts: Iterable[Closed]) -> None:
         """Note bursts, each in every slot that it touches: most of a batch share a slot and a size class."""
         self._at_least.clear()
-        alike = {(size_class(size), first // SLOT_MILLIS, last // SLOT_MILLIS) for size, first, last in bursts}
+        alike = {(size_class(size), first // NEAR_MILLIS, last // NEAR_MILLIS) for size, first, last in bursts}
         for kind, first, last in alike:
             seen = self.seen.get(kind)
             if seen is None:
@@ -187,7 +193,7 @@ class Recurrence:
         self._at_least.clear()
         for kind in self.seen:
             for burst in bursts:
-                first, last = burst.first_wall // SLOT_MILLIS, burst.last_wall // SLOT_MILLIS
+                first, last = burst.first_wall // NEAR_MILLIS, burst.last_wall // NEAR_MILLIS
                 self.seen[kind] = self.seen[kind].without(first, last)
 
     def judge(self, burst: Burst, window: Window) -> Judgment:
@@ -197,9 +203,9 @@ class Recurrence:
     def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
         """Whether others of similar size recur, in other slots than those of an interval."""
         kind = size_class(size)
-        first, last = first_wall // SLOT_MILLIS, last_wall // SLOT_MILLIS
+        first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
         seen = self._of(kind - _CLASSES)
-        spans = (seen.last - seen.first) * SLOT_MILLIS >= SHARE * window.millis
+        spans = (seen.last - seen.first) * NEAR_MILLIS >= SHARE * window.millis
         if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:
             return _RECURS
         others = seen.slots.without(first, last)
@@ -228,7 +234,8 @@ def interval(starts: Iterable[int]) -> int:
     """The milliseconds at which something recurs where the gaps are alike; 0 where they are not, or few. Only for the
     reader."""
     gaps = sorted(later - earlier for earlier, later in pairwise(sorted(starts)))
-    alike = len(gaps) >= OTHERS and gaps[len(gaps) // 10] * 1.25 >= gaps[-1 - len(gaps) // 10]
+    few = len(gaps) // EXCEPTIONS
+    alike = len(gaps) >= OTHERS and gaps[few] * (EXCEPTIONS + 1) >= gaps[-1 - few] * (EXCEPTIONS - 1)
     return gaps[len(gaps) // 2] if alike else 0
 
 

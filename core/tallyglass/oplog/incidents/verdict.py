@@ -12,13 +12,14 @@ from itertools import pairwise
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.explanations import Explanations
-from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, RUN_MILLIS, Family
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, Family
 from tallyglass.oplog.incidents.id_order import MARKS
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
+    EXCEPTIONS,
+    NEAR_MILLIS,
     OTHERS,
     SIMILAR,
-    SLOT_MILLIS,
     YOUNG,
     YOUNG_WINDOW_MILLIS,
     Judgment,
@@ -267,17 +268,25 @@ def _odd_ones(bursts: Sequence[Burst]) -> dict[int, str]:
     found: dict[int, str] = {}
     *_, second, largest = sorted(bursts, key=lambda one: one.documents)
     jobs = [one for one in bursts if one.documents * SIMILAR >= largest.documents]
-    if largest.documents >= ODD * second.documents and len({one.first_wall // SLOT_MILLIS for one in jobs}) > YOUNG:
+    if largest.documents >= ODD * second.documents and len({one.first_wall // NEAR_MILLIS for one in jobs}) > YOUNG:
         found[largest.first] = "it is twice as large as all else here"
     starts = sorted(one.first_wall for one in jobs)
     period = interval(starts)
-    slack = max(_TTL_SLACK_MILLIS, period // 10)
+    slack = max(_TTL_SLACK_MILLIS, period // EXCEPTIONS)
+    odd = [one for one in jobs if period and not _in_step(one.first_wall, starts, period, slack)]
+    if len(odd) * EXCEPTIONS <= len(jobs):  # as few as an interval leaves out
+        found |= {one.first: f"it is out of step with all else here, every {period / 1_000:,.0f} s" for one in odd}
+    found |= {one.first: "it changes fields that nothing else here changes" for one in _of_other_fields(jobs)}
     if len(jobs) > YOUNG:
         found |= {one.first: "its documents are not neighbours by _id, as all else here" for one in _scattered(jobs)}
-    odd = [one for one in jobs if period and not _in_step(one.first_wall, starts, period, slack)]
-    if len(odd) * 10 <= len(jobs):  # as few as an interval leaves out
-        found |= {one.first: f"it is out of step with all else here, every {period / 1_000:,.0f} s" for one in odd}
     return found
+
+
+def _of_other_fields(jobs: Sequence[Burst]) -> list[Burst]:
+    """Those that only change fields which hardly any other one changes."""
+    known = [(one, one.order.fields) for one in jobs if one.order is not None and one.order.fields]
+    times = Counter(field for _, fields in known for field in fields)
+    return [one for one, fields in known if max(times[field] for field in fields) * EXCEPTIONS <= len(known)]
 
 
 def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
@@ -286,7 +295,7 @@ def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
     known = [(one, one.order.neighbours) for one in jobs if one.order is not None]
     apart = [one for one, neighbours in known if not neighbours and one.documents >= MANY]
     together_by_id = sum(neighbours >= MARKS // 2 for _, neighbours in known)
-    return apart if len(apart) * 10 <= together_by_id else []
+    return apart if len(apart) * EXCEPTIONS <= together_by_id else []
 
 
 def _rows(
@@ -341,7 +350,7 @@ def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
 def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
     """Whether two stretches are one statement. ``alone``: nothing else writes there."""
     gap = older.gap(newer)
-    if gap > RUN_MILLIS or (alone and _touch_one(older, newer)):
+    if gap > NEAR_MILLIS or (alone and _touch_one(older, newer)):
         return _Seam.TWO
     before, after = older.order, newer.order
     if before is not None and after is not None:
@@ -400,7 +409,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
                 reasons[verdict.reason] += run.documents
             continue
         at = last.get(run.session)
-        if at is not None and acts[at].gap(run) <= RUN_MILLIS:
+        if at is not None and acts[at].gap(run) <= NEAR_MILLIS:
             acts[at] = acts[at].copy().join(run.copy())
             lows[at] = lows[at] and (bool(verdict.others) or window.is_young)
             continue
@@ -414,7 +423,8 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
-        if row.burst.last_wall >= window.end - RUN_MILLIS:
+        _take_beginning(row, spread, dense)
+        if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
     return _pools(found, family, runs, spread, shared)
 
@@ -422,7 +432,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
 def _may_be_started(family: Family, window: Window) -> bool:
     """Whether a pool may be of an application that was just started: all its writes are minutes old, and it goes on."""
     whole = family.whole
-    return whole.first_wall > window.end - YOUNG_WINDOW_MILLIS and whole.last_wall >= window.end - RUN_MILLIS
+    return whole.first_wall > window.end - YOUNG_WINDOW_MILLIS and whole.last_wall >= window.end - NEAR_MILLIS
 
 
 def _pools(
