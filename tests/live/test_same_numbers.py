@@ -88,6 +88,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             tool = ["mongodump", f"--uri={servers.uri}", f"--out={backup}", "--oplog"]
             subprocess.run(tool, check=True, capture_output=True)
             shop.orders.delete_many({"status": "old"})
+            shop.orders.insert_many([{"_id": 1_000 + n} for n in range(3)])
         yield Scene(servers.uri, folder, backup)
 
 
@@ -187,6 +188,10 @@ async def test_an_incident_is_the_same_everywhere(scene: Scene, pilot: Pilot[Non
     await pilot.press("enter")
     head = (await until(pilot, r"(?s)^ YES +([\d,]+) documents of shop\.orders.*just before (\d+:\d+)")).groups()
     assert head == ("200", point)
+    await pilot.press("tab")
+    await until(pilot, r"comes back: merged")
+    loss = shown(pilot.app)
+    assert (number(loss, r"([\d,]+) inserts, "), number(loss, r"([\d,]+) later")) == (3, 3)
     on_page = number((await until(pilot, r"Commands (\d+)")).group(), r"(\d+)")
 
     report = scene.folder / "report.md"

@@ -75,14 +75,16 @@ async def test_every_profile_has_its_row_and_a_dead_one_is_named(screen_at: Any)
 
 async def test_the_deployment_of_the_other_pages_has_their_first_counter_at_once(screen_at: Any) -> None:
     async with screen_at() as screen:
-        screen.app.context = Context(Target.parse("mongodb://db1/"), label="prod")
         await screen.put("counters", snapshot(counter(9, used=0.95)))
         await open_page(screen)
         young = replace(WELL, counter=counter(8, forecast=Forecast()), counters=1, searching=True)
-        await screen.put("profiles", (young, replace(young, name="other")))
+        await screen.put("profiles", (young, replace(young, name="other", where="mongodb://db2/")))
         prod, other = (next(line for line in screen.lines if name in line[:20]) for name in ("prod", "other"))
         assert ("orders9" in prod, "orders8" in other) == (True, True)
-        await screen.put("profiles", (replace(young, searching=False),))
+        looked_at_once = replace(young, searching=False)
+        await screen.put("profiles", (looked_at_once,))
+        assert "orders9" in screen.text
+        await screen.put("profiles", (replace(looked_at_once, counter=counter(8)),))
         assert "orders8" in screen.text, "its own search has ended"
 
 

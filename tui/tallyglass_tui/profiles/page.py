@@ -75,12 +75,15 @@ class ProfilesPage(Page):
             return NamedProfile(name, None, str(error))
 
     def _take(self, states: Overview) -> None:
-        # Its own search of the deployment on the other pages has just begun, while page 1 knows the counters.
-        here, known = self.shell.context.label, self.feeds.latest("counters", CountersSnapshot)
-        self._states = tuple(
-            with_counters(one, known) if known and one.searching and one.name == here else one for one in states
-        )
+        known = self.feeds.latest("counters", CountersSnapshot)
+        self._states = tuple(with_counters(one, known) if known and self._is_young(one) else one for one in states)
         self._show()
+
+    def _is_young(self, state: ProfileState) -> bool:
+        """Whether the counters of the deployment on the other pages were read too shortly for an end, which page 1
+        has."""
+        read = not state.searching and state.counter is not None and state.counter.forecast.rate is not None
+        return state.where == str(self.shell.context.target) and not state.problem and not read
 
     @property
     def data_age(self) -> float | None:
