@@ -16,7 +16,7 @@ from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
-from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.model.undo import Accident, WriteGroup
 from tallyglass.restore.undo.accident import UpdateEffect, completed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
 from tallyglass.restore.undo.evidence import read_evidence, statement_of
@@ -316,3 +316,9 @@ def test_a_plan_says_that_the_run_may_stop_where_values_differ() -> None:
         assert list(unclear(known, (), ())) == []
     constant = replace(accident, effect=replace(effect, computed=frozenset()).stored())
     assert list(unclear(constant, (), ())) == []
+
+
+def test_a_row_of_one_entry_names_no_others() -> None:
+    row = WriteGroup("shop.a", "updated", None, Ts(1, 1), Ts(1, 1), entries=1, samples=("7",))
+    assert ("; _id 7" in row.line, "and others" in row.line) == (True, False)
+    assert "and others" in replace(row, entries=2).line

@@ -76,7 +76,7 @@ class WriteGroup:
         span = f"{self.first} ({iso(self.first.time)})"
         span += f" to {self.last} ({iso(self.last.time)})" if self.last != self.first else ""
         such = f"; _id {', '.join(self.samples)}" if self.samples else ""
-        more = " and others" if such and len(self.samples) != self.documents else ""
+        more = " and others" if such and len(self.samples) not in (self.documents, self.entries) else ""
         left = f"; reason: {self.why}" if self.why else ""
         return f"{self.ns}: {self.what}; {documents}, {span}{such}{more}{left}"
 
