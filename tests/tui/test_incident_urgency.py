@@ -23,9 +23,9 @@ def test_what_an_application_may_have_done_comes_after_what_a_person_did() -> No
     loss, unsure_loss = incident(1, Harm.LOSS), incident(2, Harm.LOSS, "low")
     change, unsure = incident(3, Harm.CHANGE), incident(4, Harm.CHANGE, "low")
     definition, routine = incident(5, Harm.DEFINITION), incident(6, Harm.LOSS, reason="recurs")
-    ordered = [loss, unsure_loss, change, definition, unsure, routine]
+    ordered = [unsure_loss, loss, change, definition, unsure, routine]
     assert by_urgency([routine, unsure, definition, change, loss, unsure_loss]) == ordered
-    assert [mark_of(one)[0] for one in ordered] == ["!!", "! ", "! ", "~ ", "? ", "  "]
+    assert [mark_of(one)[0] for one in ordered] == ["! ", "!!", "! ", "~ ", "? ", "  "]
     words = [text for text, _ in counts_in_words(IncidentScan(tuple(ordered), 9, None, done=True))]
     assert words == ["2 losses", "1 mass change", "1 definition", "1 not sure"]
 

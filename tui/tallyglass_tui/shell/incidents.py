@@ -139,6 +139,5 @@ def counts_in_words(scan: IncidentScan) -> list[tuple[str, str]]:
 
 
 def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
-    """Data loss first, what is sure of it before what is not, then the newest first; what may be an application's and
-    what is routine come last."""
-    return sorted(incidents, key=lambda one: (urgency_of(one), one.confidence == "low", -one.first.t, -one.first.i))
+    """Data loss first, then the newest first; what may be an application's and what is routine come last."""
+    return sorted(incidents, key=lambda one: (urgency_of(one), -one.first.t, -one.first.i))
