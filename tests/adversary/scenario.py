@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bson import Int64, ObjectId, json_util
+from bson import Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
 
 from .statements import Document, Effect, Statement, Write
 
@@ -24,6 +24,12 @@ _ODD_IDS: tuple[Any, ...] = (
     ObjectId("5f0000000000000000000002"),
 )  # fmt: skip
 """``_id``s of other types than the most."""
+
+_ODD_VALUES: tuple[Any, ...] = (
+    float("nan"), float("-inf"), -0.0, Decimal128("NaN"), Decimal128("1.50"), MinKey(), MaxKey(), Regex("^a", "i"),
+    Timestamp(1, 1), Int64(2**53 + 1), Code("x"), [[]], {"": {}}, "\N{COMBINING ACUTE ACCENT}a",
+)  # fmt: skip
+"""What a document may hold beside what is written: most are equal to nothing, or to others than they seem."""
 
 _COUNTER = 700
 """The ``_id`` of the document from which the application takes numbers."""
@@ -119,6 +125,8 @@ class DenseWorlds:
             found |= {"a.b": rng.choice(self.texts), "$c": {"d.": 1}}
         if rng.random() < 0.05:
             found[rng.choice(("s", "n", "m"))] = None
+        if rng.random() < 0.05:
+            found["odd"] = rng.choice(_ODD_VALUES)
         return {name: value for name, value in found.items() if rng.random() < 0.85}
 
     def effect(self, path: str) -> Effect:
