@@ -17,7 +17,7 @@ from tallyglass.counters.recognise.usage import (
     findings,
     may_be_late,
 )
-from tallyglass.counters.snapshot import Grade
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Namespace
 
 START = 1_795_000_000
@@ -212,3 +212,71 @@ def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, seen:
 
 def test_a_number_from_1000_on_is_recognised_although_it_is_used_late() -> None:
     assert [may_be_late(value) for value in (999, 1_000)] == [False, True]
+
+
+def ranged(
+    rises: int, size: int = 10, used: int = 10, found: int = 99, short: int | None = None, ahead: int = 0
+) -> Evidence:
+    """A counter that rises by ``size``: after each of the first ``found`` rises ``used`` of those ids are inserted, one
+    in three seconds. The inserts are read up to the next rise but for ``short`` seconds; None for all."""
+    every, seen, inserts = 3 * size + 100, Evidence(), InsertedField()
+    for n in range(rises + 1):
+        at, value = START + every * n, 5_000 + size * n
+        seen.updates.setdefault((CARTS, "n"), {}).setdefault("all", []).append(
+            Update((at, 1, 0), float(at), 0, value, text=False, returned=True)
+        )
+        for k in range(used if 0 < n <= found else 0):
+            moment = (at + 3 + 3 * k, 1, 0)
+            inserts.add(Insert(moment, float(moment[0]), value - size + 1 - ahead + k))
+            seen.inserted[ORDERS].append(moment)
+        if short is not None:
+            seen.probes.append(((at, 0, 0), (at + every - short, 0, 0)))
+    seen.probes += [((START, 0, 0), (START + every * (rises + 1), 0, 0))] if short is None else []
+    seen.targets[ORDERS, "number"] = inserts
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("found", "text", "grade", "semantics"),
+    [
+        (ranged(3), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
+        (ranged(3, size=2, used=2, ahead=1), "3 of 3 ranges", Grade.CERTAIN, Semantics.NEXT),
+        (ranged(2), "2 of 2 ranges", Grade.LIKELY, Semantics.LAST),
+        (ranged(5, found=3), "3 of 5 ranges", Grade.CERTAIN, Semantics.LAST),
+        (ranged(3, used=8), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
+        (ranged(3, size=2, used=2), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
+        (ranged(3, size=2_000, used=2_000), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
+        (ranged(3, short=0), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
+    ],
+)  # fmt: skip
+def test_a_range_is_found_if_most_of_its_ids_are_inserted(
+    found: Evidence, text: str, grade: Grade, semantics: Semantics
+) -> None:
+    (finding,) = findings(found)
+    assert finding.evidence.startswith(f"{text} of n found in shop.orders.number")
+    assert (finding.grade, finding.semantics) == (grade, semantics)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [ranged(1), ranged(5, found=2), ranged(3, used=7), ranged(3, size=2_001, used=2_001), ranged(3, short=1)],
+    ids=["one range", "two of five", "seven of ten ids", "too large", "inserts not read up to the next"],
+)
+def test_a_range_that_may_be_chance_is_not_found(found: Evidence) -> None:
+    (finding,) = findings(found)
+    assert "ranges" not in finding.evidence
+    assert finding.target is None
+
+
+@pytest.mark.parametrize("documents", [1, 30], ids=["values between are missing", "a document each"])
+def test_the_id_before_a_value_is_a_step_less_where_no_earlier_value_was_seen(documents: int) -> None:
+    found, inserts = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))]), InsertedField()
+    for n in range(30):
+        at, value = START + 20 * n, 7_000 + 5 * n
+        update = Update((at, 1, 0), float(at), n, value, text=False, returned=True)
+        found.updates.setdefault((CARTS, "n"), {}).setdefault(f"d{n % documents}", []).append(update)
+        inserts.add(Insert((at + 1, 1, 0), at + 1.0, value - 1))
+        found.inserted[ORDERS].append((at + 1, 1, 0))
+    found.targets[ORDERS, "number"] = inserts
+    (finding,) = findings(found)
+    assert (finding.grade, finding.semantics) == (Grade.CERTAIN, Semantics.NEXT), finding.evidence
