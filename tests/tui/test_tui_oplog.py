@@ -299,6 +299,7 @@ async def test_a_filter_shows_what_it_does_while_it_is_typed(screen_at: Any) -> 
         await screen.press("7", "x", ":")
         await screen.press("escape")
         await screen.press("ampersand", *"id:900")
+        screen.app.page.tail.say(("No entry has arrived.",))
         assert "None of the newest 42 rows matches." in screen.text, "not that none has arrived"
         await screen.press("escape")
         assert numbers(screen)[-2:] == [50, 3], "all rows are back, with those that came meanwhile"

@@ -171,8 +171,11 @@ class Tail(RowList):
         self.say(empty_text)
 
     def say(self, empty_text: Sequence[str]) -> None:
-        """Set the text that is shown while there are no rows."""
-        self.empty_text = empty_text
+        """Set the text that is shown while there are no rows; while a filter is previewed, the one after it."""
+        if self._shown is None:
+            self.empty_text = empty_text
+        else:
+            self._waiting = empty_text
         self.show_changes()
 
     def move_to(self, index: int) -> None:

@@ -108,8 +108,8 @@ class Banner(LineView):
     DEFAULT_CSS = """
     Banner { height: 1; display: none; background: $error; color: $background; text-style: bold; }
     Banner.-note { background: $panel; color: $warning; }
-    Banner:ansi { background: ansi_red; color: ansi_bright_white; }
-    Banner.-note:ansi { background: ansi_default; color: $warning; }
+    Banner:ansi { background: ansi_default; color: ansi_red; text-style: bold reverse; }
+    Banner.-note:ansi { background: ansi_default; color: $warning; text-style: bold; }
     """
 
     def __init__(self) -> None:

@@ -31,12 +31,7 @@ ANSI_LIGHT = replace(
     BUILTIN_THEMES["ansi-light"],
     warning="ansi_magenta",
     accent="ansi_blue",
-    variables=BUILTIN_THEMES["ansi-light"].variables
-    | {
-        "block-cursor-foreground": "ansi_default",
-        "block-cursor-background": "ansi_default",
-        "block-cursor-text-style": "reverse",
-    },
+    variables=BUILTIN_THEMES["ansi-light"].variables | {"block-cursor-background": "ansi_black"},
 )
 
 
