@@ -283,10 +283,12 @@ def _odd_ones(bursts: Sequence[Burst]) -> dict[int, str]:
 
 
 def _of_other_fields(jobs: Sequence[Burst]) -> list[Burst]:
-    """Those that only change fields which hardly any other one changes."""
+    """Those that only change fields which hardly any other one changes: a single one, where there are as many as make a
+    job."""
     known = [(one, one.order.fields) for one in jobs if one.order is not None and one.order.fields]
     times = Counter(field for _, fields in known for field in fields)
-    return [one for one, fields in known if max(times[field] for field in fields) * EXCEPTIONS <= len(known)]
+    few = max(len(known) // EXCEPTIONS, 1) if len(known) > OTHERS else 0
+    return [one for one, fields in known if max(times[field] for field in fields) <= few]
 
 
 def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
@@ -417,7 +419,11 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         acts.append(run)
         lows.append(bool(verdict.others) or window.is_young)
     shared = bool(reasons)
-    found = [_session_finding(run, low=low) for run, low in zip(acts, lows, strict=True) if run.documents >= LEAST_RUN]
+    found = [
+        _session_finding(run, window, low=low)
+        for run, low in zip(acts, lows, strict=True)
+        if run.documents >= LEAST_RUN
+    ]
     dense = family.fine.bursts()
     spread = _rows(dense, [_verdict(one, pool, window) for one in dense], window, MANY, Counter())
     if spread and _may_be_started(family, window):
@@ -463,9 +469,10 @@ def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Win
     return batches if batches.reason else verdict
 
 
-def _session_finding(run: Burst, *, low: bool) -> Finding:
+def _session_finding(run: Burst, window: Window, *, low: bool) -> Finding:
     form = Form.BATCH if run.batch >= MANY and run.batch * 2 >= run.documents else Form.SINGLE
-    # Each deployment ends some workers.
-    ended = run.millis >= max(YOUNG_WINDOW_MILLIS, CLUMP_MILLIS * run.documents)
-    note = "a worker that ended, or a script that pauses" if ended else ""
-    return Finding(run, form, note=note, sessions=1, confidence="low" if low or ended else "high")
+    pauses, goes_on = run.millis >= CLUMP_MILLIS * run.documents, run.last_wall >= window.end - NEAR_MILLIS
+    # Each deployment begins and ends some workers.
+    worker = pauses and (goes_on or run.millis >= YOUNG_WINDOW_MILLIS)
+    note = f"a worker that {'began' if goes_on else 'ended'}, or a script that pauses" if worker else ""
+    return Finding(run, form, note=note, sessions=1, confidence="low" if low or worker else "high")
