@@ -174,6 +174,7 @@ def previous(raw: bytes, end: int) -> int:
 _TAIL_NAMES = (_TS, _TERM, _VERSION, _WALL)
 _PREVIOUS_TS = _PREVIOUS + _TS
 _STATEMENT_SIZE = len(_STATEMENT) + 4
+"""Bytes of ``stmtId``, an int32, with its name."""
 _LEAST_DOCUMENT = 5
 """Bytes of an empty document."""
 
