@@ -27,7 +27,7 @@ def read_call(text: str) -> tuple[str, list[Any]]:
     """The method that is called last, and its arguments as BSON types: ``db.orders.deleteMany({a: 1});`` is
     ``("deleteMany", [{"a": 1}])``. Calls before it name a database or a collection. Raises ValueError for anything
     else."""
-    reader = _Reader(text)
+    reader = _StatementReader(text)
     path = [reader.name()]
     arguments: list[Any] | None = None
     while True:
@@ -49,7 +49,7 @@ def read_call(text: str) -> tuple[str, list[Any]]:
     return path[-1], arguments
 
 
-class _Reader:
+class _StatementReader:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
         self._skip()
