@@ -68,6 +68,8 @@ async def test_the_server_adds_up_a_bounded_number_of_entries() -> None:
 async def test_an_oplog_of_some_seconds_has_no_growth() -> None:
     assert await rate([90] * 20, 9) == 0.0
     assert await rate([90] * 20, 20) == pytest.approx(90)
+    young, older = [await window(Server([90] * 20, now)) for now in (9, 20)]  # type: ignore[arg-type]
+    assert (young.bytes_per_hour, older.bytes_per_hour) == (None, 90 * SIZE * 3600)
 
 
 async def test_a_reader_that_stays_adds_up_once_a_minute() -> None:

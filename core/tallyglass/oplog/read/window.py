@@ -71,7 +71,7 @@ async def window(gateway: Gateway, *, recent: bool = False) -> OplogWindow:
     except ReadError:
         pass
     growth = None
-    if used is not None and first is not None and last is not None and last.t > first.t:
+    if used is not None and first is not None and last is not None and last.t - first.t >= _LEAST_SECONDS:
         growth = used / ((last.t - first.t) / 3600)
     late = await _recent_growth(gateway, first, last) if recent and first and last else None
     kept = await _kept_hours(gateway) if recent else None
