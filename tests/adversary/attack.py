@@ -143,10 +143,10 @@ class Session:
         were listed."""
         wanted = self._oracle(one.accident)
         live = self.world.live
-        differ = {id_ for id_ in {*wanted, *live} if not _alike(wanted.get(id_), live.get(id_))}
+        differ = {id_ for id_ in {*wanted, *live} if not alike(wanted.get(id_), live.get(id_))}
         twins = self._twins(one, own) if known is None or known.count is None else set()
         explained = self._oracle(one.accident, twins)
-        beside = {id_ for id_ in differ if twins and _alike(explained.get(id_), live.get(id_))}
+        beside = {id_ for id_ in differ if twins and alike(explained.get(id_), live.get(id_))}
         unlisted = differ - damaged - beside - self.open
         wrong = sorted(unlisted, key=in_order)
         result = Result(one, "exit 3" if damaged or code else "identical")
@@ -206,7 +206,7 @@ class Session:
         wanted = self._oracle(result.undo.accident)
         for id_ in damaged:
             hopeful = _hopeful(self.world, result.undo.accident, id_)
-            result.listed_though_right += hopeful is not _NO_HOPE and _alike(hopeful, wanted.get(id_))
+            result.listed_though_right += hopeful is not _NO_HOPE and alike(hopeful, wanted.get(id_))
 
 
 def _assigned(step: Step) -> set[Assigned]:
@@ -245,8 +245,8 @@ def _hopeful(world: World, accident: str, id_: Any) -> Document | None:
     return None if worlds.wanted is None else bson.decode(worlds.wanted)
 
 
-def _alike(one: Document | None, other: Document | None) -> bool:
-    """Whether two documents have the same fields with the same bytes, in any order."""
+def alike(one: Any, other: Any) -> bool:
+    """Whether two documents, or two tables of them, have the same fields with the same bytes, in any order."""
     if one is None or other is None:
         return one is other
     return _sorted(one) == _sorted(other)
@@ -254,7 +254,7 @@ def _alike(one: Document | None, other: Document | None) -> bool:
 
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
-        return [(name, _sorted(value[name])) for name in sorted(value)]
+        return [(name, _sorted(value[name])) for name in sorted(value, key=repr)]
     return bson.encode({"": value})
 
 

@@ -19,7 +19,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 from restore_scene import OtherClient, Scene, blocks, kill_at, resume
 
-from adversary.attack import Result, Session, described, evidence
+from adversary.attack import Result, Session, alike, described, evidence
 from adversary.scenario import KNOWLEDGE, Scenario, Undo, dense
 from adversary.statements import Document, Statement, StatementError, Write, apply, each_effect, operators
 from adversary.world import Step, World
@@ -200,7 +200,7 @@ class Case:
     async def attack(self) -> AsyncIterator[Result]:
         """Undo the accidents one after the other; without those of which the list shows no incident."""
         around = self.happen()
-        if self.live() != self.world.live:
+        if not alike(self.live(), self.world.live):
             raise AssertionError(f"{self.name}: the model differs from the server\n{self.live()}\n{self.world.live}")
         folder = self.scene.folder
         for at, undo in enumerate(self.scenario.undos):
@@ -229,7 +229,7 @@ class Case:
             assert row_.pop(_WRITTEN, 0) <= self.written[id_], "others' work is kept, and never doubled"
         listed = Path(plan.steps.work_dir) / "still-damaged.jsonl"
         if done.returncode not in (0, 3) or not listed.exists():
-            assert live == self.world.live, f"{self.name}: {done.stderr}"
+            assert alike(live, self.world.live), f"{self.name}: {done.stderr}"
             return Result(undo, "refused", done.stderr[-300:])
         damaged = {json_util.loads(json.dumps(json.loads(line)["_id"])) for line in listed.read_text().splitlines()}
         self.world.live = live

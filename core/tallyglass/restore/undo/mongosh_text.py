@@ -52,7 +52,7 @@ def read_call(text: str) -> tuple[str, list[Any]]:
 class _StatementReader:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
-        self._skip()
+        self._pass_space()
 
     def is_at(self, text: str) -> bool:
         return self._text.startswith(text, self._at)
@@ -65,7 +65,7 @@ class _StatementReader:
         if not self.is_at(text):
             return False
         self._at += len(text)
-        self._skip()
+        self._pass_space()
         return True
 
     def expect(self, text: str) -> None:
@@ -132,9 +132,9 @@ class _StatementReader:
 
     def _advance(self, found: re.Match[str]) -> None:
         self._at = found.end()
-        self._skip()
+        self._pass_space()
 
-    def _skip(self) -> None:
+    def _pass_space(self) -> None:
         found = _SPACE.match(self._text, self._at)
         assert found is not None
         self._at = found.end()
