@@ -191,7 +191,8 @@ class Case:
                 if progress.done:
                     rows = [one for one in progress.incidents if one.ns == ns or one.kind == "transaction"]
                     about_it = [one for one in rows if one.op in ("", hits[0]["op"])]  # another's row may span its time
-                    fits = [one for one in about_it if one.first <= at <= one.last and not one.routine]
+                    sent = [one for one in about_it if bool(one.sessions) is ("lsid" in hits[0]) or not one.op]
+                    fits = [one for one in sent if one.first <= at <= one.last and not one.routine]
                     return min(fits, key=lambda one: one.ops, default=None) or _incident(ns, hits)
         finally:
             await gateway.close()
