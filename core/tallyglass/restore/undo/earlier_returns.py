@@ -221,7 +221,7 @@ def _mark_written(
     rows = history.rows
     rows.executemany("UPDATE computed SET written = ? WHERE id = ?", computed)
     rows.executemany(_UNDONE, ((key,) for _, key in computed))
-    rows.executemany(f"UPDATE operation SET own = {REPAIR} WHERE n = ?1 AND id = ?2", computed)
+    rows.executemany(f"UPDATE operation SET own = {REPAIR} WHERE n = ? AND id = ?", computed)
     rows.executemany("UPDATE operation SET own = ? WHERE n = ?", owners)
     rows.executemany("INSERT INTO undone VALUES (?, ?, ?)", undone)
     rows.executemany("UPDATE computed SET written = ? WHERE id = ? AND digest = ? AND n < ?", whole)

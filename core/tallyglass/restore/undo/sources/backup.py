@@ -35,9 +35,11 @@ _MOST_DOUBTS = 100
 _STORED_AT_ONCE = 1_000
 """Operations that are stored in one go."""
 
-_WANTED = "WHERE EXISTS (SELECT 1 FROM wanted WHERE id = ?1)"
-_STORE_STEP = f"INSERT INTO step (id, doubtful, op, o) SELECT ?1, ?2, ?3, ?4 {_WANTED}"
-_STORE_BASE = f"INSERT INTO base SELECT ?1, ?2 {_WANTED}"
+_WANTED = "AS row WHERE row.id IN (SELECT id FROM wanted)"
+_STORE_STEP = (
+    "INSERT INTO step (id, doubtful, op, o) SELECT * FROM (SELECT ? AS id, ? AS doubtful, ? AS op, ? AS o) " + _WANTED
+)
+_STORE_BASE = "INSERT INTO base SELECT * FROM (SELECT ? AS id, ? AS document) " + _WANTED
 
 _AGAIN = frozenset({*REMOVING, "truncateRange"})
 """Commands after which the backup no longer has all documents of the collection."""
