@@ -73,6 +73,13 @@ def test_check_exit_codes(scene: tuple[str, Path]) -> None:
     assert run("check", "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=300").exit_code == 3
 
 
+@pytest.mark.parametrize("command", ["check", "incidents", "oplog"])
+def test_a_short_timeout_does_not_hide_why_nothing_answers(command: str) -> None:
+    found = run(command, "mongodb://127.0.0.1:1/", "--timeout", "2")
+    assert found.exit_code == 3
+    assert "No server listens at that address" in found.output
+
+
 def test_oplog_output_matches_the_stored_entries(scene: tuple[str, Path]) -> None:
     result = run("oplog", scene[0], "--ns", f"{DB}.orders", "--op", "d", "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]

@@ -50,11 +50,14 @@ def ask(
     who: ConnectionOptions | Target,
     work: Callable[[Gateway], Awaitable[Answer]],
     seconds: float | None = None,
+    *,
+    step: float | None = None,
     **options: Any,
 ) -> Answer:
     """Run ``work`` on the deployment, for ``seconds`` at most.
 
-    Without ``seconds`` there is no overall deadline, but each read has one. ``options`` go to the client.
+    Without ``seconds`` there is no overall deadline, but each read has one; ``step`` is the deadline that ``work``
+    itself sets for each of its steps. ``options`` go to the client.
     Raises ReadError on timeout, and whatever ``work`` raises.
     """
     target = target_of(who) if isinstance(who, ConnectionOptions) else who
@@ -62,7 +65,7 @@ def ask(
 
     async def run() -> None:
         # Before Python 3.12.2, asyncio.run formats the result of its task twice: megabytes of text for a large answer.
-        answers.append(await _on_target(target, work, seconds, _shorter_selection(target, seconds) | options))
+        answers.append(await _on_target(target, work, seconds, _shorter_selection(target, seconds or step) | options))
 
     asyncio.run(run())
     return answers[0]
@@ -99,7 +102,14 @@ def _shorter_selection(target: Target, seconds: float | None) -> dict[str, Any]:
     """Let the driver time out before the deadline: it knows why no server answers."""
     if seconds is None or "serverselectiontimeoutms" in target.options:
         return {}
-    return {"serverSelectionTimeoutMS": int(min(5.0, seconds * 0.8) * 1000)}
+    before = seconds * _BEFORE_DEADLINE - _STEP_SECONDS
+    return {"serverSelectionTimeoutMS": int(min(5.0, max(before, 0.1)) * 1000)}
+
+
+_BEFORE_DEADLINE = 0.8
+"""The part of a deadline after which the driver has to have given up; the rest is for what comes before and after."""
+_STEP_SECONDS = 0.5
+"""How often the driver looks whether its time is over."""
 
 
 async def each_within(feed: AsyncIterator[Answer], seconds: float) -> AsyncGenerator[Answer, None]:

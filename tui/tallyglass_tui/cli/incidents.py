@@ -67,7 +67,7 @@ def command(
     files, kept = log_files(logs), evidence_folder(folder)
     if ns is not None and "." not in ns:
         raise InputError("--ns is no collection.", "Name one with its database, such as shop.orders.")
-    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds, files, kept, ns=ns or ""), None)
+    scan = ask(given, lambda gateway: scan_all(gateway, start, seconds, files, kept, ns=ns or ""), step=seconds)
     found = sorted(scan.incidents, key=lambda incident: (incident.number, incident.first))
     if wants_json:
         print_text(as_json([facts(incident) for incident in found], indent=2))

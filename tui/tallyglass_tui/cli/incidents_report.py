@@ -62,7 +62,7 @@ def report(
 
         return await scan_all(gateway, start, seconds, files, kept), await look_at(gateway)
 
-    scan, deployment = ask(given, work, None)
+    scan, deployment = ask(given, work, step=seconds)
     found = document_of(chosen(scan, number), scan.incidents, deployment, datetime.now(UTC), values=values)
     write_report(path, replace(found, sections=[*found.sections, *sections]))
     print_text(f"Written to {path}")

@@ -81,7 +81,7 @@ def command(
     wanted.check()
     style = (CANONICAL if canonical else RELAXED) if wants_json or canonical else TEXT
     printer = Printer(wanted, style, limit)
-    ask(given, lambda gateway: _run(gateway, wanted, printer, limit, follow, seconds), None)
+    ask(given, lambda gateway: _run(gateway, wanted, printer, limit, follow, seconds), step=seconds)
     return UNKNOWN if printer.incomplete else OK
 
 
