@@ -88,6 +88,8 @@ def put(document: Document, path: str, value: Any) -> None:
         else:
             home = home.setdefault(name, {})
         if not isinstance(home, (dict, list)):
+            if value is MISSING:
+                return
             raise StatementError(path)
     if isinstance(home, list):
         raise StatementError(path)

@@ -169,10 +169,12 @@ class World:
             return Step(stamp, who, "delete", id_), _entry("d", {"_id": id_}), None
         if write.kind == "replace":
             assert write.document is not None
-            after = {"_id": id_} | write.document
+            after = _replacement({"_id": id_} | write.document)
             step = Step(stamp, who, "replace", id_, (), after)
             return None if same(before, after) else (step, _entry("u", after, id_), after)
         after = apply(before, effects)
+        if write.kind == "rewrite":
+            _replacement(after)
         if same(before, after):
             return None
         step = Step(stamp, who, "update", id_, tuple(visible(before, effects)), None, write.upsert, before)
@@ -274,6 +276,13 @@ def _repeat(documents: dict[Any, Document], step: Step) -> None:
 
 def _entry(op: str, o: Document, id_: Any = None) -> Document:
     return {"op": op, "o": o} | ({"o2": {"_id": id_}} if op == "u" else {})
+
+
+def _replacement(document: Document) -> Document:
+    """The document, which replaces another. Raises StatementError where the server takes a name for an operator."""
+    if any(name.startswith("$") for name in document):
+        raise StatementError(document["_id"])
+    return document
 
 
 def _insert(document: Document) -> Document:
