@@ -187,7 +187,7 @@ def test_user_without_privileges_is_one_sentence(name: str, guarded_set: Guarded
         (["restore", "plan", "--backup=/nowhere", "--before=5"], "is not a time"),
         (["restore", "plan", "--backup=/nowhere"], "--before"),
         (["restore", "plan", *BACKUP, "--count=5"], "need --incident"),
-        (["restore", "plan", "--backup=/", "--incident=1", "--statement=drop()"], "is no updateMany"),
+        (["restore", "plan", "--backup=/", "--incident=1", "--statement=drop()"], "is not an updateMany"),
         (["restore", "plan", "--before=1700000000:5"], "--backup"),
         (["restore", "plan", *BACKUP, "--spare=mongodb://x y/"], "contains a space"),
         (["restore", "plan", "--backup=/nowhere/at/all", "--before=1795197974:14"], "/nowhere/at/all"),

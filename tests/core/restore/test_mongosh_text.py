@@ -24,6 +24,7 @@ ID, DAY = ObjectId("5f0000000000000000000001"), datetime(2026, 1, 2, tzinfo=UTC)
         ('"a\\u0041\\x42\\n"', "aAB\n"), ("'it\\'s'", "it's"), ('"\\ud83d\\ude00"', "\U0001f600"), ("`x`", "x"),
         ('ObjectId("5f0000000000000000000001")', ID), ("new ObjectId('5f0000000000000000000001')", ID),
         ('{"$oid": "5f0000000000000000000001"}', ID), ('ISODate("2026-01-02T00:00:00Z")', DAY),
+        ('ISODate("2026-01-02T00:00")', DAY), ('new Date("2026-01-02T02:00+02:00")', DAY),
         ('new Date("2026-01-02")', DAY), ("new Date(1767312000000)", DAY), ('{$date: "2026-01-02T00:00:00Z"}', DAY),
         ('NumberLong("7")', Int64(7)), ("NumberInt(7)", 7), ('NumberDecimal("1.5")', Decimal128("1.5")),
         ("Timestamp(1, 2)", Timestamp(1, 2)), ("Timestamp({t: 1, i: 2})", Timestamp(1, 2)), ("MaxKey()", MaxKey()),
@@ -32,23 +33,54 @@ ID, DAY = ObjectId("5f0000000000000000000001"), datetime(2026, 1, 2, tzinfo=UTC)
     ],
 )  # fmt: skip
 def test_a_value_is_read_as_its_bson_type(typed: str, value: Any) -> None:
-    assert read_call(f"db.orders.deleteMany({{v: {typed}\n}});") == ("deleteMany", [{"v": value}])
+    assert read_call(f"db.orders.deleteMany({{v: {typed}\n}});") == ("orders", "deleteMany", [{"v": value}])
 
 
 @pytest.mark.parametrize(
-    "path", ["", "db.orders.", 'db["orders"].', 'db.getSiblingDB("shop").getCollection("a.b").', "db.a.b."]
-)
-def test_a_collection_is_named_in_any_way(path: str) -> None:
-    assert read_call(f" {path}deleteMany( {{}} ) // done") == ("deleteMany", [{}])
+    ("path", "name"),
+    [
+        ("", ""), ("items.", ""), ("shop.items.", ""), ("db.orders.", "orders"), ('db["orders"].', "orders"),
+        ("db.a.b.", "a.b"),
+        ('db.getSiblingDB("shop").getCollection("a.b").', "a.b"), ('db.getSiblingDB("shop").orders.', "orders"),
+    ],
+)  # fmt: skip
+def test_a_collection_is_named_in_any_way(path: str, name: str) -> None:
+    assert read_call(f" {path}deleteMany( {{}} ) // done") == (name, "deleteMany", [{}])
 
 
 @pytest.mark.parametrize(
     "typed",
-    ["Date.now()", "new Date()", "ObjectId()", "1 + 1", "x", "undefined", "process.exit()", "{a: 1", '"a'],
+    [
+        "Date.now()",
+        "new Date()",
+        'Date("2026-01-02")',
+        'new Date("2026-01-02T03:04")',
+        "ObjectId()",
+        "1 + 1",
+        "x",
+        "undefined",
+        "process.exit()",
+        "{a: 1",
+        '"a',
+    ],
 )
 def test_what_computes_or_is_cut_is_refused(typed: str) -> None:
-    with pytest.raises(InputError, match=r"cannot be read|is no updateMany"):
+    with pytest.raises(InputError, match=r"cannot be read|ends too soon"):
         read_statement(f"updateMany({{v: {typed}}})")
+
+
+@pytest.mark.parametrize(
+    ("typed", "why"),
+    [
+        ("deleteMany({at: {$lt: new Date()}})", r"cannot be read from 'new Date\(\)\}\}\)' on"),
+        ("deleteMany({n: 1 + 1})", r"cannot be read from '\+ 1\}\)' on"), ("deleteMany({a: 1", "ends too soon"),
+        ("deleteMany({}) and more", "cannot be read from 'and more' on"), ("deleteMany()", "needs a filter"),
+        ("updateMany({})", "needs a filter and an update"), ("deleteOne({})", "is not an updateMany"),
+    ],
+)  # fmt: skip
+def test_the_error_says_where_and_why(typed: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        read_statement(typed)
 
 
 def test_older_names_and_calls_of_one_document() -> None:
@@ -56,7 +88,7 @@ def test_older_names_and_calls_of_one_document() -> None:
     assert read_statement("db.orders.update({}, {$set: {a: 1}}, {multi: true})").update == {"$set": {"a": 1}}
     for one in ("remove({}, true)", "remove({}, {justOne: true})", "update({}, {$set: {a: 1}})", "deleteOne({})",
                 "find({}).forEach(1)", "drop()"):  # fmt: skip
-        with pytest.raises(InputError, match=r"is no updateMany or deleteMany|cannot be read"):
+        with pytest.raises(InputError, match=r"is not an updateMany or deleteMany|cannot be read"):
             read_statement(f"db.orders.{one}")
 
 

@@ -168,7 +168,9 @@ async def test_what_a_statement_found_by_a_collation_comes_back(scene: Scene, wh
     with scene.source.client(retryWrites=False) as person:
         found = person["shop"][cased.name].delete_many({"name": "x"}, collation=None if options else STRENGTH_2)
     assert found.deleted_count == 40
-    ran = 'db.orders.deleteMany({name: "x"}' + (")" if options else ', {collation: {locale: "en", strength: 2}})')
+    ran = f'db.{cased.name}.deleteMany({{name: "x"}}' + (
+        ")" if options else ', {collation: {locale: "en", strength: 2}})'
+    )
     scene.must_run(await undo(scene, done_since(scene, since, "d", f"shop.{cased.name}"), ran=ran))
     assert sorted(row["_id"] for row in cased.find()) == list(range(40))
 

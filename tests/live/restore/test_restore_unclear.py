@@ -190,6 +190,8 @@ async def test_deletes_are_told_apart_by_their_filter(scene: Scene) -> None:
         )
     scene.settle()
     incident = await scene.incident("deleteMany", case.ns, case.first_entry(op="d", **{"o._id": 1}))
+    elsewhere = await case.plan_for("pre-images", incident, read_evidence('db.carts.deleteMany({s: "new"})', 300))
+    assert f"The statement is on carts, the incident on {case.ns}." in blocks(elsewhere)[0]
     plan = await case.plan_for("pre-images", incident, read_evidence('deleteMany({s: "new"})', 300))
     assert plan.level is not Level.BLOCK, blocks(plan)
     scene.must_run(plan)

@@ -48,7 +48,8 @@ async def attribute(source: Gateway, spare: DocumentSource, history: History, at
     rows, accident, effect = history.rows, history.accident, attribution.effect
     done, history.ambiguous = rows.execute("SELECT n, ambiguous FROM attributed").fetchone() or (0, False)
     if accident.statement:
-        collation = await _has_collation(source, history.ns)
+        # One that was dropped since may have had another than the one that has its name now.
+        collation = bool(history.removals) or await _has_collation(source, history.ns)
         await _explain(spare, history, attribution, done, collation=collation)
     if effect is not None:
         await _complete(spare, history, effect, done)

@@ -28,13 +28,14 @@ class KnownStatement:
     """``constants`` are the values that the statement sets by path, None for a field that it removes; ``computed`` are
     the paths that it changes in another way, ``always`` those of them that it leaves as they were in no document. All
     are empty for a delete, and where its ``text`` is not known. ``count`` is how many documents it reported as modified
-    or deleted, None where that is not known."""
+    or deleted, None where that is not known. ``collection`` is the one that the text names, empty for none."""
 
     constants: Mapping[Path, Value | None]
     computed: frozenset[Path] = frozenset()
     always: frozenset[Path] = frozenset()
     count: int | None = None
     text: str = ""
+    collection: str = ""
 
     @property
     def deletes(self) -> bool:
@@ -55,34 +56,37 @@ def read_evidence(statement: str, count: int | None) -> KnownStatement | None:
     see :func:`~tallyglass.restore.undo.mongosh_text.read_call`. Raises InputError for anything else."""
     if not statement:
         return None if count is None else KnownStatement({}, count=count)
-    update = read_statement(statement).update
+    typed = read_statement(statement)
+    update, collection = typed.update, typed.collection
     try:
         if update is None:
-            return KnownStatement({}, count=count, text=statement)
+            return KnownStatement({}, count=count, text=statement, collection=collection)
         constants, computed, always = _effect_of(update) if isinstance(update, Mapping) else _effect_of_stages(update)
     except (ValueError, TypeError, LookupError, AttributeError):
         raise InputError(f"--statement '{clean(statement, 80)}' cannot be read.", _FORMS) from None
     if not constants and not computed:
         raise InputError(f"--statement '{clean(statement, 80)}' changes nothing.", _FORMS)
-    return KnownStatement(constants, computed, always, count, statement)
+    return KnownStatement(constants, computed, always, count, statement, collection)
 
 
 def read_statement(text: str) -> TypedStatement:
     """A statement as typed. Raises InputError for anything but an ``updateMany`` or ``deleteMany``."""
     try:
-        name, arguments = read_call(text)
-    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError, BSONError):
-        raise InputError(f"--statement '{clean(text, 80)}' cannot be read.", _FORMS) from None
+        collection, name, arguments = read_call(text)
+    except ValueError as error:
+        where = f"cannot be read from '{clean(str(error), 40)}' on" if str(error) else "ends too soon"
+        raise InputError(f"--statement '{clean(text, 80)}' {where}.", _FORMS) from None
     kind = _kind(name, arguments)
     if kind is None:
-        raise InputError(f"--statement '{clean(text, 80)}' is no updateMany or deleteMany.", _FORMS)
+        raise InputError(f"--statement '{clean(text, 80)}' is not an updateMany or deleteMany.", _FORMS)
     query, *rest = arguments or [None]
     update = rest.pop(0) if kind == "updateMany" and rest else None
     right = isinstance(update, (Mapping, list)) if kind == "updateMany" else update is None
     if not isinstance(query, Mapping) or not right:
-        raise InputError(f"--statement '{clean(text, 80)}' cannot be read.", _FORMS)
+        needs = "a filter and an update" if kind == "updateMany" else "a filter"
+        raise InputError(f"--statement '{clean(text, 80)}' needs {needs}.", _FORMS)
     collation = any(isinstance(one, Mapping) and "collation" in one for one in rest)
-    return TypedStatement(query, update, collation)
+    return TypedStatement(query, update, collation, collection)
 
 
 def _kind(name: str, arguments: Sequence[Any]) -> str | None:

@@ -239,6 +239,10 @@ def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred
     if evidence.text and evidence.deletes is not (around.op == "d"):
         kinds = ("a delete", "an update") if evidence.deletes else ("an update", "a delete")
         doubts.append(f"The statement is {kinds[0]}, and the incident is {kinds[1]}.")
+    if evidence.collection not in ("", accident.ns.partition(".")[2]):
+        doubts.append(
+            f"The statement is on {clean_name(evidence.collection)}, the incident on {clean_name(accident.ns)}."
+        )
     tally = found.tally
     if tally.entries and tally.first < limit:
         doubts.append(f"It begins at {tally.first}, before the incident: plan for the incident before this one.")

@@ -8,9 +8,10 @@ import uuid
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
+from bson.errors import BSONError
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_$][\w$]*")
@@ -23,30 +24,52 @@ _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 _TYPED = json_util.JSONOptions(json_mode=json_util.JSONMode.CANONICAL, tz_aware=True)
 
 
-def read_call(text: str) -> tuple[str, list[Any]]:
-    """The method that is called last, and its arguments as BSON types: ``db.orders.deleteMany({a: 1});`` is
-    ``("deleteMany", [{"a": 1}])``. Calls before it name a database or a collection. Raises ValueError for anything
-    else."""
+class MongoshCall(NamedTuple):
+    """What is called on which collection, with arguments as BSON types. ``collection`` is empty where the text does not
+    begin with ``db``: a variable may be any collection."""
+
+    collection: str
+    method: str
+    arguments: list[Any]
+
+
+def read_call(text: str) -> MongoshCall:
+    """A call as typed, such as ``db.orders.deleteMany({a: 1});``. Raises ValueError for anything else, with the text
+    from where it cannot be read."""
     reader = _StatementReader(text)
-    path = [reader.name()]
-    arguments: list[Any] | None = None
-    while True:
+    try:
+        return _read_path(reader)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, BSONError):
+        raise ValueError(reader.rest) from None
+
+
+def _read_path(reader: _StatementReader) -> MongoshCall:
+    names, arguments = [reader.name()], None
+    while arguments is None:
         if reader.accepts("."):
-            path, arguments = [*path, reader.name()], None
+            names.append(reader.name())
         elif reader.accepts("["):
-            reader.value()
+            names.append(_text(reader.value()))
             reader.expect("]")
-            path, arguments = [*path, ""], None
-        elif reader.accepts("("):
-            arguments = reader.values(")")
-            if path[-1] not in ("getSiblingDB", "getCollection", "getDB") or not reader.is_at("."):
-                break
         else:
-            break
+            reader.expect("(")
+            given = reader.values(")")
+            if names[-1] in ("getSiblingDB", "getDB"):
+                names.pop()
+            elif names[-1] == "getCollection":
+                names[-1] = _text(*given)
+            else:
+                arguments = given
     reader.accepts(";")
-    if arguments is None or not reader.is_at_end():
-        raise ValueError(text)
-    return path[-1], arguments
+    if reader.rest:
+        raise ValueError(reader.rest)
+    return MongoshCall(".".join(names[1:-1]) if names[0] == "db" else "", names[-1], arguments)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
 
 
 class _StatementReader:
@@ -55,10 +78,13 @@ class _StatementReader:
         self._pass_space()
 
     def is_at(self, text: str) -> bool:
+        """Whether a text comes next."""
         return self._text.startswith(text, self._at)
 
-    def is_at_end(self) -> bool:
-        return self._at == len(self._text)
+    @property
+    def rest(self) -> str:
+        """What is not read yet."""
+        return self._text[self._at :]
 
     def accepts(self, text: str) -> bool:
         """Whether a text comes next, which is then read."""
@@ -70,7 +96,7 @@ class _StatementReader:
 
     def expect(self, text: str) -> None:
         if not self.accepts(text):
-            raise ValueError(f"{text} is missing")
+            raise ValueError(self.rest)
 
     def name(self) -> str:
         return self._read(_NAME)[0]
@@ -98,12 +124,16 @@ class _StatementReader:
         if (number := _NUMBER.match(self._text, self._at)) is not None:
             self._advance(number)
             return _number(number[0])
-        name = self.name()
+        begin, name = self._at, self.name()
         if name in _WORDS:
             return _WORDS[name]
-        name = self.name() if name == "new" else name
-        self.expect("(")
-        return _CONSTRUCTORS[name](*self.values(")"))
+        try:
+            name = f"new {self.name()}" if name == "new" else name
+            self.expect("(")
+            return (_CONSTRUCTORS.get(name) or _CONSTRUCTORS[name.removeprefix("new ")])(*self.values(")"))
+        except (ValueError, TypeError, LookupError, BSONError):
+            self._at = begin  # the value as a whole is what cannot be read
+            raise
 
     def _document(self) -> Any:
         found: dict[str, Any] = {}
@@ -126,7 +156,7 @@ class _StatementReader:
     def _read(self, pattern: re.Pattern[str]) -> re.Match[str]:
         found = pattern.match(self._text, self._at)
         if found is None:
-            raise ValueError(self._text[self._at : self._at + 20])
+            raise ValueError(self.rest)
         self._advance(found)
         return found
 
@@ -159,12 +189,21 @@ def _integer(value: int | str) -> int:
     return int(value)
 
 
+def _utc(text: str) -> datetime:
+    """A time, in UTC unless it says otherwise."""
+    found = datetime.fromisoformat(text)
+    found = found.replace(microsecond=found.microsecond // 1_000 * 1_000)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
 def _date(value: Any) -> datetime:
-    """Raises TypeError without a time, which would be that of the call."""
+    """A ``new Date`` of milliseconds, or of a text. A day is in UTC; a time without a zone is local to whoever typed
+    it, which is not known: raises ValueError."""
     if isinstance(value, int):
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)
-    found = datetime.fromisoformat(value)
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    if len(value) > len("2026-01-02") and datetime.fromisoformat(value).tzinfo is None:
+        raise ValueError(value)
+    return _utc(value)
 
 
 def _timestamp(seconds: Any, increment: int = 0) -> Timestamp:
@@ -176,11 +215,12 @@ def _decimal(value: Any) -> Decimal128:
 
 
 _CONSTRUCTORS: Mapping[str, Callable[..., Any]] = {
-    "ObjectId": lambda text: ObjectId(text), "ISODate": _date, "Date": _date,
+    "ObjectId": lambda text: ObjectId(text), "ISODate": _utc, "new Date": _date,
     "NumberInt": _integer, "Int32": _integer, "NumberLong": lambda value: Int64(int(value)),
     "Long": lambda value: Int64(int(value)), "Double": float, "NumberDecimal": _decimal, "Decimal128": _decimal,
     "UUID": lambda text: Binary.from_uuid(uuid.UUID(text)), "Timestamp": _timestamp,
     "BinData": lambda kind, text: Binary(b64decode(text), kind), "MinKey": MinKey, "MaxKey": MaxKey,
     "RegExp": Regex,
 }  # fmt: skip
-"""The constructors that mongosh has for types of BSON. None is called without the value that it needs."""
+"""The constructors that mongosh has for types of BSON. None is called without the value that it needs; without ``new``,
+``Date`` is the time of the call, whatever is given."""

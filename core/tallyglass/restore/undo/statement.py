@@ -34,11 +34,13 @@ class _UnknownError(Exception):
 @dataclass(frozen=True, slots=True)
 class TypedStatement:
     """A filter, and the update of what it finds: operators, or the stages of a pipeline. None for a delete. Where a
-    ``collation`` compares texts, whether two are equal is not known here."""
+    ``collation`` compares texts, whether two are equal is not known here. ``collection`` is the one that the text
+    names, empty for none."""
 
     query: Mapping[str, Any]
     update: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
     collation: bool = False
+    collection: str = ""
 
     def explains(self, before: bytes, after: bytes | None) -> bool | None:
         """Whether it leaves ``after`` (None for no document) where there was ``before``; None where that is unknown."""
