@@ -83,6 +83,13 @@ def test_the_error_says_where_and_why(typed: str, why: str) -> None:
         read_statement(typed)
 
 
+@pytest.mark.parametrize("part", ["[", "/[", "{a:", "(", '"', "/*", "\\", "new ", "9"])
+def test_a_long_text_is_refused_at_once(part: str) -> None:
+    """The log of a server may hold any text."""
+    with pytest.raises(InputError):
+        read_statement(f"deleteMany({{a: /{part * 100_000}")
+
+
 def test_older_names_and_calls_of_one_document() -> None:
     assert read_statement("db.orders.remove({a: 1})").update is None
     assert read_statement("db.orders.update({}, {$set: {a: 1}}, {multi: true})").update == {"$set": {"a": 1}}
