@@ -80,6 +80,7 @@ class Process:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         env = {key: value for key, value in os.environ.items() if not key.startswith(("SSH_", "TEXTUAL", "NO_COLOR"))}
         env |= {"TERM": "xterm-256color", "COLORTERM": color} | ({"SSH_CONNECTION": "bench"} if ssh else {})
+        env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed program is compiled
         self.began = time.monotonic()
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, *args], stdin=slave, stdout=slave, stderr=slave, env=env,

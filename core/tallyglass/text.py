@@ -56,6 +56,11 @@ def clean_name(value: str, limit: int = CELL_LIMIT) -> str:
     return _bounded(_escaped(kept if kept.isprintable() else kept.translate(_LONG_FORMS)), len(value) - limit)
 
 
+def plural(number: int, singular: str, plural_form: str = "") -> str:
+    """``1 counter``, ``2 counters``; or ``1 entry is``, ``2 entries are`` with both forms given."""
+    return f"{number:,} {singular if number == 1 else plural_form or singular + 's'}"
+
+
 def first_names(names: Sequence[str], most: int = 5) -> str:
     """Some names from a server in one line, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

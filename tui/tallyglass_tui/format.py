@@ -14,6 +14,7 @@ from tallyglass.counters.snapshot import CounterView, Forecast
 from tallyglass.counters.verdict import Thresholds, crossing_warnings
 from tallyglass.errors import InputError
 from tallyglass.moment import parse_time
+from tallyglass.text import plural as plural
 from tallyglass_tui.clock import now as present
 
 if TYPE_CHECKING:
@@ -231,8 +232,3 @@ def time_meaning(text: str) -> str:
         return typed_time(parse_time(text))
     except InputError as error:
         return str(error)
-
-
-def plural(number: int, singular: str, plural_form: str = "") -> str:
-    """``1 counter``, ``2 counters``."""
-    return f"{number:,} {singular if number == 1 else plural_form or singular + 's'}"

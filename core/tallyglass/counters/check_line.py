@@ -25,7 +25,7 @@ from tallyglass.counters.verdict import (
     plain,
     share_used,
 )
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 LEVEL_NAMES = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _MOST_NAMED = 5
@@ -76,7 +76,7 @@ def check_counters(
     if len(bad) > _MOST_NAMED:
         parts.append(f"and {len(bad) - _MOST_NAMED} more")
     if not bad and rows:
-        parts.append(f"{_count(rows):,} counter{'s' * (_count(rows) > 1)}")
+        parts.append(plural(_count(rows), "counter"))
     parts += gaps
     notes = list(_notes(snapshot, rows, guesses=guesses))
     text = clean("; ".join([*parts, *notes]), _MOST_TEXT).replace("|", "/")
@@ -129,7 +129,7 @@ def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: 
     """Notes that do not change the level."""
     young = sum(is_young(counter) for counter in rows)
     if young:
-        yield f"{young:,} counter{'s' * (young > 1)} too young to date"
+        yield f"{plural(young, 'counter')} too young to date"
     if snapshot.missing:
         yield f"{snapshot.known:,} known, {snapshot.known - len(snapshot.missing):,} read"
     unsure = sum(not counter.may_alarm for counter in snapshot.counters)
@@ -140,7 +140,7 @@ def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: 
         yield odd_ids(odd)
     acknowledged = sum(len(counter.acknowledged) for counter in rows)
     if acknowledged:
-        yield f"{acknowledged:,} flag{'s' * (acknowledged > 1)} acknowledged"
+        yield f"{plural(acknowledged, 'flag')} acknowledged"
     for trouble in snapshot.troubles:
         if trouble.partial:
             yield plain(trouble.title)

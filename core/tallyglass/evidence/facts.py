@@ -155,11 +155,16 @@ def user_of(name: object, db: object) -> tuple[str, bytes]:
     return clean_name(whole, NAME_CELLS), sha256(whole.encode("utf-8", "surrogatepass")).digest()
 
 
+_BUILDS = frozenset({"c", "async"})
+"""What PyMongo adds to its name: that it has its C extension, and that its asynchronous client is used."""
+
+
 def application_of(metadata: object) -> tuple[str, str]:
     """The application's name and the driver with its version, from the metadata that a client sends."""
     parts = [str(within(metadata, "driver", part) or "") for part in ("name", "version")]
     # Wrapping libraries append their own name and version, each after a bar: "PyMongo|Motor", "4.9|3.6".
-    names = [" ".join(filter(None, one)) for one in zip(*(part.split("|") for part in parts), strict=False)]
+    pairs = zip(*(part.split("|") for part in parts), strict=False)
+    names = [" ".join(filter(None, (name, version))) for name, version in pairs if name not in _BUILDS]
     application = str(within(metadata, "application", "name") or "")
     return clean(application, NAME_CELLS), clean(", ".join(filter(None, names)), NAME_CELLS)
 

@@ -343,9 +343,6 @@ def test_a_missing_date_is_explained_in_the_note(series: Series, remaining: floa
     found = forecast(series, remaining, NOW)
     assert words in found.note
     assert (found.late is None) == (words != "Already there")
-    if "Too early" in words or "needed" in words:
-        assert found.spread is not None
-        assert f"{found.spread:.1f}x" in found.note or f"{found.spread:.0f}x" in found.note
 
 
 def test_a_short_horizon_needs_no_hours() -> None:

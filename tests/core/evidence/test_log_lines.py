@@ -15,7 +15,7 @@ from tallyglass.moment import Ts
 def test_the_chain_of_a_delete() -> None:
     book = read(metadata(), login(), remove(722, 200), command(727))
     (found,) = statements(book)
-    client = Client("alice@admin", "nightly-cleanup", REMOTE, "PyMongo 4.20.0, c", "conn9")
+    client = Client("alice@admin", "nightly-cleanup", REMOTE, "PyMongo 4.20.0", "conn9")
     assert (found.client, found.documents, found.text) == (client, 200, "deleteMany({s: 1})")
     assert (found.began, found.ended, found.after) == (MILLIS + 719, MILLIS + 722, Ts(1795409595, 265))
     assert (found.in_session, found.session.hex()) == (False, SESSION.replace("-", ""))

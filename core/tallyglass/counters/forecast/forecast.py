@@ -93,13 +93,12 @@ def _stopped(series: Series, since: float, remaining: float, now: float) -> Fore
 
 def insufficient_history(basis: Basis, found: Estimate) -> str:
     """Why no date can be given; empty if there is a date."""
-    width = f"the band would span {format_factor(found.spread)}"
     if basis.steps < MIN_STEPS:
         changes = "1 change" if basis.steps == 1 else f"{basis.steps} changes"
-        return f"Too early to say: {changes} seen, {MIN_STEPS} needed; {width}."
+        return f"Too early to say: {changes} seen, {MIN_STEPS} needed."
     least = max(MIN_SHARE * found.ahead, min(2 * HOUR, found.ahead / 4))
     if basis.span < least:
-        return f"Too early to say: {format_span(basis.span)} seen, {format_span(least)} needed; {width}."
+        return f"Too early to say: {format_span(basis.span)} seen, {format_span(least)} needed."
     return ""
 
 
@@ -111,11 +110,6 @@ def change_note(basis: Basis) -> str:
     if basis.doubt >= _MUCH_DOUBT:
         return "The days of the one week seen differ: a habit or a change of load, so the band is wider."
     return ""
-
-
-def format_factor(factor: float) -> str:
-    """A factor as text: ``6x``, or ``more than 1,000x``."""
-    return f"{factor:.1f}x" if factor < 10 else f"{factor:.0f}x" if factor < 1000 else "more than 1,000x"
 
 
 def _date(now: float, ahead: float) -> datetime | None:

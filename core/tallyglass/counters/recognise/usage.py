@@ -25,7 +25,7 @@ from tallyglass.counters.recognise.finding import DOUBTED_AFTER, UsageFinding
 from tallyglass.counters.recognise.identity import resembles
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Namespace
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 
 WINDOW_SECONDS = 2.0
 """An issued id must be inserted within this time to count as a match."""
@@ -623,7 +623,7 @@ def _finding_of(
     semantics = Counter(meaning for _, meaning, _ in kept.values()).most_common(1)[0][0]
     values = {value for target, _, hit in kept.values() if target == first for value in hit.values}
     whole = len(kept) == 1 and len(values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
-    also = f" and {len(more)} more field{'s' * (len(more) > 1)}" if more else ""
+    also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
         f"{matched:,} of {issued:,} values of {clean_name(path, 60)} found in {_place(first)}{also}, "
         f"{_latency(latency)} later; step {moves.step}."

@@ -7,6 +7,7 @@ from dataclasses import replace
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.read.stream import Gap, RolledBack
 from tallyglass.oplog.snapshot import OplogRow, RowKind
+from tallyglass.text import plural
 
 
 def gap(event: Gap) -> OplogRow:
@@ -18,9 +19,9 @@ def gap(event: Gap) -> OplogRow:
 
 def rolled_back(event: RolledBack) -> OplogRow:
     """``ROLLBACK: 26 entries rolled back``; its ``ts`` is the last one that exists, or the first one removed."""
-    many = "an unknown number of" if event.count is None else f"{event.count:,}"
+    many = "an unknown number of entries" if event.count is None else plural(event.count, "entry", "entries")
     after = f"after {event.common}" if event.common else f"from {event.first}"
-    what = f"rollback: {many} entries {after} up to {event.last} no longer exist"
+    what = f"rollback: {many} {after} up to {event.last} no longer exist{'s' * (event.count == 1)}"
     row = _row(RowKind.ROLLBACK, event.common or event.first, what)
     return row if event.count is None else replace(row, documents=event.count)
 

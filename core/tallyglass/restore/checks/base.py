@@ -7,7 +7,7 @@ from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.proof.findings import Covered, Findings, Replayed
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.undo.incident_scope import DEFINITIONS, why_not_undone
-from tallyglass.text import clean_name, first_names
+from tallyglass.text import clean_name, first_names, plural
 
 SLACK_SECONDS = 60
 """Seconds that the files of one dump may lie further apart than its oplog says that it took."""
@@ -93,7 +93,8 @@ def base_documents(found: Findings) -> Checks:
     for ns, count in list(base.unlike_earlier.items())[:5]:
         yield block(
             "base-differs",
-            f"{clean_name(ns)}: {count:,} documents are not as the oplog left them before {replayed.covered.start.ts}.",
+            f"{clean_name(ns)}: {plural(count, 'document is', 'documents are')} not as the oplog left them before "
+            f"{replayed.covered.start.ts}.",
             _FILTERED,
         )
     for ns, names in list(base.indexes_unlike_earlier.items())[:5]:
@@ -107,13 +108,15 @@ def base_documents(found: Findings) -> Checks:
         if missing:
             yield block(
                 "document-missing",
-                f"{clean_name(ns)}: {missing:,} documents are changed after the point but would not be there at it.",
+                f"{clean_name(ns)}: {plural(missing, 'document is', 'documents are')} changed after the point but "
+                "would not be there at it.",
                 _FILTERED,
             )
         if surplus:
             yield block(
                 "document-surplus",
-                f"{clean_name(ns)}: {surplus:,} documents that were inserted after the point would be there at it.",
+                f"{clean_name(ns)}: {plural(surplus, 'document that was', 'documents that were')} inserted after the "
+                "point would be there at it.",
                 "The backup holds later writes: it ended after the point. Use an older one.",
             )
     for mismatch in base.count_mismatches[:5]:

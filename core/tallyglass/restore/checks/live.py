@@ -8,7 +8,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.proof.findings import Assessed, Findings
-from tallyglass.text import clean_name, first_names
+from tallyglass.text import clean_name, first_names, plural
 
 _MOST_NAMED = 3
 """Namespaces in one line of a check; the others are counted."""
@@ -35,7 +35,7 @@ def live_data(found: Findings) -> Checks:
         total = sum(item.inserts + item.updates + item.deletes for item in assessed.loss.changed.values())
         yield warn(
             "loss",
-            f"{total:,} operations came after the point; a full rollback would lose them.",
+            f"{plural(total, 'operation')} came after the point; a full rollback would lose them.",
             "This plan brings back only what was damaged, through staging collections: the application may write on.",
         )
     for row in assessed.returns:
@@ -67,10 +67,11 @@ def _numbers(assessed: Assessed) -> Checks:
         at_point = largest.get(row.ns)
         if at_point is not None and at_point >= most:
             continue
+        numbers = f"whole number {least}" if least == most else f"whole numbers from {least} to {most}"
         was = "none was there" if at_point is None else f"the largest was {at_point}"
         yield warn(
             "ids",
-            f"{clean_name(row.ns)}: whole numbers from {least} to {most} became _ids after the point; "
+            f"{clean_name(row.ns)}: {numbers} became _id{'s' * (least != most)} after the point; "
             + (f"at the point {was}." if row.ns in largest else "the largest at the point is not known."),
             f"An id source that is not a counter listed here must continue above {most}.",
         )
@@ -81,7 +82,8 @@ def _definitions(assessed: Assessed) -> Checks:
     if definitions.statements:
         yield warn(
             "definitions",
-            f"{len(definitions.statements)} indexes or validators differ from those at the point.",
+            plural(len(definitions.statements), "index or validator differs", "indexes or validators differ")
+            + " from those at the point.",
             "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
         )
     if definitions.unexplained:
@@ -101,7 +103,7 @@ def _counters(assessed: Assessed) -> Checks:
     rows = counters.rows
     if rows:
         by_ns = Counter(row.ns for row in rows)
-        documents = f"{len(rows):,} counter document{'s' * (len(rows) > 1)}"
+        documents = plural(len(rows), "counter document")
         where = ", ".join(f"{ns} ({count:,})" for ns, count in by_ns.most_common(_MOST_NAMED))
         more = f" and {len(by_ns) - _MOST_NAMED:,} more" if len(by_ns) > _MOST_NAMED else ""
         yield warn(

@@ -13,7 +13,7 @@ from tallyglass.restore.model.undo import Accident, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.logged import as_options, logged_statement
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 
 _SHOWN = 8
 """Groups in one check; plan.json and the page list all."""
@@ -57,10 +57,11 @@ def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:
     """The limit of a repair, where there are documents for which it may count; ``large`` is how many by namespace."""
     for ns, count in large.items() if accident.updates or accident.kind == "transaction" else ():
         if count:
+            more = plural(count, "document has", "documents have")
             title = (
-                f"{clean_name(ns)}: {count:,} documents have more than 8 MB. One of them in which the accident put a "
+                f"{clean_name(ns)}: {more} more than 8 MB. One in which the accident put a long value over another is "
+                "left and listed, if both together have more than 16 MB."
             )
-            title += "long value over another is left and listed, if both together have more than 16 MB."
             yield warn("large-documents", title, "Replace such documents manually, from the images or the spare.")
 
 

@@ -10,7 +10,7 @@ from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.speed import OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.tools.toolset import version_pair
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 
 SHORT_HEAD_ROOM_HOURS = 24.0
 """A day: whoever is on call may read a warning only the next morning."""
@@ -137,13 +137,15 @@ def _missing_documents(base: BaseFacts, *, upserts: bool) -> Checks:
     for ns, count in list(base.missing.items())[:5]:
         yield block(
             "document-missing",
-            f"{clean_name(ns)}: {count:,} documents are updated in the window but are not in the backup.",
+            f"{clean_name(ns)}: {plural(count, 'document is', 'documents are')} updated in the window but not "
+            "in the backup.",
             "The backup is not complete, or was begun later than it says. Use another one.",
         )
     if not upserts and base.fatal:
         yield block(
             "dead-updates",
-            f"{base.fatal:,} updates inside groups are of documents that the backup no longer has.",
+            plural(base.fatal, "update inside a group is of a document", "updates inside groups are of documents")
+            + " that the backup no longer has.",
             "This server version stops at them. Use a later backup.",
         )
 
@@ -153,7 +155,7 @@ def _duration(covered: Covered) -> Check:
     speed = OPS_A_SECOND_IN_SET if spare and spare.set_name else OPS_A_SECOND
     minutes = applied / speed / 60
     takes = "less than a minute" if minutes < 1 else f"about {minutes:,.0f} min"
-    title = f"{applied:,} operations are replayed: {takes}."
+    title = f"{plural(applied, 'operation is', 'operations are')} replayed: {takes}."
     return warn("duration", title) if minutes > 60 else ok("duration", title)
 
 
@@ -169,18 +171,24 @@ def _left_out(dead: int, updates: int, capped_deletes: int) -> Checks:
     if capped_deletes:
         yield warn(
             "capped-deletes",
-            f"{capped_deletes:,} entries are deletes by which capped collections made room.",
+            plural(capped_deletes, "entry is a delete", "entries are deletes")
+            + " by which capped collections made room.",
             "They are left out of the replay, which this server version would stop at; the spare makes room itself.",
         )
     if dead:
         yield warn(
             "dead-operations",
-            f"{dead:,} entries write to collections that did not exist any more when the backup read them.",
+            plural(dead, "entry writes", "entries write")
+            + " to collections that did not exist any more when the backup read them.",
             "They are left out of the replay; otherwise it would stop at the first of them.",
         )
     if updates:
         yield warn(
             "dead-updates",
-            f"{updates:,} entries are groups, or updates of documents, that were removed before the backup read them.",
+            plural(
+                updates,
+                "entry is a group, or an update of a document, that was removed before the backup read it.",
+                "entries are groups, or updates of documents, that were removed before the backup read them.",
+            ),
             "They are left out of the replay; otherwise it would stop at the first of them.",
         )

@@ -16,7 +16,7 @@ from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.stopped import Failed
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 WEAK = frozenset(
     {
@@ -114,7 +114,7 @@ def succeeded(run: DrillRun, before: Report | None) -> Report:
     count = len(known.namespaces)
     title = (
         f"{known.set_name} was restored to just before {known.point_time} and verified: "
-        f"{count} namespace{'s' * (count != 1)}, {known.documents:,} documents, in {rto:.0f} s."
+        f"{plural(count, 'namespace')}, {known.documents:,} documents, in {rto:.0f} s."
     )
     if worst:
         title = f"{worst[0].title} {title}"

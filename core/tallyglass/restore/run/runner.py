@@ -26,7 +26,7 @@ from tallyglass.restore.run.step_process import StepProcess, left_running
 from tallyglass.restore.run.stop import Interrupted, RunStopped, interruptible
 from tallyglass.restore.run.written import read_written
 from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, SOURCE, SPARE, WIDTH
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 DONE = 0
 """Exit status of a run after which nothing is damaged."""
@@ -237,7 +237,7 @@ class _Run:
         left = list(self._to_run(number))
         known = sum(step.seconds or 0.0 for step in left)
         unknown = sum(not step.seconds for step in left)
-        steps = [f"{unknown} step{'s' * (unknown != 1)} without an estimate"] if unknown else []
+        steps = [f"{plural(unknown, 'step')} without an estimate"] if unknown else []
         return ", and ".join([duration(known)] * bool(known) + steps)
 
     def _to_run(self, first: int) -> Iterator[Command]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tallyglass.errors import InputError, ReadError
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.options import PATH, ConnectionOptions
@@ -53,7 +53,7 @@ def images(plan_file: Path, source: str, source_password_file: str, out: Path) -
 
     target = server(source, ConnectionOptions(password_file=source_password_file))
     for ns, count in ask(target, work, None, **PATIENT):
-        print_text(f"{clean_name(ns)}: {count} documents saved")
+        print_text(f"{clean_name(ns)}: {plural(count, 'document')} saved")
 
 
 async def _rest(
