@@ -99,7 +99,7 @@ class Server:
             raise self.refused[name]
         if name == "getCmdLineOpts":
             return {"parsed": {"systemLog": {"path": self.path}}}
-        return {"log": self.lines[-self.kept :], "totalLinesWritten": len(self.lines)}
+        return {"log": [f"{one}\n" for one in self.lines[-self.kept :]], "totalLinesWritten": len(self.lines)}
 
     async def list_databases(self) -> list[str]:
         self.asked.append("listDatabases")

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from tallyglass.errors import TallyglassError
 from tallyglass.evidence.facts import within
-from tallyglass.evidence.log_lines import parse_line
+from tallyglass.evidence.log_lines import lines_in_memory, parse_line
 from tallyglass.evidence.profile import DATABASES_LIMIT, PROFILE
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 
@@ -51,7 +51,7 @@ class EvidenceKept:
 async def evidence_kept(gateway: Gateway) -> EvidenceKept:
     """Read what this server keeps; what may not be read is unknown."""
     log = await _answer(gateway, "getLog", "global")
-    times = [line.at for text in log.get("log", ()) if (line := parse_line(str(text)))]
+    times = [line.at for text in lines_in_memory(log) if (line := parse_line(text))]
     settings = await _answer(gateway, "profile", -1)
     parsed = (await _answer(gateway, "getCmdLineOpts", 1)).get("parsed", {})
     slowms, rate = settings.get("slowms"), settings.get("sampleRate")

@@ -13,7 +13,7 @@ from pathlib import Path
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.evidence.audit import AuditReader, is_audit_line
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.log_lines import LogReader, parse_line
+from tallyglass.evidence.log_lines import LogReader, lines_in_memory, parse_line
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
 
@@ -89,7 +89,7 @@ async def foreign_files(gateway: Gateway, paths: Sequence[Path]) -> list[Path]:
     lines: set[str] = set()
     for member in gateway.members() or ("",):
         with suppress(TallyglassError):
-            lines.update(map(str, (await gateway.command("getLog", "global", member=member)).get("log", ())))
+            lines.update(lines_in_memory(await gateway.command("getLog", "global", member=member)))
     own = {_server_of(path) for path in paths if _ends_with_any(path, lines)}
     return [path for path in paths if _server_of(path) not in own]
 
@@ -101,7 +101,7 @@ async def log_beside(gateway: Gateway) -> Path | None:
     """
     try:
         options = await gateway.command("getCmdLineOpts")
-        lines = (await gateway.command("getLog", "global")).get("log", ())
+        lines = lines_in_memory(await gateway.command("getLog", "global"))
     except TallyglassError:
         return None
     parsed = options.get("parsed", {})
@@ -109,7 +109,7 @@ async def log_beside(gateway: Gateway) -> Path | None:
     if not isinstance(name, str) or not lines:
         return None
     path = Path(name)
-    return path if _ends_with_any(path, {str(one) for one in lines[-_SAME_LINES:]}) else None
+    return path if _ends_with_any(path, set(lines[-_SAME_LINES:])) else None
 
 
 def _ends_with_any(path: Path, lines: set[str]) -> bool:

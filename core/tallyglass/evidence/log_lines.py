@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -336,6 +336,12 @@ class LogReader:
         body = line.attr.get("cmdObj")
         name = str(body.get("collMod", "")) if isinstance(body, dict) else ""
         self._define("collMod", line, name, text=f"collMod {json.dumps(body)[:300]}")
+
+
+def lines_in_memory(answer: Mapping[str, Any]) -> list[str]:
+    """The newest lines of a server's log, from its answer to ``getLog``, as they stand in its file: in the answer each
+    ends with the end of its line (6.0.5), which the file's reader takes away."""
+    return [str(one).rstrip("\n") for one in answer.get("log", ())]
 
 
 def parse_line(text: str) -> Line | None:

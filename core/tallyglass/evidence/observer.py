@@ -7,14 +7,14 @@ may not be read are named with the privilege that they need, and the others are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import RunningOperation, SessionCommand, Source, client_of, session_of
-from tallyglass.evidence.log_lines import LogReader, lines_of
+from tallyglass.evidence.log_lines import LogReader, lines_in_memory, lines_of
 from tallyglass.evidence.profile import DATABASES_LIMIT, OPERATIONS, PROFILE, read_profile
 from tallyglass.evidence.running import running_of
 from tallyglass.evidence.store import EvidenceFolder
@@ -187,15 +187,17 @@ class Observer:
             answer = await self.router.command("getLog", "global")
         else:
             answer = await self.gateway.command("getLog", "global", member=name)
-        lines, written = [str(one) for one in answer.get("log", ())], int(answer.get("totalLinesWritten", 0))
-        new = _after(lines, ring.last or self._last_of(name, lines))
+        lines, written = lines_in_memory(answer), int(answer.get("totalLinesWritten", 0))
+        kept = self.last_lines.get(self.folder.name_of(name), ()) if self.folder is not None else ()
+        new = _after(lines, ring.last or _last_of(lines, kept or self.last_lines.get("", ())))
         if len(new) == len(lines) and ring.written:
             # The last line that was read is no longer there: the server counts how many are lost.
             self.book.tally.missed += max(written - ring.written - len(lines), 0)
             ring.reader.interrupt()
         ring.reader.feed(new)
         if self.keeps and self.folder is not None:
-            self.folder.write(name, new)
+            # The log file that was read may be gone when the folder is read.
+            self.folder.write(name, _after(lines, ring.last or _last_of(lines, kept)))
         ring.reader.flush(COMMAND_MILLIS)
         ring.written, ring.last = written, lines[-1] if lines else ring.last
         pause = LINES_A_POLL * (asked - ring.read_at) / max(len(new), 1) if ring.read_at else LEAST_PAUSE
@@ -244,12 +246,6 @@ class Observer:
         port = str(row.get("host", "")).rpartition(":")[2]
         return next((one for one in self.gateway.members() if one.endswith(f":{port}")), ROUTER)
 
-    def _last_of(self, name: str, lines: list[str]) -> str:
-        """The last of these lines that was read from files."""
-        stored = self.folder.name_of(name) if self.folder is not None else ""
-        known = self.last_lines.get(stored, self.last_lines.get("", ()))
-        return next((one for one in known if one in lines), "")
-
     async def _operations(self, gateway: Gateway) -> int:
         self.spend()
         rows = await gateway.inspect("$currentOp", {"allUsers": True, "idleConnections": True}, limit=ROWS_LIMIT)
@@ -279,6 +275,11 @@ class Observer:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+def _last_of(lines: Sequence[str], known: Sequence[str]) -> str:
+    """The one of these lines that is known, the last of a file; empty if none is."""
+    return next((one for one in known if one in lines), "")
 
 
 def _after(lines: list[str], last: str) -> list[str]:

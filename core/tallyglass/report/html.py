@@ -23,7 +23,8 @@ time { white-space: nowrap; }
 h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; padding-top: .75rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums;
+  font-size: .85rem; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .75rem .3rem 0; border-bottom: 1px solid var(--line); }
 td { overflow-wrap: break-word; }
 th { color: var(--quiet); font-weight: 600; }
@@ -121,7 +122,8 @@ def _time_line(bars: Sequence[Bar]) -> Iterator[str]:
     for bar in bars:
         start, width = _place(bar, first, last)
         yield (
-            f'<div class="bar{" chosen" if bar.chosen else ""}"><span>{escape(bar.label)}</span>'
+            f'<div class="bar{" chosen" if bar.chosen else ""}"><span><time>{iso(bar.first)}</time> '
+            f"{escape(bar.label)}</span>"
             f'<svg viewBox="0 0 {_AXIS} 14" preserveAspectRatio="none" role="img" aria-label="'
             f'{iso(bar.first)} to {iso(bar.last)}"><rect x="{start}" y="1" width="{width}" height="12"/></svg></div>'
         )

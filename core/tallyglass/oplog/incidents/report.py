@@ -65,7 +65,7 @@ def _what(incident: Incident, *, values: bool) -> list[tuple[str, str]]:
         ("oplog position", f"{incident.first} to {incident.last}"),
         ("to undo it", f"return to just before {incident.limit}"),
         ("shards", ", ".join(incident.shards)),
-        ("documents named", (", ".join(incident.samples) if values else HIDDEN) if incident.samples else ""),
+        ("some of the _ids", (", ".join(incident.samples) if values else HIDDEN) if incident.samples else ""),
         ("one or several", incident.reading),
         ("note", incident.note),
         ("routine", incident.reason if incident.routine else ""),
@@ -77,16 +77,16 @@ def _moment(wall: datetime | None, cluster: datetime) -> str:
 
 
 def _near(incident: Incident, others: Sequence[Incident]) -> list[Incident]:
-    """The incident and those closest to it in time, oldest first."""
+    """The incident and the surest of those closest to it in time, oldest first."""
     at = incident.first.time
-    acts = [one for one in others if one.number != incident.number and not one.routine]
+    acts = [one for one in others if one.number != incident.number and not one.routine and one.confidence == "high"]
     acts.sort(key=lambda one: abs((one.first.time - at).total_seconds()))
     return sorted([incident, *acts[:NEAR]], key=lambda one: one.first)
 
 
 def _bar(one: Incident, chosen: Incident) -> Bar:
     first, last = one.first_wall or one.first.time, one.last_wall or one.last.time
-    return Bar(f"{iso(first)} {one.title}", first, max(first, last), one.number == chosen.number)
+    return Bar(one.title, first, max(first, last), one.number == chosen.number)
 
 
 def _who(incident: Incident, *, values: bool) -> Iterator[Block]:
