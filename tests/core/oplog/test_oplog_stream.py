@@ -28,8 +28,8 @@ from tallyglass.oplog.read.stream import (
 Script = Callable[[], AsyncIterator[bytes]]
 
 
-def entry(n: int, term: int = 1) -> bytes:
-    return bson.encode({"op": "i", "ns": "a.b", "o": {"_id": n}, "ts": Timestamp(100 + n, 1), "t": Int64(term)})
+def entry(n: int, term: int = 1, op: str = "i") -> bytes:
+    return bson.encode({"op": op, "ns": "a.b", "o": {"_id": n}, "ts": Timestamp(100 + n, 1), "t": Int64(term)})
 
 
 class Scripted:
@@ -210,6 +210,12 @@ def test_majority_committed_entries_are_released_and_the_rest_are_counted(commit
         assert gone.count is None, "what a majority had was taken back: how much of it is not known"
         return
     assert rolled_back(left, commit=commit) == RolledBack(Ts(100 + left, 1), Ts(101 + left, 1), Ts(106, 1), 6 - left)
+
+
+def test_no_ops_that_are_taken_back_are_not_counted() -> None:
+    gateway = Scripted(gives(entry(1) + entry(2) + entry(3, op="n")), gives(entry(4, 2)), log=(entry(1), entry(4, 2)))
+    (gone,) = events(gateway, lambda found: isinstance(found[-1] if found else None, RolledBack))[-1:]
+    assert gone == RolledBack(Ts(101, 1), Ts(102, 1), Ts(103, 1), 1)
 
 
 @pytest.mark.parametrize(("left", "count"), [(5, 1), (4, None), (2, None)])

@@ -28,6 +28,8 @@ def incidents(uri: str) -> dict[str, dict[str, Any]]:
 
 def test_a_session_names_its_user_and_a_statement_names_none(guarded_set: GuardedSet) -> None:
     guarded = guarded_set
+    with MongoClient[dict[str, Any]](guarded.uri("admin")) as client:
+        client.admin.command("profile", 0, slowms=60_000)  # on a busy machine the log would name who wrote, too
     ann = guarded.create_user(ROLES)
     reader = guarded.create_user([{"role": "read", "db": "local"}])
     with MongoClient[dict[str, Any]](guarded.uri(ann), w="majority") as client:

@@ -243,6 +243,14 @@ def position(batch: bytes, start: int, end: int) -> tuple[Ts, int | None]:
     return entry.ts, entry.term
 
 
+def is_no_op(batch: bytes, start: int, end: int) -> bool:
+    """Whether one entry is a no-op, as the server writes them every ten seconds and when a primary begins."""
+    try:
+        return read_entry(batch, start, end).op == "n"
+    except Malformed:
+        return False
+
+
 def stamp(batch: bytes, start: int, end: int) -> Stamp:
     """The stamp of one entry. Raises Malformed."""
     found = layout.stamp_at(batch, start, end)

@@ -20,7 +20,7 @@ from tallyglass.errors import ConnectError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import GET_MORE_SECONDS, OPLOG, RAW_BATCH, Gateway, closing
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.batch import last_start, position
+from tallyglass.oplog.entry.batch import is_no_op, last_start, position
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.read.batch_reader import BatchReader
 from tallyglass.oplog.read.entries import end_of_oplog, op_time
@@ -77,7 +77,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """Entries after ``common`` up to ``last`` no longer exist. ``count`` is None where they were too many to keep.
+    """Entries after ``common`` up to ``last`` no longer exist. ``count`` is how many, without no-ops; None where they
+    were too many to keep.
 
     ``common`` is None where no entry that was seen is left.
     """
@@ -274,9 +275,8 @@ class OplogStream:
         """Find the newest entry seen that still exists, and go on after it."""
         assert self._anchor is not None
         last = self._anchor.ts
-        exact = [
-            EntryPosition(*position(batch, start, end)) for _, batch in self._kept for start, end in walk.split(batch)
-        ]
+        kept = [(batch, *ends) for _, batch in self._kept for ends in walk.split(batch)]
+        exact = [EntryPosition(*position(*place)) for place in kept]
         older = [place for place in self._trail if not exact or place.ts < exact[0].ts]
         places = older + exact
         common = await self._newest_existing(places)
@@ -289,7 +289,9 @@ class OplogStream:
             self._start, self._anchor = removed[0].ts, None
         self._trail = deque(places[: common + 1], maxlen=_TRAIL)
         self._forget_kept()
-        return RolledBack(found.ts if found else None, removed[0].ts, last, len(removed) if known else None)
+        idle = {place for place, entry in zip(exact, kept, strict=True) if is_no_op(*entry)}
+        count = len([place for place in removed if place not in idle])
+        return RolledBack(found.ts if found else None, removed[0].ts, last, count if known else None)
 
     async def _newest_existing(self, places: list[EntryPosition]) -> int:
         """The index of the newest place that is still in the oplog, by halving: after it none is. -1 for none."""
