@@ -171,6 +171,12 @@ class Book:
             if key[0] == member:
                 self._clients[key] = Client(connection=client.connection)
 
+    def is_same_member(self, name: str, member: str) -> None:
+        """Note that the connections that are known by one name are those of this member."""
+        for (known, connection), client in list(self._clients.items()):
+            if known == name:
+                self._clients[member, connection] = client
+
     def add_statement(self, statement: Statement) -> None:
         """Add a delete or update."""
         self._order.append(statement)

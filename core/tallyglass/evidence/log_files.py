@@ -53,13 +53,13 @@ def read_files(
     *,
     most: int = 0,
     others: Sequence[Path] = (),
-) -> tuple[str, ...]:
+) -> dict[str, str]:
     """Read log files and audit logs, ``most`` bytes of the end of each unless that is 0. Those of one server, which
     differ only in what follows ``.log`` in their names, are read as one, the oldest first. ``others`` of the paths are
     of other servers, whose statements did not write what is looked at.
 
-    Returns the last line of each server, by which a later source can go on. Raises InputError for a file that cannot be
-    read.
+    Returns the last line of each server, by which a later source can go on, with the name by which the book knows its
+    connections. Raises InputError for a file that cannot be read.
     """
     servers: dict[tuple[Path, str], list[tuple[int, str, Path]]] = {}
     for path in paths:
@@ -68,16 +68,17 @@ def read_files(
             AuditReader(book).feed(_lines(path, most))
         else:
             servers.setdefault(_server_of(path), []).append((at, path.name, path))
-    foreign, lasts = {_server_of(path) for path in others}, []
+    foreign, lasts = {_server_of(path) for path in others}, dict[str, str]()
     for server, files in servers.items():
-        reader, last = LogReader(book, f"files {server}", wanted, statements=server not in foreign), ""
+        name, last = f"files {server}", ""
+        reader = LogReader(book, name, wanted, statements=server not in foreign)
         for _, _, path in sorted(files):
             for text in _lines(path, most):
                 reader.feed((text,))
                 last = text
         reader.flush()
-        lasts.append(last)
-    return tuple(lasts)
+        lasts[last] = name
+    return lasts
 
 
 def _server_of(path: Path) -> tuple[Path, str]:

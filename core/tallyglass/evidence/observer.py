@@ -7,7 +7,7 @@ may not be read are named with the privilege that they need, and the others are 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -98,7 +98,7 @@ class Observer:
     gateway: Gateway
     book: Book = field(default_factory=Book)
     router: Gateway | None = None
-    last_lines: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    last_lines: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The last lines that were read of each member from files, so that each is read once; under "" of any."""
     folder: EvidenceFolder | None = None
     """Where lines of the log are kept, if ``keeps`` says so; else only what was kept there is known."""
@@ -188,8 +188,11 @@ class Observer:
         else:
             answer = await self.gateway.command("getLog", "global", member=name)
         lines, written = lines_in_memory(answer), int(answer.get("totalLinesWritten", 0))
-        kept = self.last_lines.get(self.folder.name_of(name), ()) if self.folder is not None else ()
-        new = _after(lines, ring.last or _last_of(lines, kept or self.last_lines.get("", ())))
+        kept = self.last_lines.get(self.folder.name_of(name), {}) if self.folder is not None else {}
+        read = kept or self.last_lines.get("", {})
+        if not ring.last and (same := read.get(_last_of(lines, read))):
+            self.book.is_same_member(same, name)
+        new = _after(lines, ring.last or _last_of(lines, read))
         if len(new) == len(lines) and ring.written:
             # The last line that was read is no longer there: the server counts how many are lost.
             self.book.tally.missed += max(written - ring.written - len(lines), 0)
@@ -277,7 +280,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _last_of(lines: Sequence[str], known: Sequence[str]) -> str:
+def _last_of(lines: Sequence[str], known: Iterable[str]) -> str:
     """The one of these lines that is known, the last of a file; empty if none is."""
     return next((one for one in known if one in lines), "")
 

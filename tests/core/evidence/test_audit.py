@@ -101,6 +101,6 @@ def test_an_audit_log_is_known_by_its_lines_not_its_name(tmp_path: Path) -> None
     (tmp_path / "auditLog.json.1.gz").write_bytes(gzip.compress(PERCONA.encode()))
     for named in (tmp_path, tmp_path / "auditLog.json"):
         book = Book()
-        assert read_files(book, files_of(named)) == ()
+        assert read_files(book, files_of(named)) == {}
         assert {one.client.user for one in definitions(book)} == {"ann@admin", "bob@admin"}
         assert book.coverage == {}

@@ -245,7 +245,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp_path: Path) -> None:
-    server = Server(remove(10, 1), remove(20, 2))
+    server = Server(metadata(), login(), remove(10, 1), remove(20, 2))
     server.path = str(tmp_path / "mongod.log")
     assert await log_beside(server) is None  # type: ignore[arg-type]
     write(server.path, remove(30, 3))
@@ -258,3 +258,5 @@ async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp
     await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     assert sizes(one.book) == [1, 2, 3], "lines of the file are not counted twice"
+    (added,) = one.book.statements("shop.orders", "d", MILLIS + 30, MILLIS + 30)
+    assert added.client.user == "alice@admin", "who logged in while the file was written"
