@@ -481,6 +481,27 @@ async def test_what_the_same_application_runs_at_other_times_is_routine() -> Non
         assert not one.routine
 
 
+async def test_a_loop_is_not_what_its_application_runs_at_other_times() -> None:
+    """One statement after the other for two minutes, by an application that writes all the time: each other one is of
+    the same loop."""
+    loop = [typed(JOB, at, 1) for at in range(0, 120_000, 2_000)]
+    oplog, now = Oplog().many(range(5, 120_000, 2_000)), a_delete(confidence="low")
+    row = replace(now, last_wall=from_seconds((MILLIS + 58_005) / 1000), documents=30)
+    (one,) = await named(oplog, book_of(), row, log=a_log(*loop))
+    assert not one.routine
+
+
+@pytest.mark.parametrize(("end", "confidence"), [(100_000, ["low"]), (1_190_000, [])])
+async def test_small_statements_again_and_again_are_an_act_only_once_they_are_over(
+    end: int, confidence: list[str]
+) -> None:
+    """A worker that was just started may go on for days."""
+    begin = end - 100_000
+    log = a_log(*(ran(TOOL, at, at, 1, many=True, shape=1) for at in range(begin, end, 2_000)))
+    found = await named(Oplog().many(range(begin, end, 2_000)), book_of(), log=log)
+    assert [one.confidence for one in found] == confidence
+
+
 @pytest.mark.parametrize(
     "gap",
     [

@@ -24,11 +24,12 @@ TEMPORARY = "tmp.agg_out.0b1c"
 class Log:
     """Writes entries one after the other, each at its second."""
 
-    def __init__(self) -> None:
+    def __init__(self, begin: int = 1_000) -> None:
         self.entries: list[bytes] = []
+        self.begin = begin
 
     def add(self, at: float, op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None, **first: Any) -> Ts:
-        ts = Ts(1_000 + int(at), len(self.entries) + 1)
+        ts = Ts(self.begin + int(at), len(self.entries) + 1)
         ui = {"ui": Binary(b"\x11" * 16, 4)} if op in "iud" else {}
         body = first | {"op": op, "ns": ns} | ui | {"o": o} | ({"o2": o2} if o2 else {})
         wall = START + timedelta(seconds=at)
@@ -486,6 +487,35 @@ def test_deletes_of_a_pool_are_one_row_from_the_first_of_any_session() -> None:
     assert found.sessions >= 2
     assert "without a session" not in found.who
     assert "session" in found.who or found.user_hash
+
+
+def test_an_act_of_a_pool_begins_with_the_first_of_its_sessions() -> None:
+    """The first session waited longer than a server usually pauses, before the others began."""
+    log = Log()
+    spread(log, 0, 60, range(60, 63), every=2.5)
+    (first,) = spread(log, 199.5, 1, range(1), every=1)
+    rest = spread(log, 200, 300, range(16), every=0.001)
+    spread(log, 202, 80, range(70, 73), every=2.5)
+    (found,) = [one for one in log.incidents() if not one.routine]
+    assert (found.kind, found.documents, found.first, found.last) == ("fan_out", 301, first, rest[-1])
+
+
+def test_a_loop_of_two_minutes_is_an_act_though_something_else_was_written_before() -> None:
+    """What lies within one stretch of time is not seen at other times."""
+    log, rng = Log(int(START.timestamp())), random.Random(5)
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    for n in range(100):
+        log.add(300 + n / 10_000, "u", "shop.coupons", {"$v": 2}, {"_id": n})
+    at, first = 750.0, None
+    while at < 885:
+        ts = log.add(at, "u", "shop.coupons", {"$v": 2}, {"_id": 130 + (first is None)})
+        first = first or ts
+        at += rng.choice([0.01, 0.3, 1.5])
+    log.add(1_600, "n", "", {"msg": "periodic noop"})
+    statement, *loop = sorted(log.incidents(), key=lambda one: one.first)
+    assert (statement.kind, statement.documents, statement.confidence) == ("updateMany", 100, "high")
+    assert [one.routine for one in loop] == [False] * len(loop)
+    assert (loop[0].first, loop[0].confidence) == (first, "low")
 
 
 def test_single_writes_of_a_pool_that_pauses_are_no_statements() -> None:

@@ -58,6 +58,11 @@ class LoggedRun:
         """Whether a person typed it."""
         return self.largest.client.application.startswith(SHELLS)
 
+    def may_be_usual(self, now: int) -> bool:
+        """Whether an application has run it for long, or began to run it again and again and goes on."""
+        goes_on = self.statements > OTHERS and self.ended >= now - NEAR_MILLIS
+        return not self.is_shell and (goes_on or self.ended - self.began >= YOUNG * NEAR_MILLIS)
+
 
 @dataclass(slots=True)
 class _Habit:
@@ -124,9 +129,8 @@ class Habits:
         found = []
         for habit in self._statements.values():
             for run in habit.runs if len(habit.runs) < _RUNS else ():
-                usual = not run.is_shell and run.ended - run.began >= YOUNG * NEAR_MILLIS
                 window = self._window(run.began, run.ended)
-                if usual or window is None or is_temporary(run.largest.ns):
+                if window is None or is_temporary(run.largest.ns) or run.may_be_usual(window.end):
                     continue
                 if (run.is_shell or self._is_known(run, window)) and not self.judge(run.largest, run.began, run.ended):
                     found.append(run)
@@ -142,7 +146,7 @@ class Habits:
             return ""
         found = habit.seen.judge_size(1, began, ended, window)
         is_shell = one.client.application.startswith(SHELLS)
-        if found.reason or not found.others or is_shell:
+        if found.reason or not found.apart or is_shell:
             return _words(one) if found.reason else ""
         writes = self._programs.get(_program(one), _Habit()).seen
         return _words(one) if writes.judge_size(1, began, ended, window).reason else ""

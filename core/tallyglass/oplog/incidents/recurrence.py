@@ -8,10 +8,12 @@ number of entries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from sys import maxsize
 
 from tallyglass.oplog.incidents.burst import Burst
 
@@ -79,13 +81,15 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """What the others say of a burst: ``others`` slots of ten seconds with one of similar size.
+    """What the others say of a burst: ``others`` slots of ten seconds with one of similar size, ``apart`` of them at
+    other times than the burst's own.
 
     ``reason`` is why it is routine; None for an act.
     """
 
     others: int
     reason: Reason | None = None
+    apart: int = 0
 
     @property
     def confidence(self) -> str:
@@ -93,7 +97,7 @@ class Judgment:
         return "low" if self.others else "high"
 
 
-_RECURS = Judgment(OTHERS, Reason.RECURS)
+_RECURS = Judgment(OTHERS, Reason.RECURS, OTHERS)
 
 
 class Slots:
@@ -124,6 +128,25 @@ class Slots:
             if bits:
                 kept[hour] = bits
         return Slots(kept)
+
+    @property
+    def stretches(self) -> Iterator[tuple[int, int]]:
+        """The first and the last slot of each run of them without a gap, oldest first."""
+        first = last = -2
+        for hour in sorted(self.hours):
+            bits, place = self.hours[hour], hour * _SLOTS
+            while bits:
+                gap = (bits & -bits).bit_length() - 1
+                bits, place = bits >> gap, place + gap
+                length = (~bits & bits + 1).bit_length() - 1
+                if place > last + 1:
+                    if last >= 0:
+                        yield first, last
+                    first = place
+                bits, place = bits >> length, place + length
+                last = place - 1
+        if last >= 0:
+            yield first, last
 
     def __len__(self) -> int:
         return sum(bits.bit_count() for bits in self.hours.values())
@@ -156,6 +179,15 @@ class _Seen:
     count: int
     first: int
     last: int
+    stretches: tuple[tuple[int, int], ...]
+
+    def once(self, slot: int, window: Window) -> tuple[int, int] | None:
+        """The slots without a gap around one, if they are few and over, and hardly any others lie elsewhere."""
+        first, last = self.stretches[max(bisect_right(self.stretches, (slot, maxsize)) - 1, 0)]
+        few = (last - first) * NEAR_MILLIS < SHARE * window.millis
+        over = (last + 1) * NEAR_MILLIS < window.end - NEAR_MILLIS
+        once = first <= slot <= last and few and over and self.count - (last - first + 1) < OTHERS
+        return (first, last) if once else None
 
 
 class Recurrence:
@@ -205,13 +237,16 @@ class Recurrence:
         kind = size_class(size)
         first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
         seen = self._of(kind - _CLASSES)
+        once = seen.once(first, window) if seen.stretches else None
+        if once:
+            return Judgment(len(seen.slots.without(first, last)), apart=len(seen.slots.without(*once)))
         spans = (seen.last - seen.first) * NEAR_MILLIS >= SHARE * window.millis
         if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:
             return _RECURS
         others = seen.slots.without(first, last)
         found = len(others)
         spread = found >= OTHERS and others.span_millis >= SHARE * window.millis
-        return Judgment(found, Reason.RECURS if spread or found >= YOUNG else None)
+        return Judgment(found, Reason.RECURS if spread or found >= YOUNG else None, found)
 
     def _of(self, least: int) -> _Seen:
         """What was seen of all classes from ``least`` on."""
@@ -221,7 +256,7 @@ class Recurrence:
             for kind, slots in self.seen.items():
                 if kind >= least:
                     together.unite(slots)
-            known = self._at_least[least] = _Seen(together, len(together), *together.ends)
+            known = self._at_least[least] = _Seen(together, len(together), *together.ends, tuple(together.stretches))
         return known
 
 

@@ -16,6 +16,7 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
 _NOUN = {"d": "deletes", "u": "updates"}
+_VERB = {"d": "delete", "u": "update"}
 _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
 _SECOND = timedelta(seconds=1)
 
@@ -133,7 +134,8 @@ def _note(finding: Finding, family: Family) -> str:
     if finding.form is Form.SLOW and not burst.session:
         return "or an application that writes without sessions (retryWrites=false)"
     if finding.about:
-        return f"An application {_NOUN[family.op]} here too: some of these documents may be its own."
+        others = f"Others {_VERB[family.op]} here too"
+        return f"{others}: some of these documents may be theirs, and it may have begun earlier."
     if finding.form is Form.SINGLE and burst.millis:
         return f"{burst.documents:,} single {_NOUN[family.op]} in {burst.millis / 1_000:,.1f} s: a script or a shell."
     return ""

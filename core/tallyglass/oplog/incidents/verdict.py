@@ -381,13 +381,17 @@ def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[StatementPar
     )
 
 
-def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst]) -> None:
-    """Add what was written shortly before an act: the server may have paused within its first documents."""
+def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst], runs: Sequence[Burst] = ()) -> None:
+    """Add what was written shortly before an act: the server may have paused within its first documents, and one of the
+    ``runs`` of its sessions may have begun before the others."""
     start = row.burst
+    soon = (one for one in runs if one.overlaps(start) and start.first_wall - one.first_wall <= EPISODE_MILLIS)
+    begun = min((one.first for one in soon), default=start.first)
     for burst in reversed(bursts):
         if burst.first >= row.burst.first:
             continue
-        if burst.gap(start) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
+        paused = burst.gap(start) > REACH_MILLIS and burst.first < begun
+        if paused or burst.documents * SIMILAR >= row.burst.documents:
             return
         if any(one.burst.overlaps(burst) for one in rows if one is not row):
             return
@@ -429,7 +433,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
-        _take_beginning(row, spread, dense)
+        _take_beginning(row, spread, dense, runs)
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
     return _pools(found, family, runs, spread, shared)
