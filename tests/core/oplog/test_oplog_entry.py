@@ -186,7 +186,8 @@ def test_credentials_stay_hidden() -> None:
 
 @pytest.mark.parametrize("id_", [7, Int64(7), 7.0, "7", None, {"a": 7}, ObjectId(bytes(12))])
 def test_a_value_is_found_with_its_type_wherever_it_stands(id_: Any) -> None:
-    first, later = bson.encode({"_id": id_, "v": 1}), bson.encode({"v": 1, "_id": id_})
+    # The driver moves an _id to the front, but not within a field.
+    first, later = bson.encode({"_id": id_, "v": 1}), bson.encode({"d": {"v": 1, "_id": id_}})[7:-1]
     wanted = bson.encode({"": id_})
     for raw in (first, later):
         assert value_key(raw, b"_id") == wanted[4:5] + wanted[6:-1]
