@@ -172,6 +172,29 @@ def test_the_sample_of_updated_documents_does_not_depend_on_slices(kind: str) ->
     assert [sample(size) for size in (1_300, 300, 255, 40)] == [whole] * 4
 
 
+@pytest.mark.parametrize("others", [0, 3])
+@pytest.mark.parametrize("form", ["6.0", "4.4"])
+@pytest.mark.parametrize("count", [5, 30, 700, 3_000])
+def test_the_order_of_a_stretch_does_not_depend_on_slices(count: int, form: str, others: int) -> None:
+    """Two statements at once through the same documents, the second from the start again, some entries large."""
+    writer, rng = OplogWriter(BEGIN, form), random.Random(count)
+    for n in range(count):
+        o = {"$v": 2, "diff": {"u": {"state": "x" * (2_000 if n % 500 == 7 else 1)}}}
+        writer.entry(n * 0.4, "u", "shop.orders", o, ui=UI, o2={"_id": n % (count * 2 // 3)})
+        writer.write(n * 0.4, "d", "shop.carts", n)
+        for _ in range(rng.randrange(others + 1)):
+            writer.write(n * 0.4, "i", "crm.people", n)
+    entries = writer.stream()[0]
+
+    def orders(slices: list[list[bytes]]) -> list[Any]:
+        families = sorted(fed(slices)._writes.families.values(), key=lambda one: one.ns)
+        return [burst.order for family in families for burst in family.fine.bursts()]
+
+    whole = orders([entries])
+    assert len(whole) == 2
+    assert [orders(in_any_order(rng, entries)) for _ in range(6)] == [whole] * 6
+
+
 @pytest.mark.parametrize(("minutes", "rest", "confidence"), [(2, 10, "low"), (2, 40, "high"), (7, 10, "high")])
 def test_a_pool_that_still_writes_may_be_an_application_that_was_just_started(
     minutes: int, rest: int, confidence: str

@@ -283,13 +283,28 @@ _LONG, _INT, _COUNTER = TAIL + 9, TAIL + 5, TAIL + 2
 def chosen_documents(batch: bytes, ends: Sequence[int]) -> bytes:
     """For each update of one namespace without a session 1 if its document is of a part that is chosen by the ``_id``
     alone, most often a sixteenth of all; else 0."""
+    long, small, counter = (int.from_bytes(_column(batch, ends, back), "big") for back in (_LONG, _INT, _COUNTER))
+    return (long ^ small ^ counter).to_bytes(len(ends), "big").translate(_CHOSEN)
+
+
+def ts_of(raw: bytes) -> int:
+    """The ``ts`` of an entry without a session as a number; 0 where it is of another form."""
+    return int.from_bytes(raw[4 - TAIL : 12 - TAIL], "little") if raw[-TAIL : 4 - TAIL] == _TS else 0
+
+
+def counters(batch: bytes, ends: Sequence[int]) -> bytes:
+    """The lowest byte of the ``ts`` of many entries without a session; empty where they are of another form."""
+    alike = all(batch[end - TAIL : end - TAIL + 4] == _TS for end in (ends[0], ends[-1]))
+    return _column(batch, ends, TAIL - 4) if alike and ends[0] >= TAIL else b""
+
+
+def _column(batch: bytes, ends: Sequence[int], back: int) -> bytes:
+    """The byte that stands so far before the end of each entry."""
     first, last, size = ends[0], ends[-1], ends[1] - ends[0] if len(ends) > 1 else 1
     if last - first == size * (len(ends) - 1) and list(ends) == list(range(first, last + 1, size)):
         # One statement's entries are most often alike: a slice for all of them costs a tenth.
-        columns = (batch[first - back : last - back + 1 : size] for back in (_LONG, _INT, _COUNTER))
-        long, small, counter = (int.from_bytes(column, "big") for column in columns)
-        return (long ^ small ^ counter).to_bytes(len(ends), "big").translate(_CHOSEN)
-    return bytes([batch[end - _LONG] ^ batch[end - _INT] ^ batch[end - _COUNTER] for end in ends]).translate(_CHOSEN)
+        return batch[first - back : last - back + 1 : size]
+    return bytes([batch[end - back] for end in ends])
 
 
 def op_after_session(batch: bytes, start: int, end: int) -> int:

@@ -13,9 +13,9 @@ from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.incidents.burst import MANY, RAW_BYTES, Burst, Sample, sample_of
+from tallyglass.oplog.incidents.burst import MANY, Burst, Sample, sample_of
 from tallyglass.oplog.incidents.families import LEAST_RUN
-from tallyglass.oplog.incidents.id_order import MARKS
+from tallyglass.oplog.incidents.id_order import MARKS, RAW_BYTES, is_large, mark_of, marked
 from tallyglass.oplog.incidents.touched import SAMPLED_IDS, Touched, touched_by
 
 SAMPLED_RUN = LEAST_RUN - 1
@@ -23,6 +23,9 @@ SAMPLED_RUN = LEAST_RUN - 1
 
 _LARGE = 256
 """In so many updates the chosen documents are most often twice as many as a sample needs."""
+
+_DIVISIBLE = tuple(bytes(n % step == 0 for n in range(256)) for step in (256, 128, 64, 32, 16, 8, 4, 2))
+"""Which counters are divisible by so much, by their lowest byte."""
 
 FROM_MIGRATE = b"\x08fromMigrate\0\x01"
 _RETRY_IMAGE = b"needsRetryImage\0"
@@ -62,6 +65,8 @@ class BatchEntries:
         self.walls: Sequence[int] = ()
         self._sums: list[int] | None = None
         self._chosen = b""
+        self._counters: bytes | None = None
+        self._marked: dict[tuple[int, int], tuple[bytes, ...]] = {}
         self._touched: dict[tuple[int, int], Touched] = {}
         if abs(self.last[1] - self.first[1]) > self.size:
             self.read_all()
@@ -118,7 +123,8 @@ class BatchEntries:
             burst.marks = self._marks(low, high)
             burst.touched = self._touched_by(low, high)
         if marked or high - low >= MANY:
-            burst.samples = (burst.marks[0] if burst.marks else self.sample(low),)
+            whole = burst.marks and not is_large(burst.marks[0])
+            burst.samples = (burst.marks[0] if whole else self.sample(low),)
         return burst
 
     def _touched_by(self, low: int, high: int) -> Touched:
@@ -149,12 +155,33 @@ class BatchEntries:
         return list(map(crc32, layout.updated_documents(self.batch, starts, ends) or ()))
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
-        """Some entries from the first to the last, in pairs, oldest first; none if they are large."""
-        span = high - 1 - low
-        spread = [(span - 1) * pair // (MARKS // 2 - 1) + one for pair in range(MARKS // 2) for one in (0, 1)]
-        places = range(low, high) if span < MARKS else [low + place for place in spread]
+        """Some entries from the first to the last, oldest first."""
+        if high - low <= MARKS:
+            return self._marks_at(range(low, high))
+        found = self._marked.get((low, high))
+        if found is None:
+            places = marked(high - low, lambda place: self._number(low + place), self._divisible(low, high))
+            found = self._marked[low, high] = self._marks_at([low + place for place in places])
+        return found
+
+    def _marks_at(self, places: Sequence[int]) -> tuple[bytes, ...]:
         marks = tuple([self.batch[self.starts[place] : self.ends[place]] for place in places])
-        return marks if max(map(len, marks)) <= RAW_BYTES else ()
+        if max(map(len, marks)) <= RAW_BYTES:
+            return marks
+        return tuple([mark_of(mark, self._number(place)) for mark, place in zip(marks, places, strict=True)])
+
+    def _divisible(self, low: int, high: int) -> list[int]:
+        """Those of a large stretch whose counter is divisible by a number, the largest that leaves enough for marks."""
+        if high - low <= 4 * MARKS or self.op_at != OP_AT:
+            return []
+        if self._counters is None:
+            self._counters = layout.counters(self.batch, self.ends)
+        counters = self._counters[low:high]
+        found = (list(compress(range(high - low), counters.translate(chosen))) for chosen in _DIVISIBLE)
+        return next((few for few in found if len(few) >= MARKS), [])
+
+    def _number(self, place: int) -> int:
+        return self.ts[place] if self.ts else self.stamp(place)[0]
 
     def _stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""

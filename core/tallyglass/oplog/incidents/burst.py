@@ -16,7 +16,7 @@ from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.incidents.id_order import IdOrder, order_of, thinned
+from tallyglass.oplog.incidents.id_order import RAW_BYTES, IdOrder, order_of, scattered, thinned
 from tallyglass.oplog.incidents.touched import Touched, joined
 
 MANY = 20
@@ -26,9 +26,12 @@ transaction."""
 SAMPLES = 5
 """The most documents of a row that are named, as fit into the line of an opened one."""
 
-RAW_BYTES, _KEPT_BYTES = 1_024, 480
-"""Entries up to this size are kept whole as samples and marks, while a burst is open, and once it is kept: what is read
-from them takes as much, and is hardly ever needed."""
+_KEPT_BYTES = 480
+"""Samples and marks of up to this size stay entries once a burst is kept: what is read from them takes as much, and is
+hardly ever needed."""
+
+_MOST_MARKS = 64
+"""So many marks are kept before some are chosen: to choose takes as long as to read a hundred entries."""
 
 Sample = str | bytes
 """The ``_id`` of one document as text, or the entry to read it from on demand."""
@@ -110,7 +113,8 @@ class Burst:
             self.batch, self.tail = max(self.batch, newer.batch), newer.tail
         self.low, self.high = self.low if self.low >= 0 else newer.low, max(self.high, newer.high)
         if self.marks and newer.marks:
-            self.marks, self._order = thinned(self.marks + newer.marks), None
+            together = self.marks + newer.marks
+            self.marks, self._order = together if len(together) <= _MOST_MARKS else thinned(together), None
         elif self._order is not None or newer._order is not None:
             mine, others = self.order, newer.order
             self.marks, self._order = (), mine.joined(others) if mine is not None and others is not None else None
@@ -152,7 +156,7 @@ class Burst:
     def order(self) -> IdOrder | None:
         """In which order it went through the documents, if it is known."""
         if self.marks and self._order is None:
-            self._order = order_of(self.marks)
+            self._order = order_of(thinned(self.marks))
         return self._order
 
     def shrink(self) -> None:
@@ -160,6 +164,7 @@ class Burst:
         if self.is_small:
             return
         self.is_small = True
+        self.marks = thinned(self.marks)
         if sum(map(len, self.marks)) > _KEPT_BYTES:
             self._order, self.marks = self.order, ()
         if sum(map(len, self.samples)) > _KEPT_BYTES:
@@ -189,11 +194,6 @@ def together(pieces: Sequence[Burst]) -> Burst:
     for one in pieces[1:]:
         whole.join(one.copy())
     return whole
-
-
-def scattered(ts: int) -> int:
-    """A number that looks random, made of a timestamp."""
-    return ts * 0x9E3779B97F4A7C15 >> 17 & 0xFFFFFFFF
 
 
 Ends = list[Burst]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tallyglass.oplog.incidents.burst import Burst, Ends, extended, nothing, scattered
+from tallyglass.oplog.incidents.burst import Burst, Ends, extended, nothing
+from tallyglass.oplog.incidents.id_order import scattered
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS, Recurrence
 
 CLUMP_MILLIS = 50

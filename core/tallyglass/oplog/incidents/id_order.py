@@ -8,17 +8,24 @@ filter are not neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from tallyglass.oplog.entry import layout
+from tallyglass.oplog.entry.batch import stamp
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 
 MARKS = 6
-"""How many entries of a stretch are looked at."""
+"""How many entries of a stretch are looked at, each with the one after it, beside the first and the last."""
+
+RAW_BYTES = 1_024
+"""Entries up to this size are kept whole as samples and marks, while a burst is open."""
+
+_LARGE_MARK = 8
+"""Bytes of a mark that is only a ``ts``."""
 
 _ORDERED = {0x02: "text", 0x07: "ObjectId", 0x09: "date", 0x10: "number", 0x12: "number"}
 _NONE: frozenset[bytes] = frozenset()
@@ -64,6 +71,8 @@ class IdOrder:
 
 def order_of(marks: Sequence[bytes]) -> IdOrder | None:
     """The order of a stretch, read from some of its entries, oldest first; None where they cannot be compared."""
+    if any(map(is_large, marks)):
+        return None
     try:
         ids, fields = zip(*map(_read, marks), strict=True)
     except Malformed:
@@ -79,10 +88,47 @@ def order_of(marks: Sequence[bytes]) -> IdOrder | None:
 
 
 def thinned(marks: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """At most twice :data:`MARKS` of them, in pairs, with the first and the last."""
-    if len(marks) <= 2 * MARKS:
+    """The marks of a stretch, from those of its parts: chosen by their ``ts`` alone, they are the same however an oplog
+    is cut into slices."""
+    if len(marks) <= MARKS:
         return marks
-    return (*(mark for place, mark in enumerate(marks[:-1]) if place % 4 < 2), marks[-1])
+    return tuple([marks[place] for place in marked(len(marks), lambda place: _number(marks[place]))])
+
+
+def marked(size: int, number: Callable[[int], int], among: Sequence[int] = ()) -> list[int]:
+    """Which of so many entries in order of time are marks; ``number`` gives the ``ts`` of one as a number.
+
+    Those come first whose counter is divisible by 256, then by 128, and so on, so that of a large stretch few have to
+    be compared: ``among`` are all that are divisible by a number, if they are enough.
+    """
+    best = sorted(among or range(size), key=lambda place: _rank(number(place)))[:MARKS]
+    return sorted({0, size - 1, *best, *(place + 1 for place in best if place + 1 < size)})
+
+
+def _rank(number: int) -> tuple[int, int]:
+    low = number & 255
+    return -(low & -low or 256), scattered(number)
+
+
+def scattered(ts: int) -> int:
+    """A number that looks random, made of a timestamp."""
+    return ts * 0x9E3779B97F4A7C15 >> 17 & 0xFFFFFFFF
+
+
+def mark_of(raw: bytes, number: int) -> bytes:
+    """An entry as a mark: of one that is too large, only its ``ts``."""
+    return raw if len(raw) <= RAW_BYTES else number.to_bytes(_LARGE_MARK, "big")
+
+
+def is_large(mark: bytes) -> bool:
+    """Whether an entry was too large for a mark."""
+    return len(mark) == _LARGE_MARK
+
+
+def _number(mark: bytes) -> int:
+    if is_large(mark):
+        return int.from_bytes(mark, "big")
+    return layout.ts_of(mark) or stamp(mark, 0, len(mark))[0]
 
 
 def _are_neighbours(one: Id, other: Id) -> bool:

@@ -294,10 +294,10 @@ def _of_other_fields(jobs: Sequence[Burst]) -> list[Burst]:
 def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
     """Those whose documents are not neighbours by ``_id``, where those of nearly all others are: a job that removes
     what belongs together, and a person's filter. Fewer than twenty are so by chance."""
-    known = [(one, one.order.neighbours) for one in jobs if one.order is not None]
+    known = [(one, one.order.neighbours) for one in jobs if one.order is not None and one.documents > MARKS]
     apart = [one for one, neighbours in known if not neighbours and one.documents >= MANY]
-    together_by_id = sum(neighbours >= MARKS // 2 for _, neighbours in known)
-    return apart if len(apart) * EXCEPTIONS <= together_by_id else []
+    others = sum(neighbours < MARKS - 1 for _, neighbours in known)
+    return apart if others * EXCEPTIONS <= len(known) else []
 
 
 def _rows(
