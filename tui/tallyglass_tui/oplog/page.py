@@ -353,7 +353,7 @@ class OplogPage(Page):
             "back from: a backup from before it, or pre-images that are held, ? if that is not known; only a plan, "
             "with r, proves it. e writes a report.",
             "Their marks: !! is a loss, ! a mass change or a loss of low confidence, ~ a definition, such as an index, "
-            "? what may be an application's own change. ~ before a number: some of these documents may be its own.",
+            "? what may be an application's own change. ~ before a number: some of these documents may be others'.",
             "In the tail ! marks what removes data or definitions, ? an entry that is not majority-committed yet.",
             "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
         )

@@ -96,7 +96,9 @@ class CommandRows:
             seen.unite(self._folded[key])
         closed = [_closed(row) for row in rows]
         seen.add_all(closed)
-        return [(row, seen.judge_size(*one, window)) for row, one in zip(rows, closed, strict=True)]
+        # A stretch of transactions would be hundreds of rows.
+        judge = seen.judge_all if key[0] == TRANSACTION else seen.judge_size
+        return [(row, judge(*one, window)) for row, one in zip(rows, closed, strict=True)]
 
     def _together(self) -> list[Incident]:
         """The rows with the drops of a dropDatabase taken in by it, and the steps of a setFCV as one."""

@@ -58,10 +58,15 @@ class LoggedRun:
         """Whether a person typed it."""
         return self.largest.client.application.startswith(SHELLS)
 
+    @property
+    def is_loop(self) -> bool:
+        """Whether an application ran it again and again: a worker, or a script."""
+        return not self.is_shell and self.statements > OTHERS
+
     def may_be_usual(self, now: int) -> bool:
         """Whether an application has run it for long, or began to run it again and again and goes on."""
-        goes_on = self.statements > OTHERS and self.ended >= now - NEAR_MILLIS
-        return not self.is_shell and (goes_on or self.ended - self.began >= YOUNG * NEAR_MILLIS)
+        goes_on = self.is_loop and self.ended >= now - NEAR_MILLIS
+        return goes_on or (not self.is_shell and self.ended - self.began >= YOUNG * NEAR_MILLIS)
 
 
 @dataclass(slots=True)

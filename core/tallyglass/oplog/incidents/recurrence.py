@@ -181,13 +181,14 @@ class _Seen:
     last: int
     stretches: tuple[tuple[int, int], ...]
 
-    def once(self, slot: int, window: Window) -> tuple[int, int] | None:
-        """The slots without a gap around one, if they are few and over, and hardly any others lie elsewhere."""
-        first, last = self.stretches[max(bisect_right(self.stretches, (slot, maxsize)) - 1, 0)]
-        few = (last - first) * NEAR_MILLIS < SHARE * window.millis
+    def only_stretch(self, slot: int, window: Window) -> tuple[int, int] | None:
+        """The slots without a gap around one, if they are short and over, and hardly any others lie elsewhere."""
+        place = bisect_right(self.stretches, (slot, maxsize)) - 1
+        first, last = self.stretches[place] if place >= 0 else (0, -1)
+        short = (last - first) * NEAR_MILLIS < SHARE * window.millis
         over = (last + 1) * NEAR_MILLIS < window.end - NEAR_MILLIS
-        once = first <= slot <= last and few and over and self.count - (last - first + 1) < OTHERS
-        return (first, last) if once else None
+        only = slot <= last and short and over and self.count - (last - first + 1) < OTHERS
+        return (first, last) if only else None
 
 
 class Recurrence:
@@ -233,13 +234,23 @@ class Recurrence:
         return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
 
     def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
-        """Whether others of similar size recur, in other slots than those of an interval."""
-        kind = size_class(size)
+        """Whether others of similar size recur, in other slots than those of an interval: not where it is part of one
+        stretch."""
         first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
-        seen = self._of(kind - _CLASSES)
-        once = seen.once(first, window) if seen.stretches else None
-        if once:
-            return Judgment(len(seen.slots.without(first, last)), apart=len(seen.slots.without(*once)))
+        seen = self._of(size)
+        stretch = seen.only_stretch(first, window)
+        if stretch is None:
+            return self.judge_all(size, first_wall, last_wall, window)
+        return Judgment(len(seen.slots.without(first, last)), apart=len(seen.slots.without(*stretch)))
+
+    def is_in_one_stretch(self, size: int, wall: int, window: Window) -> bool:
+        """Whether all of similar size, but for a few, lie without a pause around a moment, and have ended."""
+        return self._of(size).only_stretch(wall // NEAR_MILLIS, window) is not None
+
+    def judge_all(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
+        """Whether others of similar size recur, be it in one stretch."""
+        first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
+        seen = self._of(size)
         spans = (seen.last - seen.first) * NEAR_MILLIS >= SHARE * window.millis
         if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:
             return _RECURS
@@ -248,8 +259,9 @@ class Recurrence:
         spread = found >= OTHERS and others.span_millis >= SHARE * window.millis
         return Judgment(found, Reason.RECURS if spread or found >= YOUNG else None, found)
 
-    def _of(self, least: int) -> _Seen:
-        """What was seen of all classes from ``least`` on."""
+    def _of(self, size: int) -> _Seen:
+        """What was seen of that size or larger, or of a similar size."""
+        least = size_class(size) - _CLASSES
         known = self._at_least.get(least)
         if known is None:
             together = Slots()

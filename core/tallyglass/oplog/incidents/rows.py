@@ -66,7 +66,13 @@ def row(finding: Finding, family: Family) -> Incident:
     if finding.form is Form.ROUTINE:
         return _routine_row(finding, family)
     kind, title = _kind_and_title(finding, family)
-    return _row(finding, family, kind, title, finding.note or _note(finding, family))
+    note = finding.note or _note(finding, family)
+    if finding.about and finding.form is not Form.LOOP:
+        others = (
+            f"Others {_VERB[family.op]} here too: some of these documents may be theirs, and it may have begun earlier."
+        )
+        note = f"{note.removesuffix('.')}. {others}" if note else others
+    return _row(finding, family, kind, title, note)
 
 
 def _routine_row(finding: Finding, family: Family) -> Incident:
@@ -133,9 +139,6 @@ def _note(finding: Finding, family: Family) -> str:
         return f"{burst.documents:,} updates of {on}: no single statement changes a document twice."
     if finding.form is Form.SLOW and not burst.session:
         return "or an application that writes without sessions (retryWrites=false)"
-    if finding.about:
-        others = f"Others {_VERB[family.op]} here too"
-        return f"{others}: some of these documents may be theirs, and it may have begun earlier."
     if finding.form is Form.SINGLE and burst.millis:
         return f"{burst.documents:,} single {_NOUN[family.op]} in {burst.millis / 1_000:,.1f} s: a script or a shell."
     return ""

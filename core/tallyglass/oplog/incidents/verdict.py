@@ -381,17 +381,13 @@ def _parts(pieces: Sequence[Burst], opens: Container[int]) -> tuple[StatementPar
     )
 
 
-def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst], runs: Sequence[Burst] = ()) -> None:
-    """Add what was written shortly before an act: the server may have paused within its first documents, and one of the
-    ``runs`` of its sessions may have begun before the others."""
+def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burst]) -> None:
+    """Add what was written shortly before an act: the server may have paused within its first documents."""
     start = row.burst
-    soon = (one for one in runs if one.overlaps(start) and start.first_wall - one.first_wall <= EPISODE_MILLIS)
-    begun = min((one.first for one in soon), default=start.first)
     for burst in reversed(bursts):
         if burst.first >= row.burst.first:
             continue
-        paused = burst.gap(start) > REACH_MILLIS and burst.first < begun
-        if paused or burst.documents * SIMILAR >= row.burst.documents:
+        if burst.gap(start) > REACH_MILLIS or burst.documents * SIMILAR >= row.burst.documents:
             return
         if any(one.burst.overlaps(burst) for one in rows if one is not row):
             return
@@ -433,7 +429,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
-        _take_beginning(row, spread, dense, runs)
+        _take_beginning(row, spread, dense)
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
     return _pools(found, family, runs, spread, shared)
@@ -458,16 +454,28 @@ def _pools(
             continue
         found = [one for one in found if one.form == Form.FAN_OUT or not one.burst.overlaps(row.burst)]
         row.form, row.about, row.sessions = Form.FAN_OUT, shared, len(by_session)
+        _begin_with_sessions(row, inside)
         row.parts = ()
         row.burst.user = family.user or b""
         found.append(row)
     return found
 
 
+def _begin_with_sessions(row: Finding, runs: Iterable[Burst]) -> None:
+    """Begin where the first of the sessions began, shortly before the others: what it wrote until then may be among the
+    single writes that are not kept."""
+    soon = (run for run in runs if row.burst.first_wall - run.first_wall <= EPISODE_MILLIS)
+    begun = min(soon, key=lambda run: run.first, default=row.burst)
+    if begun.first < row.burst.first:
+        row.about = True
+        row.burst = row.burst.copy()
+        row.burst.first, row.burst.first_wall = begun.first, begun.first_wall
+
+
 def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
-    """Routine too if batches of its largest size recur over all sessions of the user."""
+    """Routine too if batches of its largest size recur over all sessions of the user, not only while it ran."""
     verdict = _verdict(run, seen, window)
-    if verdict.reason or run.batch < 2:
+    if verdict.reason or run.batch < 2 or pool.is_in_one_stretch(run.batch, run.first_wall, window):
         return verdict
     batches = pool.judge_size(run.batch, 0, 0, window)
     return batches if batches.reason else verdict
