@@ -504,6 +504,16 @@ def test_an_act_of_a_pool_begins_with_the_first_of_its_sessions(others: int) -> 
     assert found.note.endswith("it may have begun earlier.")
 
 
+def test_a_slow_statement_is_whole_where_some_of_its_pauses_are_short() -> None:
+    """More single writes than are kept, and pairs of them."""
+    log = Log(int(START.timestamp()))
+    log.add(0, "n", "", {"msg": "periodic noop"})
+    first, *_ = [log.add(1_000 + 0.051 * n - 0.002 * (n % 4 == 1), "d", "s.c", {"_id": n}) for n in range(600)]
+    log.add(3_600, "n", "", {"msg": "periodic noop"})
+    (found,) = log.incidents()
+    assert (found.kind, found.first, found.documents, found.documents_exact) == ("slow_loop", first, 600, True)
+
+
 @pytest.mark.parametrize("minutes", [1, 3])
 def test_a_script_of_some_minutes_is_an_act_for_its_own_batches_are_no_others(minutes: int) -> None:
     log = Log(int(START.timestamp()))

@@ -165,7 +165,7 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
             # After a pause of the monitor a pass is out of step with those before.
             if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
                 row.confidence = "low"
-        if row.burst.documents >= MANY and row.burst.millis >= CLUMP_MILLIS * row.burst.documents:
+        if row.burst.documents >= MANY and _is_slow(row.burst):
             row.form = Form.SLOW
             row.confidence = "low"
         elif not others and is_repeated(row.burst.touched):
@@ -190,12 +190,20 @@ def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, 
 
 
 def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
-    """The rows with those whose pieces are all of usual size."""
+    """The rows with those whose pieces are all of usual size, or all small: of a slow loop some may be forgotten."""
     for row in large:
         inside = [one for one in rows if one.burst.overlaps(row.burst)]
-        if all(one.burst.documents * 2 < row.burst.documents for one in inside):
+        if all(
+            one.burst.documents * 2 < row.burst.documents or (row.burst.holds(one.burst) and _is_slow(one.burst))
+            for one in inside
+        ):
             rows = [*(one for one in rows if one not in inside), row]
     return rows
+
+
+def _is_slow(burst: Burst) -> bool:
+    """Whether its documents came with pauses, on average."""
+    return burst.millis >= CLUMP_MILLIS * burst.documents
 
 
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
