@@ -15,6 +15,9 @@ from pathlib import Path
 from tests.mutants.mutation import ROOT, Mutation
 
 PACKAGES = ("restore", "oplog", "counters", "allocate")
+_USED_BY = {"oplog": ("restore",)}
+"""Packages whose tests also cover one: a restore reads and applies entries."""
+
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -37,6 +40,7 @@ def draw(seed: int, count: int) -> list[Mutation]:
 def _changes(file: Path) -> Iterator[Mutation]:
     source, name = file.read_text(encoding="utf-8"), file.relative_to(ROOT).as_posix()
     package = Path(name).parts[2]
+    tests = tuple(f"tests/core/{one}" for one in (package, *_USED_BY.get(package, ())))
     lines = source.splitlines(keepends=True)
     for node, replacement in _replacements(ast.parse(source)):
         new_code = ast.unparse(replacement)
@@ -51,7 +55,7 @@ def _changes(file: Path) -> Iterator[Mutation]:
             first, last = max(0, first - 1), last + 1
         old = "".join(lines[first:last])
         new = "".join(lines[first:begin]) + new + "".join(lines[end:last])
-        yield Mutation(name, old, new, "unknown", (f"tests/core/{package}",))
+        yield Mutation(name, old, new, "unknown", tests)
 
 
 def _replacements(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -10,6 +10,7 @@ import pytest
 from bson import Binary, Int64, Timestamp
 
 from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, entry, insert, kinds, run, stored, update
+from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
@@ -20,7 +21,7 @@ from tallyglass.restore.proof.id_states import EXISTED, EXISTS, IdStore
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
-from tallyglass.restore.timeline.identity import LiveCollections, stale
+from tallyglass.restore.timeline.identity import LiveCollections, list_live, stale
 from tallyglass.restore.timeline.timeline import Timeline
 
 LIMIT = Ts(100, 1)
@@ -227,6 +228,28 @@ def test_which_collections_are_stale() -> None:
     assert stale({"s.a": rows[0]}, elsewhere, seen) == ()
     assert stale({"s.a": rows[0], "s.b": held("s.b", UUID)}, elsewhere, seen) == ("s.a", "s.b"), "one of two dumps"
     assert CollectionInfo(Namespace("s", "a")).uuid == b"", "what is not said is not known"
+
+
+async def test_what_is_listed_of_live_databases() -> None:
+    infos = {
+        "s": [
+            CollectionInfo(Namespace("s", "a"), uuid=bytes(UUID)),
+            CollectionInfo(Namespace("s", "v"), "view"),
+            CollectionInfo(Namespace("s", "t"), "timeseries", uuid=bytes(OTHER)),
+        ],
+        "names": [CollectionInfo(Namespace("names", "a"))],
+    }
+
+    class Listing:
+        async def list_collections(self, db: str) -> list[CollectionInfo]:
+            if db not in infos:
+                raise PrivilegeError("not authorized")
+            return infos[db]
+
+    found = await list_live(Listing(), ["s", "names", "hidden"])  # type: ignore[arg-type]
+    uuids = {bytes(UUID): "s.a", bytes(OTHER): "s.t"}
+    names, hidden = frozenset({"s.a", "s.v", "s.t", "names.a"}), frozenset({"hidden"})
+    assert found == LiveCollections(uuids, frozenset({"s.v", "s.t"}), hidden | {"names"}, names, hidden)
 
 
 def test_entries_of_servers_to_come() -> None:

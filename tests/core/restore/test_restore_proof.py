@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +270,8 @@ async def test_the_first_answer_reads_the_ends_of_the_oplog_alone(dump: Path) ->
     assert "secret" not in found.save
     query = json.loads(next(word for word in shlex.split(found.save) if word.startswith("--query="))[8:])
     assert query["ts"] == {"$gte": {"$timestamp": {"t": 90, "i": 1}}, "$lte": {"$timestamp": {"t": 200, "i": 1}}}
+    none = await quick_answer(Ends(*rows), replace(request, before=Ts(90, 1)))  # type: ignore[arg-type]
+    assert (none.start, none.save) == (None, ""), "nothing lies between"
     late = await quick_answer(Ends(*rows[4:]), request)  # type: ignore[arg-type]
     assert (late.start, late.save) == (None, "")
     assert [check.id for check in late.blocking] == ["coverage"]
