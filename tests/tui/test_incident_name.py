@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from builders.incidents import incident
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan
-from tallyglass_tui.cli.incident_name import chosen, incident_name
+from tallyglass_tui.cli.incident_name import chosen, identified, incident_name
 
 
 def scan(*firsts: int) -> IncidentScan:
@@ -23,6 +25,14 @@ def test_the_point_names_an_incident_whatever_its_number_has_become() -> None:
     assert isinstance(name, Ts)
     assert chosen(after, name).first == before.incidents[1].first
     assert chosen(after, 1).first != before.incidents[1].first
+
+
+def test_what_was_named_is_told_with_the_name_that_stays() -> None:
+    """A number means another incident once later entries have made rows of routine one."""
+    named = identified(replace(incident(4, 500), title="deleteMany on shop.carts", documents=400), 4)
+    assert named.startswith("incident 4 is deleteMany on shop.carts, 1970-01-01T00:08:20Z, 400 documents. ")
+    assert named.endswith("--incident 500:2 always names this one.")
+    assert identified(incident(4, 500), Ts(500, 2)).startswith("incident 500:2 is ")
 
 
 @pytest.mark.parametrize("name", [3, 0, Ts(900, 2), Ts(500, 1)])

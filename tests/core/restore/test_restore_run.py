@@ -76,6 +76,15 @@ def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path:
 
 
 @pytest.mark.usefixtures("tools")
+def test_a_run_begins_with_what_it_undoes(tmp_path: Path) -> None:
+    made = with_work(tmp_path, step("true"))
+    facts = replace(made.facts, incident="deleteMany on shop.carts")
+    for n, (plan, said) in enumerate([(made, "Restores to"), (replace(made, facts=facts), "Undoes: deleteMany on")]):
+        _, told = work(write_folder(plan, tmp_path / f"plan{n}"), lambda *_: True)
+        assert told.startswith(said), told
+
+
+@pytest.mark.usefixtures("tools")
 def test_what_a_run_shows_is_as_wide_as_the_terminal_and_its_log_is_not(tmp_path: Path) -> None:
     why = " ".join(f"word{number}" for number in range(99))
     argv = ("echo", *(f"--option{number}=value" for number in range(99)))

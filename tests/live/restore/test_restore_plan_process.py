@@ -75,6 +75,7 @@ async def test_page_and_command_ask_the_same_and_plan_the_same_from_the_answer(s
         words = ["restore", "plan", scene.source.uri, f"--incident={number}", "--from=pre-images", "--json"]
         unclear = await run(words)
         assert unclear.exit_code == 2, unclear.stderr
+        assert f"incident {number} is updateMany on shop.asked" in unclear.stderr
         groups = {row["what"]: row for row in json.loads(unclear.stdout)["groups"]}
         assert {what: row["entries"] for what, row in groups.items()} == {'s = "BAD"': 1_000, 's = "shipped"': 3_000}
         assert len(groups['s = "BAD"']["samples"]) == 5

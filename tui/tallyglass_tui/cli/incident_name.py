@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_ts
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident, IncidentScan
@@ -22,6 +22,16 @@ def incident_name(text: str) -> int | Ts:
         raise InputError(
             f"'{clean(text, 60)}' names no incident.", "Give its number in tallyglass incidents, or its last column."
         ) from None
+
+
+def identified(incident: Incident, name: int | Ts) -> str:
+    """What was named, in one line, and the name that stays if it was a number."""
+    about = "" if incident.documents_exact else "about "
+    size = f", {about}{plural(incident.documents, 'document')}" if incident.documents is not None else ""
+    line = f"incident {name} is {clean(incident.described, 300)}{size}."
+    if isinstance(name, Ts):
+        return line
+    return f"{line} Numbers may change as the oplog grows; --incident {incident.limit} always names this one."
 
 
 def chosen(scan: IncidentScan, name: int | Ts) -> Incident:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from tallyglass.moment import iso
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Command, Phase, RunMode
 from tallyglass.restore.plan.step_text import duration, labelled, step_text, step_title, wrapped
@@ -111,6 +112,7 @@ class _Run:
             title = f"A step of a killed run is still running (process {numbers}): wait until it ends."
             raise RunStopped("still-running", title)
         self._done.mkdir(exist_ok=True)
+        self._say(self._purpose())
         try:
             with self._passwords():
                 for number, step in enumerate(self._steps, start=1):
@@ -121,6 +123,11 @@ class _Run:
         except (RunStopped, Interrupted, OSError) as stop:
             self._journal.note(_last_words(stop, self._folder)[0])
             raise
+
+    def _purpose(self) -> str:
+        facts = self._plan.facts
+        point = f"just before {facts.limit} ({iso(facts.limit.time)})"
+        return f"Undoes: {clean(facts.incident, 300)}; {point}." if facts.incident else f"Restores to {point}."
 
     def _passwords(self) -> AbstractContextManager[None]:
         plan, until = self._plan, self._request.until
