@@ -281,6 +281,18 @@ def test_trims_of_a_capped_collection_count_only_since_it_is_capped() -> None:
     assert log.incidents(capped={"shop.log"})[1].first == first
 
 
+def test_a_delete_unlike_the_trims_of_a_capped_collection_may_be_a_persons() -> None:
+    log = Log(int(START.timestamp()))
+    for n in range(360):
+        log.add(10 * n, "d", "shop.log", {"_id": n})
+        if n == 200:
+            first, *_ = [log.add(2_001 + i / 1_000, "d", "shop.log", {"_id": i}) for i in range(1_000, 1_500)]
+    act, trims = log.incidents(capped={"shop.log"})
+    assert (act.kind, act.first, act.documents, act.confidence, act.routine) == ("deleteMany", first, 500, "low", False)
+    assert act.note.startswith("or the size limit of this capped collection")
+    assert (trims.kind, trims.documents) == ("capped", 360)
+
+
 def test_drop_database_takes_in_its_drops_and_no_older_ones() -> None:
     log = Log()
     older = log.add(0, "c", "shop.$cmd", {"drop": "old"}, {"numRecords": 1})

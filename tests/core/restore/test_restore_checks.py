@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from builders.incidents import incident
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.moment import Ts
 from tallyglass.mongo.alone import Alone
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
+from tallyglass.restore.checks.images import collections
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.proof.base import BaseFacts
@@ -238,3 +241,14 @@ def test_time_series_collections_of_9_0_are_refused(fcv: str, refused: bool) -> 
     source = replace(SOURCE, version="9.0.1")
     found = findings(contents={"collections": {"s.w": weather}}, inputs={"deployment": source}, located={"fcv": fcv})
     assert ("viewless-timeseries" in blocked(found)) is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "op", "ids"),
+    [({"capped": True}, "d", ["images-capped"]), ({}, "d", []), ({"capped": True}, "u", []), (None, "d", [])],
+)
+def test_what_comes_back_to_a_capped_collection_may_remove_its_oldest(
+    options: dict[str, Any] | None, op: str, ids: list[str]
+) -> None:
+    live = {"s.c": CollectionInfo(Namespace("s", "c"), options=options)}
+    assert [check.id for check in collections(["s.c"], live, incident(1, 9, ns="s.c", op=op))] == ids

@@ -32,6 +32,7 @@ from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
 from tallyglass.oplog.snapshot import StatementPart
 
 MAYBE_TTL = "or the TTL index of this collection"
+MAYBE_CAPPED = "or the size limit of this capped collection"
 
 REACH_MILLIS = 250
 """How long a server may pause within the first documents of a statement."""
@@ -93,7 +94,7 @@ def judge(family: Family, open_runs: Sequence[Burst], window: Window, known: Exp
     if family.user is not None:
         acts = _in_sessions(family, open_runs, window, reasons)
     elif family.op == "d" and family.ns in known.capped:
-        acts = _capped(family, known, reasons)
+        acts = _capped(family, window, known, reasons)
     else:
         acts = _plain(family, window, known, reasons)
     return [*acts, *_routine(family, acts, reasons, len(open_runs))]
@@ -124,14 +125,19 @@ def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason], 
 # Without a session
 
 
-def _capped(family: Family, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
-    """What a size limit removed is routine; deletes from before the collection was capped are a client's."""
-    acts = []
+def _capped(family: Family, window: Window, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
+    """What a size limit removes is routine, but nothing in its entries tells it from a deleteMany: what is unlike all
+    else here may be either. Deletes from before the collection was capped are a client's."""
+    since, acts = known.since.get(family.ns, 0), []
     for one in family.coarse.bursts():
-        if one.first >= known.since.get(family.ns, 0):
+        if one.first >= since:
             reasons[Reason.CAPPED] += one.documents
         elif one.documents >= LEAST:
             acts.append(Finding(one, Form.MANY))
+    for row in _plain(family, window, known, Counter()):
+        if row.burst.first >= since and row.burst.documents >= MANY:
+            row.note, row.confidence = MAYBE_CAPPED, "low"
+            acts.append(row)
     return acts
 
 

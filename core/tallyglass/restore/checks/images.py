@@ -101,5 +101,12 @@ def collections(names: list[str], live: dict[str, CollectionInfo], incident: Inc
     for shown in gone:
         yield block("images-collection", f"{shown} no longer exists.", GONE)
     for name in names:
+        if written(incident) == "d" and name in live and (live[name].options or {}).get("capped"):
+            yield warn(
+                "images-capped",
+                f"{clean_name(name)} is capped: what comes back becomes its newest, and removes its oldest where "
+                "there is no room.",
+                "Compare size and maxSize of its stats() first.",
+            )
         if "$" in name or len(name.encode()) > LONGEST_NAMESPACE - 40:
             yield block("images-name", f"{clean_name(name)}: its name cannot be lengthened for a copy.")
