@@ -50,6 +50,11 @@ def _is_moved(batch: bytes, start: int, end: int) -> bool:
         return False
 
 
+def _went_back(last: Stamp) -> bool:
+    """Whether the server's clock is behind the time of the oplog, which never goes back: it was set back before."""
+    return last[1] // 1_000 < last[0] >> 32
+
+
 class BatchEntries:
     """Entries of one envelope in a batch, oldest first: their stamps, and bursts made of them.
 
@@ -185,7 +190,7 @@ class BatchEntries:
 
     def _stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""
-        if self.last[1] - self.first[1] <= millis:
+        if self.last[1] - self.first[1] <= millis and not _went_back(self.last):
             return [0, self.size]
         if not self.ts:
             return self._stretches_by_halving(millis)
@@ -197,8 +202,9 @@ class BatchEntries:
         bounds, before, stack = [0], self.first[1], [(0, self.size)]
         while stack:
             low, high = stack.pop()
-            wall, after = self.stamp(low)[1], self.stamp(high - 1)[1]
-            if high - low > 1 and after - wall > millis:
+            wall, last = self.stamp(low)[1], self.stamp(high - 1)
+            after = last[1]
+            if high - low > 1 and (after - wall > millis or _went_back(last)):
                 middle = (low + high) // 2
                 stack += (middle, high), (low, middle)
                 continue

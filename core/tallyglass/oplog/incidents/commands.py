@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.burst import MANY, SAMPLES
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
+from tallyglass.oplog.incidents.families import without_numbers
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
     NEAR_MILLIS,
@@ -25,7 +25,7 @@ from tallyglass.oplog.incidents.recurrence import (
     often,
 )
 from tallyglass.oplog.incidents.rows import joined, millis_after, rank
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
 FINISHED_LIMIT = 2_000
@@ -40,8 +40,6 @@ TRANSACTION = "transaction"
 
 ADMINISTRATION = frozenset({"users", "setFCV", "sharding"})
 """Kinds that are a person's each time: no application does them again and again."""
-
-_NUMBERS = re.compile(r"[0-9a-fA-F]{8,}|\d+")
 
 CommandKey = tuple[str, str]
 
@@ -81,8 +79,8 @@ class CommandRows:
             verdicts = self._judged(key, rows, window)
             # Commands are rare. Transactions are not: where everything is new those of an application are too.
             young = key[0] == TRANSACTION and window.is_young
-            acts = [(row, "low" if young else one.confidence) for row, one in verdicts if not one.reason]
-            found += [replace(row, confidence=confidence) for row, confidence in acts]
+            acts = [(row, "low" if young or one.apart else "high") for row, one in verdicts if not one.reason]
+            found += _loops(replace(row, confidence=confidence) for row, confidence in acts)
             routine = [row for row, one in verdicts if one.reason]
             if routine:
                 found.append(_routine(routine, self._times[key]))
@@ -96,9 +94,7 @@ class CommandRows:
             seen.unite(self._folded[key])
         closed = [_closed(row) for row in rows]
         seen.add_all(closed)
-        # A stretch of transactions would be hundreds of rows.
-        judge = seen.judge_all if key[0] == TRANSACTION else seen.judge_size
-        return [(row, judge(*one, window)) for row, one in zip(rows, closed, strict=True)]
+        return [(row, seen.judge_size(*one, window)) for row, one in zip(rows, closed, strict=True)]
 
     def _together(self) -> list[Incident]:
         """The rows with the drops of a dropDatabase taken in by it, and the steps of a setFCV as one."""
@@ -147,7 +143,7 @@ def _by_key(rows: Iterable[Incident]) -> dict[CommandKey, list[Incident]]:
 
 
 def _key(row: Incident) -> CommandKey:
-    return row.kind, _NUMBERS.sub("#", row.ns)
+    return row.kind, without_numbers(row.ns)
 
 
 def _closed(row: Incident) -> Closed:
@@ -169,6 +165,24 @@ def _settings_joined(rows: Iterable[Incident]) -> list[Incident]:
         else:
             setting = len(found)
             found.append(row)
+    return found
+
+
+def _loops(rows: Iterable[Incident]) -> list[Incident]:
+    """The rows in order of time, with the transactions of a session that follow on each other as one."""
+    found: list[Incident] = []
+    last: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: row.first):
+        at = last.get(row.session) if row.kind == TRANSACTION else None
+        if at is not None and _pause(found[at], row) <= NEAR_MILLIS:
+            before = found[at]
+            low = "low" if "low" in (before.confidence, row.confidence) else "high"
+            harm = row.harm if row.harm is Harm.LOSS else before.harm
+            found[at] = replace(joined(before, row), confidence=low, harm=harm, txn=None)
+            continue
+        if row.kind == TRANSACTION:
+            last[row.session] = len(found)
+        found.append(row)
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from operator import sub
 
@@ -21,8 +22,9 @@ from tallyglass.oplog.incidents.families import (
     Scale,
     follows_in_session,
     goes_on,
+    without_numbers,
 )
-from tallyglass.oplog.incidents.recurrence import NEAR_MILLIS
+from tallyglass.oplog.incidents.recurrence import NEAR_MILLIS, Recurrence
 
 RUN_LIMIT = 5_000
 """The most sessions whose runs may grow; the least recently used one is closed for the next."""
@@ -67,9 +69,11 @@ class Compactor:
         """Deletes or updates of a batch by sessions; ``others`` are those that one entry holds several of. Raises
         Malformed."""
         runs: defaultdict[tuple[bytes, bytes], list[Burst]] = defaultdict(list)
+        dense: defaultdict[bytes, list[Burst]] = defaultdict(list)
         for one in others:
             self.family(ns, op, one.user).whole.count(one)
             runs[one.user, one.session].append(one)
+            dense[one.user].append(replace(one, low=-1, high=-1, batch=0, head=0, tail=0, session=b"", user=b""))
         if entries is not None:
             users: defaultdict[bytes, list[int]] = defaultdict(list)
             for session, places, stamps in entries.by_session():
@@ -85,8 +89,11 @@ class Compactor:
                 mine = entries if len(users) == 1 else entries.only(sorted(places))
                 family = self.family(ns, op, user)
                 family.whole.count(mine.whole)
-                family.fine.extend(mine.bursts(family.fine.reach))
-                self._check_room(family.fine)
+                dense[user] += mine.bursts(family.fine.reach)
+        for user, bursts in dense.items():
+            fine = self.family(ns, op, user).fine
+            fine.extend(sorted(bursts, key=_first))
+            self._check_room(fine)
         for (user, session), found in runs.items():
             self._extend_runs((ns, op, session), self.family(ns, op, user), sorted(found, key=_first))
 
@@ -100,6 +107,21 @@ class Compactor:
             for run in ends:
                 _runs(owner).close(run)
         self._check_room(scale)
+
+    def alike(self, apart: Collection[str]) -> dict[tuple[str, str], Recurrence]:
+        """When there were writes without a session in namespaces whose names differ by a number only, by namespace and
+        operation; without those namespaces that stand ``apart``."""
+        groups = defaultdict[tuple[str, str], list[Family]](list)
+        for family in self.families.values():
+            if family.user is None and family.ns not in apart:
+                groups[without_numbers(family.ns), family.op].append(family)
+        found = {}
+        for families in groups.values():
+            recurrence = Recurrence()
+            for family in families if len(families) > 1 else ():
+                recurrence.unite(family.coarse.all_seen(family.coarse.ends))
+                found[family.ns, family.op] = recurrence
+        return found
 
     def open_runs(self) -> dict[int, list[Burst]]:
         """The runs that may still grow, by the identity of their family."""
@@ -159,12 +181,11 @@ def _breaks(stamps: list[Stamp]) -> list[int]:
     if size == 1:
         return [0, 1]
     _, walls, numbers = zip(*stamps, strict=True)
-    steps = map(sub, numbers[1:], numbers)
-    if walls[-1] - walls[0] <= NEAR_MILLIS:  # nearly always, and half as dear
-        inner = [n for n, step in enumerate(steps, 1) if not 0 <= step <= RUN_JUMP]
-    else:
-        gaps = map(sub, walls[1:], walls)
-        inner = [n for n, (step, gap) in enumerate(zip(steps, gaps, strict=True), 1) if not goes_on(step, gap)]
+    steps = list(map(sub, numbers[1:], numbers))
+    if min(steps) >= 0 and max(steps) <= RUN_JUMP and max(walls) - min(walls) <= NEAR_MILLIS:  # nearly always
+        return [0, size]
+    gaps = map(sub, walls[1:], walls)
+    inner = [n for n, (step, gap) in enumerate(zip(steps, gaps, strict=True), 1) if not goes_on(step, gap)]
     return [0, *inner, size]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ LEAST_RUN = 5
 KEPT = 256
 """The largest bursts of a family that are kept. What is routine at one size is routine below it as well."""
 
+
+_NUMBERS = re.compile(r"[0-9a-fA-F]{8}([-_][0-9a-fA-F]{4}){3}[-_][0-9a-fA-F]{12}|[0-9a-fA-F]{8,}|\d+")
 
 _FEW, _SLACK = 64, 128
 """So many are made small at once: most of those that follow are soon forgotten again, so many together."""
@@ -50,6 +53,8 @@ class Scale:
     """How many bursts are closed."""
 
     recurrence: Recurrence | None = None
+    batches: Recurrence | None = None
+    """When sessions wrote several documents under one transaction number, by the most of them."""
 
     def follows(self, older: Burst, newer: Burst) -> bool:
         """Whether the newer burst goes on where the older one stopped."""
@@ -65,6 +70,10 @@ class Scale:
         if self.recurrence is None:
             self.recurrence = Recurrence()
         self.recurrence.add(burst)
+        if burst.batch > 1:
+            if self.batches is None:
+                self.batches = Recurrence()
+            self.batches.add_all(((burst.batch, burst.first_wall, burst.last_wall),))
         if self.keeps(burst.documents, burst.first):
             self.kept.append(burst)
             if len(self.kept) < _FEW:
@@ -92,6 +101,12 @@ class Scale:
         kept = self.kept if len(self.kept) <= KEPT else sorted(self.kept, key=lambda burst: burst.rank)[:KEPT]
         return sorted([*kept, *self.ends, *more], key=lambda burst: burst.first)
 
+    @property
+    def forgotten(self) -> int:
+        """The most documents of a burst that may have been forgotten; 0 if none was."""
+        kept = sorted(one.documents for one in self.kept)[-KEPT:]
+        return min(kept, default=self.least) if self.count > len(kept) else 0
+
     def all_seen(self, growing: Iterable[Burst]) -> Recurrence:
         """When bursts were seen, with those that may still grow."""
         found = Recurrence()
@@ -99,6 +114,14 @@ class Scale:
             found.unite(self.recurrence)
         for burst in growing:
             found.add(burst)
+        return found
+
+    def all_batches(self, growing: Iterable[Burst]) -> Recurrence:
+        """When batches of sessions were seen, with those of runs that may still grow."""
+        found = Recurrence()
+        if self.batches is not None:
+            found.unite(self.batches)
+        found.add_all((one.batch, one.first_wall, one.last_wall) for one in growing if one.batch > 1)
         return found
 
 
@@ -125,6 +148,11 @@ class Family:
         return [self.fine, self.coarse if self.runs is None else self.runs]
 
 
+def without_numbers(ns: str) -> str:
+    """What names that differ by a number, a date or an id have in common."""
+    return _NUMBERS.sub("#", ns)
+
+
 def follows_in_session(older: Burst, newer: Burst) -> bool:
     """Whether a session's writes go on: with nearly the next transaction number soon, or the very next one later."""
     return goes_on(newer.low - older.high, older.gap(newer))
@@ -132,4 +160,5 @@ def follows_in_session(older: Burst, newer: Burst) -> bool:
 
 def goes_on(step: int, gap: int) -> bool:
     """Whether a run of a session goes on after a step of its transaction number and a pause in milliseconds."""
-    return (0 <= step <= RUN_JUMP and gap <= NEAR_MILLIS) or (0 <= step <= 1 and gap <= NEXT_MILLIS)
+    near = step <= RUN_JUMP and gap <= NEAR_MILLIS
+    return step >= 0 and (gap <= CLUMP_MILLIS or near or (step <= 1 and gap <= NEXT_MILLIS))

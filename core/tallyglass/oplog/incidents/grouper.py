@@ -111,8 +111,7 @@ class Grouper:
                 look += zip(places[::2], places[1::2], strict=True)
         for start, end in sorted(look):
             self._guarded(batch, start, end)
-        for row in self._transactions.take_complete():
-            self._add(row)
+        self._take_transactions()
         for one in groups:
             if one.envelope.tag in (EntryClass.WRITE, EntryClass.SESSION_WRITE):
                 self._feed_writes(batch, one, moved=moved)
@@ -179,11 +178,13 @@ class Grouper:
 
     def _write_rows(self, window: Window) -> list[Incident]:
         found, open_runs = list[Incident](), self._writes.open_runs()
+        alike = self._writes.alike(self.known.ttl | self.known.capped)
         for family in self._writes.families.values():
             if family.whole.documents < 2:
                 continue
             runs = open_runs.get(id(family), [])
-            found += [rows.row(one, family) for one in judge(family, runs, window, self.known)]
+            others = alike.get((family.ns, family.op)) if family.user is None else None
+            found += [rows.row(one, family) for one in judge(family, runs, window, self.known, others)]
         return found + [rows.migration_row(family) for family in self._writes.moved.values()]
 
     # Commands, users and roles, transactions
@@ -224,7 +225,13 @@ class Grouper:
                 counts[inner.op, inner.ns] += 1
         if whole and counts.total() < MANY:
             self._in_session(entry, counts)
+        if self._transactions.is_full:
+            self._take_transactions()
         self._transactions.take(entry)
+
+    def _take_transactions(self) -> None:
+        for row in self._transactions.take_complete():
+            self._add(row)
 
     def _in_session(self, entry: Entry, counts: Counter[tuple[str, str]]) -> None:
         session, user = entry.session_and_user

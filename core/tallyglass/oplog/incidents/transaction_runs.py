@@ -41,6 +41,11 @@ class TransactionRuns:
         if entry.previous is None:
             self._begun.add(key)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next one displaces another."""
+        return len(self._open) >= OPEN_LIMIT
+
     def take_end(self, entry: Entry, *, committed: bool) -> None:
         """Note the end of a prepared transaction, which has no effect if it was aborted."""
         if entry.txn_number is None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.burst import MANY, Burst, together
 from tallyglass.oplog.incidents.explanations import Explanations
-from tallyglass.oplog.incidents.families import CLUMP_MILLIS, KEPT, LEAST_RUN, Family
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, LEAST_RUN, Family
 from tallyglass.oplog.incidents.id_order import MARKS
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
@@ -88,15 +88,22 @@ class Finding:
     parts: tuple[StatementPart, ...] = ()
 
 
-def judge(family: Family, open_runs: Sequence[Burst], window: Window, known: Explanations) -> list[Finding]:
-    """The acts of a family, and its routine in one row where it has any."""
+def judge(
+    family: Family,
+    open_runs: Sequence[Burst],
+    window: Window,
+    known: Explanations,
+    alike: Recurrence | None = None,
+) -> list[Finding]:
+    """The acts of a family, and its routine in one row where it has any. ``alike`` is what was seen of all namespaces
+    whose names differ by a number only; None where there is no other."""
     reasons: Counter[Reason] = Counter()
     if family.user is not None:
         acts = _in_sessions(family, open_runs, window, reasons)
     elif family.op == "d" and family.ns in known.capped:
         acts = _capped(family, window, known, reasons)
     else:
-        acts = _plain(family, window, known, reasons)
+        acts = _plain(family, window, known, reasons, alike)
     return [*acts, *_routine(family, acts, reasons, len(open_runs))]
 
 
@@ -134,14 +141,20 @@ def _capped(family: Family, window: Window, known: Explanations, reasons: Counte
             reasons[Reason.CAPPED] += one.documents
         elif one.documents >= LEAST:
             acts.append(Finding(one, Form.MANY))
-    for row in _plain(family, window, known, Counter()):
+    for row in _plain(family, window, known, Counter(), None):
         if row.burst.first >= since and row.burst.documents >= MANY:
             row.note, row.confidence = MAYBE_CAPPED, "low"
             acts.append(row)
     return acts
 
 
-def _plain(family: Family, window: Window, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
+def _plain(
+    family: Family,
+    window: Window,
+    known: Explanations,
+    reasons: Counter[Reason],
+    alike: Recurrence | None,
+) -> list[Finding]:
     """Deletes or updates without a session."""
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
@@ -156,11 +169,14 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
             one.remove(explained)
     rows = _rows(fine, _verdicts(fine, coarse, seen[0], window), window, LEAST, reasons)
     large = [_verdict(one, seen[1], window) for one in coarse]
-    rows = _in_pieces(rows, _rows(coarse, large, window, MANY, Counter()))
-    if family.fine.count > KEPT:
+    rows = _in_pieces(rows, _rows(coarse, large, window, MANY, Counter()), fine, family.fine.forgotten)
+    if family.fine.forgotten:
         for row in rows:
             _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
+    for row in rows:
+        if alike is not None and alike.judge(row.burst, window).reason:
+            row.confidence, row.note = "low", row.note or "Much like this recurs in collections with such names."
     others = family.whole.documents - sum(one.documents for one in (*passes, *repairs, *(row.burst for row in rows)))
     for row in rows:
         if others:
@@ -171,7 +187,7 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
             # After a pause of the monitor a pass is out of step with those before.
             if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
                 row.confidence = "low"
-        if row.burst.documents >= MANY and _is_slow(row.burst):
+        if row.burst.documents >= MANY and _is_slow(row.burst, fine):
             row.form = Form.SLOW
             row.confidence = "low"
         elif not others and is_repeated(row.burst.touched):
@@ -190,26 +206,33 @@ def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, 
         verdict = _verdict(burst, seen, window)
         if not verdict.reason and whole.get(burst.first) == burst.documents:
             among = episodes.judge(burst, window)
-            verdict = among if among.reason else verdict
+            verdict = among if among.reason or among.others > verdict.others else verdict
         found.append(verdict)
     return found
 
 
-def _in_pieces(rows: list[Finding], large: Iterable[Finding]) -> list[Finding]:
-    """The rows with those whose pieces are all of usual size, or all small: of a slow loop some may be forgotten."""
+def _in_pieces(rows: list[Finding], large: Iterable[Finding], fine: Sequence[Burst], forgotten: int) -> list[Finding]:
+    """The rows with those whose pieces are all of usual size, or as small as pieces that are ``forgotten``."""
     for row in large:
         inside = [one for one in rows if one.burst.overlaps(row.burst)]
         if all(
-            one.burst.documents * 2 < row.burst.documents or (row.burst.holds(one.burst) and _is_slow(one.burst))
+            one.burst.documents * 2 < row.burst.documents
+            or (row.burst.holds(one.burst) and _largest(one.burst, fine) < SIMILAR * forgotten)
             for one in inside
         ):
             rows = [*(one for one in rows if one not in inside), row]
     return rows
 
 
-def _is_slow(burst: Burst) -> bool:
-    """Whether its documents came with pauses, on average."""
-    return burst.millis >= CLUMP_MILLIS * burst.documents
+def _largest(burst: Burst, fine: Sequence[Burst]) -> int:
+    """The documents of its largest piece."""
+    return max(one.documents for one in fine if burst.holds(one))
+
+
+def _is_slow(burst: Burst, fine: Sequence[Burst]) -> bool:
+    """Whether there are pauses between its documents, and not only between two dense pieces."""
+    paused = burst.millis >= CLUMP_MILLIS * burst.documents
+    return paused and _largest(burst, fine) * SIMILAR < burst.documents
 
 
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
@@ -415,11 +438,12 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     """Single deletes or updates by the sessions of one user."""
     pool = family.fine.all_seen(family.fine.ends)
     runs, seen = (family.runs.bursts(open_runs), family.runs.all_seen(open_runs)) if family.runs else ([], Recurrence())
+    batches = family.runs.all_batches(open_runs) if family.runs else Recurrence()
     acts: list[Burst] = []
     last: dict[bytes, int] = {}
     lows: list[bool] = []
     for run in runs:
-        verdict = _session_verdict(run, seen, pool, window)
+        verdict = _session_verdict(run, runs, seen, batches, window)
         if verdict.reason:
             if run.documents >= LEAST_RUN:
                 reasons[verdict.reason] += run.documents
@@ -439,7 +463,13 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         if run.documents >= LEAST_RUN
     ]
     dense = family.fine.bursts()
-    spread = _rows(dense, [_verdict(one, pool, window) for one in dense], window, MANY, Counter())
+    for row in found:
+        row.parts = _stretches(row.burst, dense)
+    verdicts = [_verdict(one, pool, window) for one in dense]
+    spread = _rows(dense, verdicts, window, MANY, Counter())
+    for one, verdict in zip(dense, verdicts, strict=True):
+        if verdict.reason and one.documents >= MANY:
+            reasons[verdict.reason] += one.documents
     if spread and _may_be_started(family, window):
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
@@ -447,6 +477,16 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
     return _pools(found, family, runs, spread, shared)
+
+
+def _stretches(run: Burst, dense: Sequence[Burst]) -> tuple[StatementPart, ...]:
+    """The two or three loops that a session's writes may be, as dense stretches with pauses of more than a second that
+    hold all of them; else empty."""
+    inside = [one for one in dense if run.holds(one)]
+    opens = {newer.first for older, newer in pairwise(inside) if older.gap(newer) > EPISODE_MILLIS}
+    parts = _parts(inside, opens) if inside else ()
+    known = sum(one.documents for one in inside) == run.documents
+    return parts if known and len(parts) <= OTHERS and all((one.documents or 0) >= LEAST_RUN for one in parts) else ()
 
 
 def _may_be_started(family: Family, window: Window) -> bool:
@@ -458,21 +498,43 @@ def _may_be_started(family: Family, window: Window) -> bool:
 def _pools(
     found: list[Finding], family: Family, runs: Sequence[Burst], spread: Iterable[Finding], shared: bool
 ) -> list[Finding]:
-    """The rows of sessions, with one for each act that a pool of them did together."""
+    """The acts with those of a pool as one row each, for which no single session accounts."""
     for row in spread:
         inside = [run for run in runs if run.overlaps(row.burst)]
+        held = [run for run in inside if row.burst.holds(run)]
+        by_held = sum(run.documents for run in held)
         by_session: Counter[bytes] = Counter()
-        for run in inside:
+        # A worker that wrote long before and after did not write this, where those that only wrote now did.
+        for run in held if by_held * 2 >= row.burst.documents else inside:
             by_session[run.session] += run.documents
-        if max(by_session.values(), default=0) * 2 >= row.burst.documents:
+        session, most = max(by_session.items(), key=lambda one: one[1], default=(b"", 0))
+        shown = [one for one in found if one.burst.overlaps(row.burst)]
+        if most * 2 >= row.burst.documents and not _are_one(shown, row, family):
+            if not shown:
+                found.append(_dense_session(row, session, family))
             continue
         found = [one for one in found if one.form == Form.FAN_OUT or not one.burst.overlaps(row.burst)]
-        row.form, row.about, row.sessions = Form.FAN_OUT, shared, len(by_session)
+        row.form, row.sessions = Form.FAN_OUT, len(by_session)
+        row.about = shared or by_held != row.burst.documents
         _begin_with_sessions(row, inside)
         row.parts = ()
         row.burst.user = family.user or b""
         found.append(row)
     return found
+
+
+def _are_one(shown: Sequence[Finding], row: Finding, family: Family) -> bool:
+    """Whether rows of sessions are one act of a pool that uses one session more than all others: they overlap within
+    one dense stretch."""
+    overlap = all(row.burst.holds(one.burst) and one.burst.overlaps(other.burst) for one, other in pairwise(shown))
+    return len(shown) > 1 and overlap and any(one.holds(row.burst) for one in family.fine.bursts())
+
+
+def _dense_session(row: Finding, session: bytes, family: Family) -> Finding:
+    """What one session wrote at once, though as many are usual for whole runs or batches of sessions here."""
+    burst = row.burst.copy()
+    burst.session, burst.user = session, family.user or b""
+    return replace(row, burst=burst, form=Form.SINGLE, sessions=1, about=True, parts=(), confidence="low")
 
 
 def _begin_with_sessions(row: Finding, runs: Iterable[Burst]) -> None:
@@ -486,13 +548,17 @@ def _begin_with_sessions(row: Finding, runs: Iterable[Burst]) -> None:
         row.burst.first, row.burst.first_wall = begun.first, begun.first_wall
 
 
-def _session_verdict(run: Burst, seen: Recurrence, pool: Recurrence, window: Window) -> Judgment:
-    """Routine too if batches of its largest size recur over all sessions of the user, not only while it ran."""
+def _session_verdict(
+    run: Burst, runs: Sequence[Burst], seen: Recurrence, batches: Recurrence, window: Window
+) -> Judgment:
+    """Routine too if batches of its largest size recur and other runs had such, not only while it ran."""
     verdict = _verdict(run, seen, window)
-    if verdict.reason or run.batch < 2 or pool.is_in_one_stretch(run.batch, run.first_wall, window):
+    if verdict.reason or run.batch < 2 or batches.is_in_one_stretch(run.batch, run.first_wall, window):
         return verdict
-    batches = pool.judge_size(run.batch, 0, 0, window)
-    return batches if batches.reason else verdict
+    if not any(other is not run and other.batch * SIMILAR >= run.batch for other in runs):
+        return verdict
+    among = batches.judge_size(run.batch, 0, 0, window)
+    return among if among.reason else verdict
 
 
 def _session_finding(run: Burst, window: Window, *, low: bool) -> Finding:

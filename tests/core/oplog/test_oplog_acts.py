@@ -1,0 +1,235 @@
+"""Acts beside applications: none is hidden, split or called certain where it is not. Times are milliseconds."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64, Timestamp
+
+from corpus.oplog_build import BEGIN
+from corpus.oplog_entries import UI, OplogWriter, Session
+from tallyglass.oplog.incidents.grouper import Grouper
+from tallyglass.oplog.snapshot import Incident
+
+FIRST = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+MINUTE = 60_000
+
+
+def session(number: int, user: str = "app@admin") -> Session:
+    return Session(bytes([number % 256, number // 256]) * 8, user)
+
+
+def transaction(writer: OplogWriter, at: float, owner: Session, number: int, documents: int) -> None:
+    inner = [{"op": "d", "ns": "shop.orders", "ui": UI, "o": {"_id": 9_000 * number + n}} for n in range(documents)]
+    writer.command(at, "admin", {"applyOps": inner}, lsid=owner.lsid, txnNumber=Int64(number), **FIRST)
+
+
+def deletes(writer: OplogWriter, times: Iterable[float], *owners: Session, ns: str = "shop.orders") -> None:
+    for n, at in enumerate(times):
+        writer.write(at, "d", ns, (int(at) << 20) + n, owners[n % len(owners)] if owners else None)
+
+
+def incidents(write: Callable[[OplogWriter], Any], minutes: int = 60) -> list[Incident]:
+    """What is found where nothing else is written but what ``write`` writes, in one slice and, the same, in many."""
+    writer = OplogWriter(BEGIN)
+    for at in (0, minutes * MINUTE):
+        writer.write(at, "d", "other.tick", at)
+    write(writer)
+    entries = writer.stream()[0]
+    found = []
+    for size in (len(entries), 500):
+        grouper = Grouper()
+        for at in range(0, len(entries), size):
+            grouper.feed_batch(b"".join(entries[at : at + size]))
+        found.append(without_samples(one for one in grouper.incidents() if one.ns != "other.tick"))
+    assert found[0] == found[1]
+    return found[0]
+
+
+def without_samples(found: Iterable[Incident]) -> list[Incident]:
+    return [replace(one, samples=()) for one in found]
+
+
+def acts(found: Iterable[Incident]) -> list[tuple[str, int | None, str]]:
+    return [(one.kind, one.documents, one.confidence) for one in found if not one.routine]
+
+
+def test_a_large_transaction_is_found_though_many_small_ones_follow() -> None:
+    def write(writer: OplogWriter) -> None:
+        transaction(writer, 600_000, session(1), 1, 5_000)
+        for n in range(1_100):
+            transaction(writer, 600_100 + n * 20, session(2 + n % 50), n, 2)
+
+    assert ("transaction", 5_000, "high") in acts(incidents(write))
+
+
+@pytest.mark.parametrize("pool", [1, 16])
+def test_a_worker_of_hours_does_not_hide_a_loop(pool: int) -> None:
+    def write(writer: OplogWriter) -> None:
+        deletes(writer, range(1_000, 180 * MINUTE, 5_000), session(1, ""))
+        deletes(writer, range(5_000_500, 5_002_500), *(session(9 + n, "") for n in range(pool)))
+
+    (found,) = [one for one in incidents(write, 180) if not one.routine]
+    assert (found.kind, found.confidence) == (("deletes", "low") if pool == 1 else ("fan_out", "high"))
+    assert found.documents is not None
+    assert 2_000 <= found.documents <= 2_001
+
+
+@pytest.mark.parametrize(("pause", "confidence"), [(2_000, "high"), (12_000, "high"), (45_000, "low")])
+def test_a_script_is_not_hidden_by_its_own_batches(pause: int, confidence: str) -> None:
+    def write(writer: OplogWriter) -> None:
+        owner = session(2)
+        for batch in range(20):
+            for n in range(100):
+                at = 600_000 + batch * pause + n
+                writer.write(at, "d", "shop.jobs", batch * 100 + n, owner, new_number=n == 0)
+
+    assert acts(incidents(write)) == [("deletes", 2_000, confidence)]
+
+
+def test_a_script_is_not_hidden_by_what_is_no_batch() -> None:
+    def write(writer: OplogWriter) -> None:
+        person = session(2)
+        deletes(writer, (at + n for at in range(1_000, 60 * MINUTE, 20_000) for n in range(8)), session(1))
+        for n in range(10_000):
+            writer.write(2_000_000 + n, "d", "shop.orders", n, person, new_number=n % 20 == 0)
+
+    assert acts(incidents(write)) == [("deletes", 10_000, "high")]
+
+
+@pytest.mark.parametrize(("count", "every"), [(200, 1_500), (40, 250)])
+def test_a_loop_of_transactions_is_one_row(count: int, every: int) -> None:
+    def write(writer: OplogWriter) -> None:
+        for n in range(count):
+            transaction(writer, 600_000 + n * every, session(3), n + 1, 100)
+
+    (found,) = incidents(write)
+    assert acts([found]) == [("transaction", 100 * count, "high")]
+    assert (found.first.t - BEGIN // 1_000, found.txn) == (600, None)
+
+
+@pytest.mark.parametrize("sessions", [100, 400])
+def test_a_pool_of_small_transactions_is_one_row(sessions: int) -> None:
+    def write(writer: OplogWriter) -> None:
+        for n in range(400):
+            transaction(writer, 600_000 + n * 5, session(n % sessions), n // sessions + 1, 2)
+
+    assert acts(incidents(write)) == [("fan_out", 800, "high")]
+
+
+def test_what_of_a_pool_recurs_has_a_row_of_routine() -> None:
+    def write(writer: OplogWriter) -> None:
+        pool = [session(n) for n in range(200)]
+        for run in range(4):
+            for n in range(400):
+                at, new_number = MINUTE + run * 300_000 + n, 1 if n >= 200 else 9
+                writer.write(at, "d", "shop.carts", run * 1_000 + n, pool[n % 200], new_number=new_number)
+
+    assert [(one.routine, one.documents) for one in incidents(write, 21)] == [(True, 1_600)]
+
+
+def test_documents_of_a_pool_are_exact_only_where_its_sessions_wrote_all() -> None:
+    def write(writer: OplogWriter) -> None:
+        rng, at, others = Random(2), 0.0, [session(100 + n) for n in range(60)]
+        while at < 60 * MINUTE:
+            at += rng.expovariate(1 / 300)
+            writer.write(at, "d", "shop.orders", int(at), rng.choice(others), new_number=rng.randrange(6, 30))
+        deletes(writer, range(2_000_000, 2_001_500, 5), *(session(n) for n in range(16)))
+
+    (found,) = [one for one in incidents(write) if not one.routine]
+    assert found.documents != 300
+    assert not found.documents_exact
+
+
+def test_a_job_of_three_runs_is_no_certain_act_where_some_had_pauses() -> None:
+    def write(writer: OplogWriter) -> None:
+        for run in range(3):
+            begin = 300_000 + run * 1_000_000
+            deletes(writer, (begin + n + (n // 50 * 150 if run else 0) for n in range(400)))
+
+    assert acts(incidents(write)) == [("deleteMany", 400, "low")] * 3
+
+
+def test_a_long_statement_of_many_pieces_is_whole() -> None:
+    def write(writer: OplogWriter) -> None:
+        deletes(writer, (600_000 + n * 0.65 + n // 100 * 80 for n in range(40_000)))
+        deletes(writer, [9_000_000])
+
+    (found,) = [one for one in incidents(write, 180) if not one.routine]
+    assert acts([found]) == [("deleteMany", 40_000, "high")]
+
+
+def test_names_that_differ_by_an_id_are_alike() -> None:
+    rng = Random(3)
+
+    def drops(writer: OplogWriter) -> None:
+        for n in range(60):
+            name = f"export_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
+            writer.command(n * 59_000 + 500, "shop", {"drop": name}, o2={"numRecords": 500 + n})
+
+    def emptied(writer: OplogWriter) -> None:
+        for hour in range(24):
+            begin = hour * 60 * MINUTE + 1_000
+            deletes(writer, range(begin, begin + 500), ns=f"shop.box_{2026112000 + hour}")
+
+    assert acts(incidents(drops)) == []
+    assert acts(incidents(emptied, 1_440)) == [("deleteMany", 500, "low")] * 24
+
+
+def test_a_session_that_uses_several_collections_at_once_goes_on() -> None:
+    def write(writer: OplogWriter) -> None:
+        owner = session(2)
+        for n in range(12):
+            for place, name in enumerate("abcdef"):
+                writer.write(600_000 + n * 6 + place, "d", f"shop.{name}", n, owner)
+
+    assert acts(incidents(write)) == [("deletes", 12, "high")] * 6
+
+
+def test_two_loops_of_a_session_may_be_two() -> None:
+    def write(writer: OplogWriter) -> None:
+        deletes(writer, (600_000 + loop * 45_000 + n * 2 for loop in range(2) for n in range(60)), session(2))
+
+    (found,) = incidents(write)
+    assert [part.documents for part in found.parts] == [60, 60]
+
+
+def test_a_pool_that_uses_one_session_most_is_one_row() -> None:
+    def write(writer: OplogWriter) -> None:
+        most = session(2)
+        deletes(writer, range(600_000, 600_300, 5), most, most, most, session(3), session(4))
+
+    assert acts(incidents(write)) == [("fan_out", 60, "high")]
+
+
+def test_a_pause_between_two_dense_pieces_makes_no_slow_statement() -> None:
+    def write(writer: OplogWriter) -> None:
+        deletes(writer, (600_000 + part * 9_000 + n * 0.5 for part in range(2) for n in range(40)))
+
+    assert {one.kind for one in incidents(write)} == {"deleteMany"}
+
+
+def test_slices_do_not_matter_where_the_clock_was_set_back() -> None:
+    events = [(600_000 + n, 0) for n in range(20)] + [(660_000 + n, 0) for n in range(20)] + [(662_000, -70_000)]
+    entries, second, increment = list[bytes](), 0, 0
+    for n, (at, off) in enumerate(events):
+        wall = BEGIN + at + off
+        if wall // 1_000 > second:
+            second, increment = wall // 1_000, 0
+        increment += 1
+        row = {"op": "d", "ns": "shop.orders", "ui": UI, "o": {"_id": n}, "ts": Timestamp(second, increment)}
+        entries.append(
+            bson.encode({**row, "t": Int64(1), "v": Int64(2), "wall": datetime.fromtimestamp(wall / 1_000, UTC)})
+        )
+    whole, apart = Grouper(), Grouper()
+    whole.feed_batch(b"".join(entries))
+    for entry in entries:
+        apart.feed_batch(entry)
+    assert without_samples(whole.incidents()) == without_samples(apart.incidents())
