@@ -240,14 +240,10 @@ class Recurrence:
         seen = self._of(size)
         stretch = seen.only_stretch(first, window)
         if stretch is None:
-            return self.judge_all(size, first_wall, last_wall, window)
+            return self._judge_all(size, first_wall, last_wall, window)
         return Judgment(len(seen.slots.without(first, last)), apart=len(seen.slots.without(*stretch)))
 
-    def is_in_one_stretch(self, size: int, wall: int, window: Window) -> bool:
-        """Whether all of similar size, but for a few, lie without a pause around a moment, and have ended."""
-        return self._of(size).only_stretch(wall // NEAR_MILLIS, window) is not None
-
-    def judge_all(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
+    def _judge_all(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
         """Whether others of similar size recur, be it in one stretch."""
         first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
         seen = self._of(size)

@@ -551,11 +551,10 @@ def _begin_with_sessions(row: Finding, runs: Iterable[Burst]) -> None:
 def _session_verdict(
     run: Burst, runs: Sequence[Burst], seen: Recurrence, batches: Recurrence, window: Window
 ) -> Judgment:
-    """Routine too if batches of its largest size recur and other runs had such, not only while it ran."""
+    """Routine too if batches of its largest size recur, and it is not the only run that had such."""
     verdict = _verdict(run, seen, window)
-    if verdict.reason or run.batch < 2 or batches.is_in_one_stretch(run.batch, run.first_wall, window):
-        return verdict
-    if not any(other is not run and other.batch * SIMILAR >= run.batch for other in runs):
+    alike = any(other is not run and other.batch * SIMILAR >= run.batch for other in runs)
+    if verdict.reason or run.batch < 2 or not alike:
         return verdict
     among = batches.judge_size(run.batch, 0, 0, window)
     return among if among.reason else verdict
