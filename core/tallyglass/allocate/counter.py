@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, Self
 from pymongo import WriteConcern
 
 from tallyglass.allocate.engine.allocator import C
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time
 from tallyglass.allocate.engine.checks import by_id, whole
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.handles import (
@@ -67,6 +67,10 @@ class CounterCore(RangeCore):
                 self._advance(floor, ids)
                 return ids
             wanted = yield from self._smaller(n, n if least is None else least, budget)
+            pause = budget.pause()
+            if pause is None:
+                raise out_of_time("No request fitted the document that was read.", self.where, budget.burned)
+            yield pause
 
     def create(self, first: int | None = None) -> Steps[bool]:
         """The steps that create the document if it is missing; they return whether this call created it."""

@@ -63,7 +63,10 @@ class AllocationTimeout(AllocationError):
 
 
 class AllocationRefused(AllocationError):
-    """The server refused the command permanently: no privilege, a view, a validator. ``code`` is the server's."""
+    """The server refused the command permanently: no privilege, a view, a validator, another unique index.
+
+    ``code`` is the server's.
+    """
 
     def __init__(self, title: str, advice: str = "", *, code: int | None = None) -> None:
         super().__init__(title, advice)

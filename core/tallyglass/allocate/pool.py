@@ -7,7 +7,13 @@ from typing import Any, ClassVar, Generic
 from pymongo import UpdateOne, WriteConcern
 
 from tallyglass.allocate.engine.allocator import C
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, read_with_retry
+from tallyglass.allocate.engine.attempts import (
+    Deadlines,
+    RetryBudget,
+    call_with_retry,
+    out_of_time,
+    read_with_retry,
+)
 from tallyglass.allocate.engine.checks import by_id
 from tallyglass.allocate.engine.handles import (
     AnyAsyncCollection,
@@ -66,6 +72,9 @@ class PoolCore(RangeCore):
             ids = yield from self._take_from(row, min(n, max(least, row.room)), session, budget)
             if ids is not None:
                 return ids
+            # Without a pause: the next request mostly goes to another document.
+            if budget.spent():
+                raise out_of_time("No request fitted the document that it went to.", self.where, budget.burned)
 
     def create(self) -> Steps[int]:
         """The steps that create the missing documents; they return how many this call created."""

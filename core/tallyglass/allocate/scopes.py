@@ -78,9 +78,10 @@ class ScopeCore(CounterCore):
     def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
         field = self.layout.field
         bound = Int64(max(INT64_MIN, self.layout.stored(self.highest - n + 1)))
-        free = [{field: {"$type": list(INTEGER_TYPES), "$lte": bound}}]
+        free: list[dict[str, Any]] = [{field: {"$type": list(INTEGER_TYPES), "$lte": bound}}]
         if bound >= self.layout.stored(self.layout.first):
-            free.append({field: {"$exists": False}})
+            # This matches null as well, which the server then refuses to increment: it is not taken for unused.
+            free.append({field: None})
         wanted = {**by_id(self.key), **self._not_retired(), "$or": free}
         request = Request(n, wanted, {"$inc": {field: Int64(n)}})
         after = yield from self._increment(request, self.where, session, budget, upsert=len(free) == 2)

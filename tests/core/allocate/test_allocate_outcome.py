@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pymongo import errors
 
@@ -11,6 +13,11 @@ from tallyglass.allocate.engine.outcome import Outcome, classify
 def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:
     error._add_error_label(label)
     return error
+
+
+def duplicate(field: str) -> dict[str, Any]:
+    """What the server reports of a write that the unique index on a field refused."""
+    return {"code": 11000, "errmsg": "E11000 duplicate key error", "keyPattern": {field: 1}}
 
 
 @pytest.mark.parametrize(
@@ -35,9 +42,11 @@ def labelled(error: errors.PyMongoError, label: str) -> errors.PyMongoError:
         (errors.WriteConcernError("not enough members", 100), Outcome.UNKNOWN_FOR_GOOD),
         (errors.OperationFailure("Failed to apply $inc operations to current value", 2), Outcome.OVERFLOW),
         (errors.OperationFailure("Cannot apply $inc to a value of non-numeric type", 14), Outcome.WRONG_TYPE),
-        (errors.DuplicateKeyError("E11000", 11000), Outcome.DUPLICATE),
-        (errors.BulkWriteError({"writeErrors": [{"code": 11000}]}), Outcome.DUPLICATE),
-        (errors.BulkWriteError({"writeErrors": [{"code": 11000}, {"code": 13}]}), Outcome.REFUSED),
+        (errors.DuplicateKeyError("E11000", 11000, duplicate("_id")), Outcome.DUPLICATE),
+        (errors.DuplicateKeyError("E11000", 11000, duplicate("mail")), Outcome.REFUSED),
+        (errors.BulkWriteError({"writeErrors": [duplicate("_id")] * 2}), Outcome.DUPLICATE),
+        (errors.BulkWriteError({"writeErrors": [duplicate("_id"), duplicate("mail")]}), Outcome.REFUSED),
+        (errors.BulkWriteError({"writeErrors": [duplicate("_id"), {"code": 13}]}), Outcome.REFUSED),
         (errors.BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 64}]}), Outcome.UNKNOWN),
         (errors.OperationFailure("not authorized", 13), Outcome.REFUSED),
         (errors.OperationFailure("unknown operator", 2), Outcome.REFUSED),

@@ -30,6 +30,8 @@ from tallyglass.allocate.errors import (
     TransactionRefused,
     UnsafeWriteConcern,
 )
+from tallyglass.allocate.insert.proxy import ProxiedInsert
+from tallyglass.allocate.insert.random_ids import NumberSpace, RandomIds
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
 from tallyglass.allocate.pool_map import PoolLayout
@@ -40,7 +42,16 @@ NOT_APPLIED = errors.OperationFailure("WriteConflict", 112)
 HELLO = {"setName": "rs"}
 
 
-METHODS = ("find_one_and_update", "update_one", "find_one", "find", "bulk_write")
+def duplicate(name: str, *fields: str) -> errors.DuplicateKeyError:
+    text = f"E11000 duplicate key error collection: s.c index: {name} dup key: {{ }}"
+    return errors.DuplicateKeyError(text, 11000, {"errmsg": text, "keyPattern": dict.fromkeys(fields, 1)})
+
+
+SAME_ID = duplicate("_id_", "_id")
+OTHER_INDEX = duplicate("field_1_model_1", "field", "model")
+
+
+METHODS = ("find_one_and_update", "update_one", "find_one", "find", "bulk_write", "insert_one", "list_indexes")
 
 
 @dataclass
@@ -116,6 +127,10 @@ def counter(client: MongoClient[Any], **how: Any) -> Counter:
     return Counter(client.s.counters, "orders", **how)
 
 
+def scope(client: MongoClient[Any], deadlines: Deadlines | None = None) -> ScopeCore:
+    return ScopeCore(client.s.counters, "a/b", None, None, deadlines or Deadlines(), None)
+
+
 def at(value: int) -> dict[str, Any]:
     """The counter's document, whose last id is ``value``."""
     return {"_id": "orders", "next": Int64(value)}
@@ -176,9 +191,49 @@ def test_creating_is_tried_again_after_a_duplicate_key_but_not_after_a_refusal(
     server: Server, client: MongoClient[Any]
 ) -> None:
     made = SimpleNamespace(upserted_id=None)
-    assert server.run(counter(client).core.create(), errors.DuplicateKeyError("E11000", 11000), LOST, made) is False
+    assert server.run(counter(client).core.create(), SAME_ID, LOST, made) is False
     with pytest.raises(AllocationRefused):
         server.run(counter(client).core.create(), errors.OperationFailure("not authorized", 13))
+
+
+def test_a_duplicate_of_another_index_is_refused_by_its_name(server: Server, client: MongoClient[Any]) -> None:
+    """Where all documents lack the fields of a unique index, as counters do, it lets only one of them exist."""
+    proxied = ProxiedInsert(client.s.reserved, client.s.docs, "number")
+    bulk = errors.BulkWriteError({"writeErrors": [{"code": 11000, **OTHER_INDEX.details}]})
+    for steps, *script in (
+        (scope(client).take(1), OTHER_INDEX),
+        (scope(client).create(), OTHER_INDEX),
+        (counter(client).core.take(1), OTHER_INDEX),
+        (pool(client).core.take(1), rows(100, 120), OTHER_INDEX),
+        (pool(client).core.create(), [], bulk),
+        (proxied._core.insert({"number": 7}, None), OTHER_INDEX),
+    ):
+        with pytest.raises(AllocationRefused, match=r"index field_1_model_1 \(field, model\) refuses") as refused:
+            server.run(steps, *script)
+        assert refused.value.code == 11000
+
+
+def test_rounds_that_settle_nothing_end_with_the_deadline(server: Server, client: MongoClient[Any]) -> None:
+    server.call_takes, soon = 0.1, Deadlines(total=1.0, attempt=0.5)
+    indexes, taken = [{"key": {"number": 1}, "unique": True}], duplicate("number_1", "number")
+    random_ids = RandomIds(client.s.docs, "number", NumberSpace.digits(6), deadlines=soon)
+    for steps, *script in (
+        (scope(client, deadlines=soon).take(1), *[SAME_ID, None] * 99),
+        (counter(client, deadlines=soon).core.take(1), *[None, at(5)] * 99),
+        (pool(client, deadlines=soon).core.take(1), rows(100, 120), *[None, rows(100)[0]] * 99),
+        (random_ids._core.insert({}, None), indexes, *[taken] * 99),
+    ):
+        began = server.now
+        with pytest.raises(AllocationTimeout):
+            server.run(steps, *script)
+        assert server.now - began <= 1.2
+
+
+def test_ids_burned_in_an_earlier_round_are_reported_at_the_deadline(server: Server, client: MongoClient[Any]) -> None:
+    orders = counter(client, deadlines=Deadlines(total=1.0, attempt=0.5))
+    with pytest.raises(AllocationUnknown) as unknown:
+        server.run(orders.core.take(5), LOST, *[None, at(5)] * 99)
+    assert unknown.value.burned == orders.stats().burned == 5
 
 
 # --- one counter document ------------------------------------------------------------------------------------------
@@ -256,8 +311,8 @@ def test_a_rewound_counter_is_detected_while_its_remainder_is_read(server: Serve
 LAYOUT = PoolLayout(2, 10, first=100)
 
 
-def pool(client: MongoClient[Any], layout: PoolLayout = LAYOUT) -> Pool:
-    return Pool(client.s.pool, layout=layout)
+def pool(client: MongoClient[Any], layout: PoolLayout = LAYOUT, **how: Any) -> Pool:
+    return Pool(client.s.pool, layout=layout, **how)
 
 
 def rows(*counts: int, layout: PoolLayout = LAYOUT) -> list[dict[str, Any]]:
@@ -372,6 +427,8 @@ def test_the_first_ids_of_a_scope_are_those_that_its_reply_ends_with(server: Ser
         core = ScopeCore(client.s.counters, "a/b", period, None, Deadlines(), None)
         assert server.run(core.take(5), {"_id": "a/b"} | field) == range(8, 13)
         assert server.calls[-1].options["return_document"] is ReturnDocument.AFTER
+        (where,) = (name for name in server.calls[-1].args[1]["$inc"])
+        assert {where: None} in server.calls[-1].args[0]["$or"], "null is matched, so that its increment is refused"
         # A scope whose first ids are too many is not made, and the reply is the document before the update.
         full = ScopeCore(client.s.counters, "a/b", period, 3, Deadlines(), None)
         assert server.run(full.take(5), {"_id": "a/b"} | field) == range(13, 18)

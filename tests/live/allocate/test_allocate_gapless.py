@@ -95,6 +95,21 @@ async def test_a_number_that_is_taken_only_once_is_tried_again(kit: Kit, monkeyp
     assert refusals
 
 
+async def test_a_unique_index_of_a_library_on_the_counters_is_named(kit: Kit) -> None:
+    """The identitycounters of mongoose plugins: only one document may lack both fields."""
+    kit.plain.counters.create_index([("field", 1), ("model", 1)], unique=True)
+    counters = kit.Counters(kit.db.counters)
+    assert await done(counters.of("a").take(2)) == range(1, 3)
+    for call in (
+        lambda: counters.of("b").next(),
+        lambda: kit.Counter(kit.db.counters, "c").create(),
+        lambda: kit.Pool(kit.db.counters).create(),
+    ):
+        with pytest.raises(AllocationRefused, match=r"field_1_model_1 \(field, model\).*\.counters") as refused:
+            await done(call())
+        assert refused.value.__cause__ is not None
+
+
 async def test_an_insert_that_fails_takes_no_number(kit: Kit) -> None:
     invoices = await made(kit)
     kit.plain.invoices.create_index("mail", unique=True, sparse=True)
@@ -245,9 +260,10 @@ async def test_scopes_have_ceilings_types_and_caches(kit: Kit) -> None:
     with pytest.raises(Exhausted):
         await done(counters.of("b").take(11))
     assert await done(counters.of("b").take_up_to(11)) == range(1, 11)
-    kit.plain.scopes.insert_one({"_id": "double", "next": 5.0})
-    with pytest.raises(CounterTypeError):
-        await done(counters.of("double").next())
+    kit.plain.scopes.insert_many([{"_id": "double", "next": 5.0}, {"_id": "null", "next": None}])
+    for scope in ("double", "null"):
+        with pytest.raises(CounterTypeError):
+            await done(counters.of(scope).next())
     kit.plain.scopes.insert_one({"_id": "other", "next": Int64(4)})
     assert await done(counters.of("other").next()) == 5
 

@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from tallyglass.allocate.engine.checks import seconds
 from tallyglass.allocate.engine.meter import EventKind, Meter
-from tallyglass.allocate.engine.outcome import Outcome, classify
+from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify, unique_index
 from tallyglass.allocate.engine.steps import Pause, Steps, call, read_all
 from tallyglass.allocate.errors import (
     AllocationError,
@@ -55,7 +55,7 @@ class Deadlines:
 
 
 class RetryBudget:
-    """The time that one operation has left, and the growing pauses between its tries.
+    """The time that one operation has left, the growing pauses between its tries, and the ids that it ``burned``.
 
     ``client`` is the client whose ``timeoutMS`` bounds the operation, if it has one.
     """
@@ -66,10 +66,15 @@ class RetryBudget:
         self._end = min(now + min(deadlines.total, limit or deadlines.total), now + outer_seconds())
         self._attempt = deadlines.attempt
         self._pause = _FIRST_PAUSE
+        self.burned = 0
 
     def call_seconds(self) -> float:
         """How long the next call may take."""
         return max(_SHORTEST_CALL, min(self._attempt, self._end - time.monotonic()))
+
+    def spent(self) -> bool:
+        """Whether the deadline leaves no room for another call."""
+        return time.monotonic() + _SHORTEST_CALL >= self._end
 
     def pause(self) -> Pause | None:
         """The next pause, with jitter; None when the deadline leaves no room for another try."""
@@ -88,10 +93,9 @@ def attempt(
 ) -> Steps[dict[str, Any] | None]:
     """Increment by ``n`` ids, with retries, until there is a reply: the document, or None if no document matched.
 
-    A duplicate key error also means that no document matched: the one that exists does not satisfy the filter.
+    A duplicate ``_id`` also means that no document matched: the one that exists does not satisfy the filter.
     Raises AllocationTimeout, AllocationUnknown, AllocationRefused, CounterTypeError, Exhausted.
     """
-    burned = 0
     while True:
         began = time.monotonic()
         try:
@@ -101,13 +105,13 @@ def attempt(
             if outcome is Outcome.DUPLICATE:
                 return None
             if outcome in (Outcome.UNKNOWN, Outcome.UNKNOWN_FOR_GOOD):
-                burned += n
+                budget.burned += n
                 meter.emit(EventKind.BURNED, n, note=type(error).__name__, burned=n)
-            final = _final(outcome, error, where, burned)
+            final = _final(outcome, error, where, budget.burned)
             pause = None if final else budget.pause()
             if pause is None:
                 meter.emit(EventKind.FAILED, note=type(error).__name__, failures=1)
-                raise final or out_of_time(error, where, burned) from error
+                raise final or out_of_time(error, where, budget.burned) from error
             meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
         else:
             if reply is not None:
@@ -132,7 +136,7 @@ def _sent(
 def call_with_retry(operation: Callable[[], T], *, where: str, budget: RetryBudget) -> Steps[T]:
     """Run a read or an idempotent write, with retries, until there is a reply.
 
-    A duplicate key is retried: two upserts of one ``_id`` collided, and the next try finds the document.
+    A duplicate ``_id`` is retried: two upserts of it collided, and the next try finds the document.
     Raises AllocationTimeout, AllocationRefused.
     """
     while True:
@@ -159,13 +163,13 @@ def pause_or_raise(error: PyMongoError, where: str, budget: RetryBudget) -> Paus
         raise refused(error, where) from error
     pause = budget.pause()
     if pause is None:
-        raise out_of_time(error, where, 0) from error
+        raise out_of_time(error, where, budget.burned) from error
     return pause
 
 
-def out_of_time(error: PyMongoError, where: str, burned: int) -> AllocationError:
+def out_of_time(why: PyMongoError | str, where: str, burned: int) -> AllocationError:
     """The error for a deadline that passed: unknown when a call may have been applied, else a plain timeout."""
-    reason = clean(str(error), 200)
+    reason = clean(str(why), 200)
     if burned:
         return AllocationUnknown(
             f"No answer about {where} in time; {burned} ids may have been taken and are left unused.",
@@ -193,6 +197,13 @@ def _final(outcome: Outcome, error: PyMongoError, where: str, burned: int) -> Al
 
 
 def refused(error: PyMongoError, where: str) -> AllocationRefused:
-    """The error for a command that the server will never carry out."""
+    """The error for a command that the server will never carry out; it names the unique index that is in the way."""
+    if isinstance(error, OperationFailure) and (index := unique_index(error)):
+        return AllocationRefused(
+            f"The unique index {clean(index, 200)} refuses what is written to {where}.",
+            "Another document there has the same values in these fields, or lacks them as well: change them, or use a "
+            "collection without this index.",
+            code=int(ServerCode.DUPLICATE_KEY),
+        )
     code = error.code if isinstance(error, OperationFailure) else None
     return AllocationRefused(f"The server refuses to work on {where}.", clean(str(error), 200), code=code)

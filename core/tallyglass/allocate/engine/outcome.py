@@ -7,8 +7,10 @@ Sources: the retryable writes specification, and the outcomes seen in this proje
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import Enum, IntEnum
-from typing import Final
+from typing import Any, Final
 
 from pymongo.errors import (
     BulkWriteError,
@@ -39,9 +41,9 @@ class Outcome(Enum):
     WRONG_TYPE = "wrong type"
     """The field is not a number; nothing happened."""
     DUPLICATE = "duplicate key"
-    """A unique index refused the write; nothing happened."""
+    """A document with this ``_id`` exists, which the filter did not match; nothing happened."""
     REFUSED = "refused"
-    """The server refuses the command; nothing happened, and a retry does not help."""
+    """The server, or a unique index on other fields, refuses the command; nothing happened, a retry does not help."""
 
 
 class ServerCode(IntEnum):
@@ -70,13 +72,36 @@ _UNKNOWN_RANGES: Final = ((10107, 10107), (11600, 11602), (13388, 13388), (13435
 NO_WRITES: Final = "NoWritesPerformed"
 OVERLOADED: Final = "SystemOverloadedError"
 
+_INDEX_NAME: Final = re.compile(r" index: (.+?)(?: collation: .*)? dup key: ", re.DOTALL)
+
+
+def unique_fields(error: OperationFailure) -> set[tuple[str, ...]]:
+    """The fields of each unique index that refused a write, in the order of the index."""
+    return {tuple(row.get("keyPattern") or ()) for row in _duplicates(error)}
+
+
+def unique_index(error: OperationFailure) -> str:
+    """The first unique index that refused a write, as ``name (its fields)``; empty if the error names none."""
+    for row in _duplicates(error):
+        named = _INDEX_NAME.search(str(row.get("errmsg") or error))
+        fields = ", ".join(row.get("keyPattern") or ())
+        return " ".join([*([named[1]] if named else []), *([f"({fields})"] if fields else [])])
+    return ""
+
+
+def _duplicates(error: OperationFailure) -> list[Mapping[str, Any]]:
+    details = error.details or {}
+    if isinstance(error, DuplicateKeyError):
+        return [details]
+    return [row for row in details.get("writeErrors", ()) if row.get("code") == ServerCode.DUPLICATE_KEY]
+
 
 def classify(error: PyMongoError) -> Outcome:
     """The class of one driver error from ``find_one_and_update`` or an insert."""
     if error.has_error_label(NO_WRITES):
         return Outcome.NOT_APPLIED
     if isinstance(error, DuplicateKeyError):
-        return Outcome.DUPLICATE
+        return _classify_duplicate(error)
     if isinstance(error, OperationFailure):
         return _classify_failure(error)
     if isinstance(error, ServerSelectionTimeoutError):
@@ -111,9 +136,14 @@ def _classify_failure(error: OperationFailure) -> Outcome:
     return Outcome.REFUSED
 
 
+def _classify_duplicate(error: OperationFailure) -> Outcome:
+    # Documents that lack the fields of an index all have the same key in it: no other try gets past that index.
+    return Outcome.DUPLICATE if unique_fields(error) == {("_id",)} else Outcome.REFUSED
+
+
 def _classify_bulk(error: BulkWriteError) -> Outcome:
     details = error.details or {}
     if details.get("writeConcernErrors"):
         return Outcome.UNKNOWN
     codes = {row.get("code") for row in details.get("writeErrors", ())}
-    return Outcome.DUPLICATE if codes == {ServerCode.DUPLICATE_KEY} else Outcome.REFUSED
+    return _classify_duplicate(error) if codes == {ServerCode.DUPLICATE_KEY} else Outcome.REFUSED

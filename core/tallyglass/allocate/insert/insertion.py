@@ -84,8 +84,8 @@ class Inserter(Uncopyable, ABC):
         """The steps that insert a copy of ``document`` with an id in its field; returns that id.
 
         Raises NotUnique when the field has no unique index, CollisionLimit after ``target.tries`` taken ids,
-        AllocationUnknown when it is unknown whether the document was inserted, AllocationRefused for a collision of
-        another field.
+        AllocationTimeout when the time ends before that, AllocationUnknown when it is unknown whether the document was
+        inserted, AllocationRefused for a collision of another field.
         """
         target = self.target
         refuse_transaction(session)
@@ -102,6 +102,8 @@ class Inserter(Uncopyable, ABC):
                 target.meter.add(issued=1)
                 return value
             target.meter.emit(EventKind.COLLISION, 1, collisions=1)
+            if budget.spent():
+                raise out_of_time("Every id that was proposed is taken.", target.where, 0)
         raise CollisionLimit(
             f"{target.tries} ids for {target.where} were all taken.",
             "The number space is nearly full, or many writers propose the same ids.",

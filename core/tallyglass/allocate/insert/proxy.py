@@ -15,7 +15,7 @@ from bson.objectid import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time, refused
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
@@ -73,6 +73,8 @@ class _ProxyCore(Uncopyable):
             except DuplicateKeyError as error:
                 if unsure and (yield from self._is_ours(value, owner, budget)):
                     return
+                if classify(error) is not Outcome.DUPLICATE:
+                    raise refused(error, name_of(self.proxy)) from error
                 self.meter.emit(EventKind.COLLISION, 1, collisions=1)
                 raise CollisionLimit(
                     f"{clean(repr(value), 80)} is already taken in {name_of(self.proxy)}.", "Use another id.", tries=1

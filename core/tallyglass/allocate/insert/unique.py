@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pymongo import ReadPreference
-from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, out_of_time, read_with_retry
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.handles import Documents, name_of, prepare
-from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify
+from tallyglass.allocate.engine.outcome import ServerCode
 from tallyglass.allocate.engine.steps import Steps, call, run, run_async
 from tallyglass.allocate.errors import NotUnique
 from tallyglass.allocate.insert.insertion import is_unique_on, place
@@ -126,7 +126,7 @@ def _ensure(collection: Documents, field: str) -> Steps[Uniqueness]:
         yield from call(lambda: collection.create_index([(field, 1)], unique=True), _BUILD_SECONDS)
     except PyMongoError as error:
         reason = clean(str(error), 200)
-        if classify(error) is Outcome.DUPLICATE:
+        if isinstance(error, DuplicateKeyError):
             raise NotUnique(f"{where} already holds a value twice.", reason) from error
         if isinstance(error, OperationFailure):
             raise NotUnique(f"The server cannot keep {where} unique.", reason) from error
