@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
+import bson
 import pytest
-from bson import Int64
+from bson import Int64, Timestamp
+from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient, ReadPreference, ReturnDocument, WriteConcern, errors
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
@@ -30,6 +33,7 @@ from tallyglass.allocate.errors import (
     TransactionRefused,
     UnsafeWriteConcern,
 )
+from tallyglass.allocate.insert.gapless import GaplessInsert
 from tallyglass.allocate.insert.proxy import ProxiedInsert
 from tallyglass.allocate.insert.random_ids import NumberSpace, RandomIds
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
@@ -417,6 +421,90 @@ def test_no_id_is_taken_in_a_transaction_that_is_bound_to_the_context(client: Mo
         with pytest.raises(TransactionRefused):
             counter(client).take(1)
         session.abort_transaction()
+
+
+# --- numbers without gaps ------------------------------------------------------------------------------------------
+
+WITHIN = {"key": {"tenant": 1, "number": 1}, "unique": True}
+MOMENT = datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+
+
+@pytest.fixture
+def session() -> Any:
+    names = ("start_transaction", "commit_transaction", "abort_transaction")
+    made = SimpleNamespace(in_transaction=True)
+    for name in names:
+        setattr(made, name, lambda *args, name=name, **options: Sent(made, name, args, options))
+    return made
+
+
+def gapless(client: MongoClient[Any], **how: Any) -> GaplessInsert:
+    return GaplessInsert(client.s.counters, client.s.invoices, within=("tenant",), **how)
+
+
+def stored(**fields: Any) -> RawBSONDocument:
+    return RawBSONDocument(bson.encode({"_id": 1, "tenant": "a", "number": Int64(4), **fields}))
+
+
+REFUSED = None, {"next": Int64(9)}, SAME_ID, None
+"""Answers to a transaction whose document has an _id that exists: to its beginning, counter, insert and end."""
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"at": MOMENT, "n": float("nan"), "x": (1, {"y": 2})}, {"at": MOMENT, "n": float("nan"), "x": [1, {"y": 2}]}),
+        ({"number": None}, {"more": 1}),
+        ({"at": Timestamp(0, 0)}, {"at": Timestamp(7, 1)}),
+    ],
+)
+def test_a_document_that_is_there_returns_its_number(
+    server: Server, client: MongoClient[Any], session: Any, given: dict[str, Any], found: dict[str, Any]
+) -> None:
+    steps = gapless(client)._core.insert({"_id": 1, "tenant": "a", **given}, session)
+    assert server.run(steps, [WITHIN], *REFUSED, stored(**found)) == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "found", "name"),
+    [
+        ({"total": 1}, {"total": 1.0}, "total"),
+        ({"total": 1}, {"total": True}, "total"),
+        ({"mail": None}, {}, "mail"),
+        ({}, {"number": None}, "number"),
+    ],
+)
+def test_another_document_with_this_id_is_not_taken_for_this_one(
+    server: Server, client: MongoClient[Any], session: Any, given: dict[str, Any], found: dict[str, Any], name: str
+) -> None:
+    steps = gapless(client)._core.insert({"_id": 1, "tenant": "a", **given}, session)
+    with pytest.raises(AllocationRefused, match=r"Another document has this _id in s\.invoices") as refused:
+        server.run(steps, [WITHIN], *REFUSED, stored(**found))
+    assert refused.value.advice.startswith(f"It differs in {name}.")
+    assert refused.value.__cause__ is SAME_ID
+
+
+def test_a_document_that_no_majority_shows_yet_is_looked_for_again(
+    server: Server, client: MongoClient[Any], session: Any
+) -> None:
+    document = {"_id": 1, "tenant": "a"}
+    assert (
+        server.run(gapless(client)._core.insert(document, session), [WITHIN], *[*REFUSED, None] * 3, *REFUSED, stored())
+        == 4
+    )
+    hasty = gapless(client, deadlines=Deadlines(total=1.0, attempt=0.5))
+    with pytest.raises(AllocationUnknown):
+        server.run(hasty._core.insert(document, session), [WITHIN], *[*REFUSED, None] * 99)
+
+
+def test_first_uses_that_collide_are_tried_again_but_another_index_of_the_counters_is_named(
+    server: Server, client: MongoClient[Any], session: Any
+) -> None:
+    begun = [WITHIN], None
+    again = None, {"next": Int64(1)}, None, None
+    assert server.run(gapless(client)._core.insert({"tenant": "a"}, session), *begun, SAME_ID, None, *again) == 1
+    with pytest.raises(AllocationRefused, match=r"field_1_model_1 .* s\.counters"):
+        server.run(gapless(client)._core.insert({"tenant": "b"}, session), *begun, OTHER_INDEX, None)
 
 
 # --- counters by scope ---------------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from allocate_kit import ASYNC, MOTOR, SYNC, Kit, client_of, done
-from bson import Int64, ObjectId
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
 from pymongo import MongoClient
 from pymongo.errors import DuplicateKeyError
 
@@ -29,6 +31,8 @@ from tallyglass.demo.server import ReplicaSet, Standalone
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 DB = "allocate_gapless"
+MOMENT = datetime(2026, 1, 1, 0, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+"""BSON keeps its milliseconds, and no zone."""
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +99,34 @@ async def test_a_number_that_is_taken_only_once_is_tried_again(kit: Kit, monkeyp
     assert refusals
 
 
+async def test_a_document_that_is_there_returns_its_number_however_bson_writes_it(kit: Kit) -> None:
+    invoices = await made(kit)
+    documents: list[dict[str, Any]] = [
+        {"at": MOMENT},
+        {"at": MOMENT.replace(tzinfo=None)},
+        {"at": DatetimeMS(2**50)},
+        {"at": Timestamp(0, 0)},
+        {"rate": float("nan")},
+        {"lines": ({"sum": 1}, 2)},
+        {"by": uuid.uuid4()},
+        {"number": None},
+        {"_id": MOMENT},
+    ]
+    documents = [{"_id": n, "tenant": "a", "year": 2026, **fields} for n, fields in enumerate(documents, 1)]
+    for number, document in enumerate(documents, 1):
+        assert await done(invoices.insert(document)) == number
+        assert await done(invoices.insert(document)) == number, document
+
+
 async def test_a_unique_index_of_a_library_on_the_counters_is_named(kit: Kit) -> None:
     """The identitycounters of mongoose plugins: only one document may lack both fields."""
     kit.plain.counters.create_index([("field", 1), ("model", 1)], unique=True)
+    invoices = await made(kit)
+    assert await done(invoices.insert({"tenant": "a", "year": 2026})) == 1
+    assert await done(invoices.insert({"tenant": "a", "year": 2026})) == 2
     counters = kit.Counters(kit.db.counters)
-    assert await done(counters.of("a").take(2)) == range(1, 3)
     for call in (
+        lambda: invoices.insert({"tenant": "b", "year": 2026}),
         lambda: counters.of("b").next(),
         lambda: kit.Counter(kit.db.counters, "c").create(),
         lambda: kit.Pool(kit.db.counters).create(),

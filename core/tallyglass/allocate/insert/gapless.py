@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic
 
+import bson
+from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.int64 import Int64
 from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
+from bson.timestamp import Timestamp
 from pymongo import ReadPreference, ReturnDocument
 from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
@@ -28,9 +32,16 @@ from tallyglass.allocate.engine.attempts import (
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import MAJORITY, AnyAsyncCollection, Documents, SyncCollection, prepare
+from tallyglass.allocate.engine.handles import (
+    MAJORITY,
+    AnyAsyncCollection,
+    Documents,
+    SyncCollection,
+    name_of,
+    prepare,
+)
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
-from tallyglass.allocate.engine.outcome import ServerCode
+from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify, unique_fields
 from tallyglass.allocate.engine.sessions import session_async, session_sync
 from tallyglass.allocate.engine.steps import Steps, call, to_its_end
 from tallyglass.allocate.errors import AllocationError, AllocationRefused, AllocationUnknown, NotUnique
@@ -40,6 +51,10 @@ from tallyglass.text import clean
 
 _TRANSIENT = "TransientTransactionError"
 _UNKNOWN_COMMIT = "UnknownTransactionCommitResult"
+
+
+class _FirstUses(PyMongoError):
+    """Two first uses of a scope collided on its counter: another try finds the counter."""
 
 
 class _GaplessCore(Uncopyable):
@@ -96,7 +111,7 @@ class _GaplessCore(Uncopyable):
                 if self._is_taken(error) and not taken:
                     taken = True
                 else:
-                    found = yield from self._after(error, filled, document, unsure, budget)
+                    found = yield from self._after(error, filled, unsure, budget)
                     if found is not None:
                         return found
                 unsure = unsure or error.has_error_label(_UNKNOWN_COMMIT)
@@ -134,16 +149,21 @@ class _GaplessCore(Uncopyable):
 
     def _next_number(self, key: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[int]:
         # The reply shows a number of the wrong type; aborting the transaction undoes its increment.
-        document: dict[str, Any] | None = yield from call(
-            lambda: self.counters.find_one_and_update(
-                by_id(key),
-                {"$inc": {MANUAL.field: Int64(1)}},
-                upsert=True,
-                return_document=ReturnDocument.AFTER,
-                session=session,
-            ),
-            budget.call_seconds(),
-        )
+        try:
+            document: dict[str, Any] | None = yield from call(
+                lambda: self.counters.find_one_and_update(
+                    by_id(key),
+                    {"$inc": {MANUAL.field: Int64(1)}},
+                    upsert=True,
+                    return_document=ReturnDocument.AFTER,
+                    session=session,
+                ),
+                budget.call_seconds(),
+            )
+        except DuplicateKeyError as error:
+            if classify(error) is Outcome.DUPLICATE:
+                raise _FirstUses(str(error)) from error
+            raise refused(error, name_of(self.counters)) from error
         return number_in(MANUAL, document or {}, self.where)
 
     def _commit(self, session: ClientSession, budget: RetryBudget) -> Steps[None]:
@@ -163,30 +183,21 @@ class _GaplessCore(Uncopyable):
             yield pause
 
     def _after(
-        self,
-        error: PyMongoError,
-        filled: dict[str, Any],
-        document: Mapping[str, Any],
-        unsure: bool,
-        budget: RetryBudget,
+        self, error: PyMongoError, filled: dict[str, Any], unsure: bool, budget: RetryBudget
     ) -> Steps[int | None]:
         """The number if the document is already inserted; None if another try may help."""
+        if isinstance(error, _FirstUses):
+            return None
         if isinstance(error, DuplicateKeyError):
-            pattern = (error.details or {}).get("keyPattern") or {}
-            if unsure and list(pattern) == ["_id"]:
-                number = yield from self._written(filled, document, budget)
-                if number is not None:
-                    return number
+            if unsure and classify(error) is Outcome.DUPLICATE:
+                return (yield from self._written(error, filled, budget))
             if self._is_taken(error):
                 raise AllocationRefused(
                     f"{self.where} already holds the next number.",
                     "Another writer numbers these documents, or the counter is behind: see repair.verify.",
                     code=error.code,
                 ) from error
-            # Two concurrent first uses collide on the counter document, which has a different _id.
-            if list(pattern) != ["_id"] or filled["_id"] == (error.details or {}).get("keyValue", {}).get("_id"):
-                raise refused(error, self.where) from error
-            return None
+            raise refused(error, self.where) from error
         if error.has_error_label(_TRANSIENT) or error.has_error_label(_UNKNOWN_COMMIT):
             return None
         if isinstance(error, OperationFailure) and error.code == ServerCode.ILLEGAL_OPERATION:
@@ -201,17 +212,31 @@ class _GaplessCore(Uncopyable):
         """Whether a document of this scope already has the number."""
         if not isinstance(error, DuplicateKeyError):
             return False
-        return set((error.details or {}).get("keyPattern") or ()) == {*self.within, self.field}
+        return any(set(fields) == {*self.within, self.field} for fields in unique_fields(error))
 
-    def _written(self, filled: dict[str, Any], document: Mapping[str, Any], budget: RetryBudget) -> Steps[int | None]:
-        """The number of the stored document if it is this one, with every field as passed in; else None."""
-        found = yield from call_with_retry(
-            lambda: self.target.find_one(by_id(filled["_id"])), where=self.where, budget=budget
+    def _written(self, error: DuplicateKeyError, filled: dict[str, Any], budget: RetryBudget) -> Steps[int | None]:
+        """The number of the stored document; None if a majority of the members does not have it yet.
+
+        Raises AllocationRefused if it is another document, which differs in a field other than the number.
+        """
+        options = self.target.codec_options.with_options(
+            document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO
         )
-        if found is None or any(found.get(name) != value for name, value in document.items()):
+        found = yield from call_with_retry(
+            lambda: self.target.with_options(options).find_one(by_id(filled["_id"])), where=self.where, budget=budget
+        )
+        if found is None:
             return None
         number = found.get(self.field)
-        return int(number) if isinstance(number, int) else None
+        different = [name for name in filled if name != self.field and not _as_stored(filled, found, name, options)]
+        if different or not isinstance(number, int):
+            raise AllocationRefused(
+                f"Another document has this _id in {name_of(self.target)}.",
+                f"It differs in {clean(', '.join(different or [self.field]), 200)}. Use another _id; but if it is an "
+                "earlier insert of this document that was changed since, its number is in it.",
+                code=error.code,
+            ) from error
+        return int(number)
 
     def _require_index(self, budget: RetryBudget) -> Steps[None]:
         indexes = yield from read_with_retry(self.target.list_indexes, where=self.where, budget=budget)
@@ -224,12 +249,24 @@ class _GaplessCore(Uncopyable):
         )
 
     def _out_of_time(self, error: PyMongoError) -> Exception:
-        if error.has_error_label(_UNKNOWN_COMMIT):
+        # A document that has this _id, but that a majority cannot show, may be the one of an unknown commit.
+        if error.has_error_label(_UNKNOWN_COMMIT) or classify(error) is Outcome.DUPLICATE:
             return AllocationUnknown(
                 f"It is unknown whether the document was inserted into {self.where}.",
                 "Insert it again with the _id that it had: where it is there already, its number is returned.",
             )
         return out_of_time(error, self.where, 0)
+
+
+def _as_stored(
+    given: Mapping[str, Any], found: Mapping[str, Any], name: str, options: CodecOptions[RawBSONDocument]
+) -> bool:
+    """Whether a field was stored as given. Python values do not say so: BSON shortens times, and NaN is not itself."""
+    # The server sets the time in an empty timestamp.
+    if given[name] == Timestamp(0, 0):
+        return True
+    wanted = bson.encode({name: given[name]}, codec_options=options)
+    return name in found and wanted == bson.encode({name: found[name]}, codec_options=options)
 
 
 def _covers_all(index: Mapping[str, Any]) -> bool:
@@ -277,14 +314,18 @@ class GaplessInsert(SyncAllocator, GaplessInsertCalls[SyncCollection]):
 
     # Generated from AsyncGaplessInsert by packaging/unasync.py.
     def create(self) -> None:
-        """Create the unique index on the scope and the number, if it is missing."""
+        """Create the unique index on the scope and the number, if it is missing.
+
+        Raises AllocationRefused where two documents of a scope have the same number, or none.
+        """
         self._run(self._core.create())
 
     def insert(self, document: Mapping[str, Any]) -> int:
         """Insert a copy of ``document`` with the next number of its scope; returns that number.
 
         Raises NotUnique without the index of :meth:`create`; AllocationUnknown when it is unknown whether the document
-        was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate.
+        was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate, or
+        another document has the same ``_id``.
         """
         return self._insert(document)
 
@@ -301,14 +342,18 @@ class AsyncGaplessInsert(AsyncAllocator, GaplessInsertCalls[AnyAsyncCollection])
     """
 
     async def create(self) -> None:
-        """Create the unique index on the scope and the number, if it is missing."""
+        """Create the unique index on the scope and the number, if it is missing.
+
+        Raises AllocationRefused where two documents of a scope have the same number, or none.
+        """
         await self._run(self._core.create())
 
     async def insert(self, document: Mapping[str, Any]) -> int:
         """Insert a copy of ``document`` with the next number of its scope; returns that number.
 
         Raises NotUnique without the index of :meth:`create`; AllocationUnknown when it is unknown whether the document
-        was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate.
+        was inserted; AllocationTimeout; AllocationRefused, for example when another unique field has a duplicate, or
+        another document has the same ``_id``.
         """
         self._check_loop()
         return await to_its_end(self._insert(document))
