@@ -31,6 +31,7 @@ class Server:
 
     def __init__(self, oplog: list[Row], *documents: Row) -> None:
         self.oplog, self.documents, self.sent = oplog, documents, 0
+        self.indexes: list[Row] = []
 
     async def find_raw(
         self, ns: Namespace, query: Any, *, sort: list[tuple[str, int]] | None = None, limit: int = 0, **_: Any
@@ -49,6 +50,9 @@ class Server:
         found = found[:: sort[0][1] if sort else 1][: limit or None]
         self.sent += len(found)
         yield b"".join(bson.encode(row) for row in found)
+
+    async def list_indexes(self, _: Namespace) -> list[Row]:
+        return self.indexes
 
 
 def diff(**sections: Any) -> dict[str, Any]:

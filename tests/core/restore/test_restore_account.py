@@ -11,7 +11,7 @@ import pytest
 from bson import Binary
 from bson.datetime_ms import DatetimeMS
 
-from builders.history import Server, diff, entry
+from builders.history import Row, Server, diff, entry
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import changes_of
@@ -38,6 +38,17 @@ def after(*steps: Step, copy: dict[str, Any] | None = COPY) -> DocumentTrace:
     for who, op, o in steps:
         getattr(trace, who)(op, bson.encode(o))
     return trace
+
+
+def test_a_document_that_may_have_expired_by_the_accident_is_not_right_before_it_is_there_again() -> None:
+    steps = bson.encode(BAD[2]), bson.encode({"_id": 1}), bson.encode(COPY)
+    for field, state in (("status", State.EXPIRED), ("addr.zip", State.RIGHT)):
+        trace = DocumentTrace(bson.encode(COPY), expiring={field})
+        trace.accident("u", steps[0])
+        trace.others("d", steps[1], may_be_expiry=True)
+        assert trace.state is state
+        trace.others("i", steps[2])
+        assert trace.state is State.RIGHT
 
 
 def others(**sections: Any) -> Step:
@@ -196,6 +207,42 @@ async def test_an_insert_beside_the_accidents_updates_is_listed(
         cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
     )  # fmt: skip
     assert (State.BESIDE in {one.state async for one in found}) is listed
+
+
+TTL = {"v": 2, "key": {"s": 1}, "name": "s_1", "expireAfterSeconds": 0}
+FILTERED = TTL | {"key": {"exp": 1}, "partialFilterExpression": {"$and": [{"s": "BAD"}]}}
+DROPPED = entry(106, "c", {"dropIndexes": "c", "index": "s_1"}, ns="s.$cmd", o2=TTL)
+BUILT = entry(101, "c", {"createIndexes": "c", **TTL}, ns="s.$cmd")
+
+
+@pytest.mark.parametrize(
+    ("indexes", "command", "session", "state"),
+    [
+        ([TTL], None, {}, State.EXPIRED),
+        ([FILTERED], None, {}, State.EXPIRED),
+        ([TTL], None, SESSION, State.RIGHT),
+        ([], DROPPED, {}, State.EXPIRED),
+        ([], BUILT, {}, State.EXPIRED),
+        ([], None, {}, State.RIGHT),
+    ],
+)
+async def test_a_delete_without_a_session_by_a_field_of_a_ttl_index_is_no_decision_of_others(
+    indexes: list[Row], command: Row | None, session: dict[str, Any], state: State
+) -> None:
+    oplog = [
+        entry(100, "n", {}, ns=""),
+        update(102, 0, s="BAD"),
+        entry(104, "d", {"_id": 0}, **session),
+        *([command] if command else []),
+    ]
+    source, spare = Server(sorted(oplog, key=itemgetter("ts"))), Server([], FIELDS | {"_id": 0})
+    source.indexes = indexes
+    effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
+    accident = Accident("updates", "s.c", Ts(102, 1), Ts(102, 1), updates=True, effect=effect, entries=1)
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+    )  # fmt: skip
+    assert [one.state async for one in found] == [state]
 
 
 async def test_what_is_live_must_be_what_the_oplog_says() -> None:

@@ -19,6 +19,7 @@ from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.images import collections
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import Backup
+from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs
@@ -30,6 +31,7 @@ from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.coverage import NoStart, Start
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import Tools
+from tallyglass.restore.undo.accident import UpdateEffect
 
 OK, WARN, BLOCK = Level.OK, Level.WARN, Level.BLOCK
 LIMIT = Ts(20, 5)
@@ -252,3 +254,23 @@ def test_what_comes_back_to_a_capped_collection_may_remove_its_oldest(
 ) -> None:
     live = {"s.c": CollectionInfo(Namespace("s", "c"), options=options)}
     assert [check.id for check in collections(["s.c"], live, incident(1, 9, ns="s.c", op=op))] == ids
+
+
+@pytest.mark.parametrize(
+    ("fields", "check"),
+    [
+        (frozenset({"exp.at"}), "expired-by-accident"),
+        (frozenset({"other"}), ""),
+        (frozenset(), ""),
+        (None, "expired-unknown"),
+    ],
+)
+def test_documents_that_may_have_expired_by_the_accident_are_named_before(
+    fields: frozenset[str] | None, check: str
+) -> None:
+    effect = UpdateEffect(computed=frozenset({(b"exp",)})).stored()
+    accident = Accident("updates", "s.c", Ts(20, 5), Ts(20, 6), updates=True, effect=effect, statement="updateMany()")
+    found = findings()
+    assert found.assessed is not None
+    assessed = replace(found.assessed, accident=accident, expiring={"s.c": fields})
+    assert set(levels(replace(found, reached=assessed))) - set(levels(findings())) == ({check} if check else set())

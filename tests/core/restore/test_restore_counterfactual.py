@@ -25,9 +25,12 @@ ARRAY: Step = ("accident", "u", diff(u={"tags": []}))
 
 
 def after(*steps: Step) -> Counterfactual:
-    document = Counterfactual(bson.encode(COPY), bson.encode(COPY))
+    document = Counterfactual(bson.encode(COPY), bson.encode(COPY), expiring={"status"})
     for who, op, o in steps:
-        (document.accident if who == "accident" else document.others)(op, bson.encode(o))
+        if who == "accident":
+            document.accident(op, bson.encode(o))
+        else:
+            document.others(op, bson.encode(o), may_be_expiry=who == "expiry")
     return document
 
 
@@ -40,6 +43,8 @@ def after(*steps: Step) -> Counterfactual:
         ([BAD, ("others", "u", diff(u={"status": "new"}))], Verdict.DAMAGED, COPY | {"status": "new"}),
         ([BAD, ("others", "u", diff(u={"status": "ok"}, i={"name": "n"}))], Verdict.LEFT, None),
         ([BAD, ("others", "d", {"_id": 1})], Verdict.LEFT, None),
+        ([BAD, ("expiry", "d", {"_id": 1})], Verdict.UNCLEAR, None),
+        ([NUMBER, ("expiry", "d", {"_id": 1})], Verdict.LEFT, None),
         ([STREET, ("others", "u", diff(d={"addr": False}))], Verdict.LEFT, None),
         ([STREET, ("others", "u", diff(d={"addr": False}, i={"at": {"zip": 7}}))], Verdict.UNCLEAR, None),
         ([BAD, ("others", "u", COPY | {"status": "BAD", "$n": {"a.b": 1}})], Verdict.UNCLEAR, None),

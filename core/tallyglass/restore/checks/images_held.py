@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.images import collections
 from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.checks.undone import large_documents, unclear
+from tallyglass.restore.checks.undone import expired, large_documents, unclear
 from tallyglass.restore.model.check import Check
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
@@ -23,6 +23,7 @@ _SOON_HOURS = 24
 def damage(damaged: IncidentDamage, incident: Incident) -> Iterator[Check]:
     """Checks that it is known what is undone, and that its collections are live."""
     found = damaged.found
+    yield from expired(found.accident, damaged.expiring)
     yield from unclear(found.accident, found.doubts, found.groups, incident)
     yield from collections(damaged.names, damaged.live, incident)
 

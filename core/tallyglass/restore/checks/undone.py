@@ -12,8 +12,9 @@ from tallyglass.restore.model.check import STAYS
 from tallyglass.restore.model.undo import Accident, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.logged import as_options, logged_statement
-from tallyglass.text import clean_name, plural
+from tallyglass.text import clean, clean_name, plural
 
 _SHOWN = 8
 """Groups in one check; plan.json and the page list all."""
@@ -37,6 +38,7 @@ def undone(found: Findings) -> Checks:
         merged = {row.ns for row in assessed.returns if row.strategy is Strategy.MERGE}
         large = assessed.replayed.base.large
         yield from large_documents(assessed.accident, {ns: large[ns] for ns in large if ns in merged})
+        yield from expired(assessed.accident, assessed.expiring)
         yield from unclear(assessed.accident, assessed.doubts, assessed.groups, found.inputs.incident)
 
 
@@ -63,6 +65,31 @@ def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:
                 "left and listed, if both together have more than 16 MB."
             )
             yield warn("large-documents", title, "Replace such documents manually, from the images or the spare.")
+
+
+def expired(accident: Accident, expiring: Mapping[str, frozenset[str] | None]) -> Checks:
+    """May documents have expired by what the accident wrote? ``expiring`` are the fields by which they do, None where
+    that could not be read."""
+    effect = UpdateEffect.of(accident.effect)
+    for ns, fields in expiring.items():
+        if fields is None:
+            title = (
+                f"{clean_name(ns)}: whether it has a TTL index could not be read (listIndexes), which the run needs."
+            )
+            yield warn("expired-unknown", title)
+            continue
+        names = sorted(one for one in fields if effect is None or decides(effect.paths, (one,)))
+        if names:
+            title = (
+                f"{clean_name(ns)}: a TTL index removes documents by {clean(', '.join(names), 200)}, which the "
+                "accident wrote. Those that were deleted without a session while its value stood there may have "
+                "expired by it: they are left and listed as unclear, and the run then ends with 3."
+            )
+            yield warn(
+                "expired-by-accident",
+                title,
+                "Insert those that should be there manually, from the images or the spare.",
+            )
 
 
 def computed(accident: Accident) -> Checks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tallyglass.moment import Ts
@@ -11,6 +12,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.evidence import KnownStatement
+from tallyglass.restore.undo.expiry import expiry_of
 from tallyglass.restore.undo.infer import Inferred, find_accident
 from tallyglass.text import clean_name
 
@@ -18,11 +20,12 @@ from tallyglass.text import clean_name
 @dataclass(frozen=True, slots=True)
 class IncidentDamage:
     """What was ``found`` of the accident, the ``names`` of the namespaces that it wrote, and the ``live`` collections
-    that those may be."""
+    that those may be. ``expiring`` is what :func:`expiry_of` says of these names."""
 
     found: Inferred
     names: list[str]
     live: dict[str, CollectionInfo]
+    expiring: Mapping[str, frozenset[str] | None]
 
 
 async def find_damaged(gateway: Gateway, incident: Incident, limit: Ts, known: KnownStatement | None) -> IncidentDamage:
@@ -30,7 +33,7 @@ async def find_damaged(gateway: Gateway, incident: Incident, limit: Ts, known: K
     live = await live_collections(gateway, incident)
     found = await find_accident(gateway, incident, limit, incident.last, None, live, known)
     names = [found.accident.ns] if found.accident.ns else await _of_transaction(gateway, found.accident)
-    return IncidentDamage(found, names, live)
+    return IncidentDamage(found, names, live, await expiry_of(gateway, found.accident, names))
 
 
 async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:

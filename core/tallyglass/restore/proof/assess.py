@@ -15,6 +15,7 @@ from tallyglass.restore.proof.reissue import find_reissues
 from tallyglass.restore.proof.returns import plan_returns
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.timeline.identity import list_live
+from tallyglass.restore.undo.expiry import expiry_of
 from tallyglass.restore.undo.infer import find_accident, removals_since
 
 
@@ -53,6 +54,9 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         returns=returns,
         definitions=await find_definitions(
             gateway, catalog, loss.changed, live.names - live.views, inputs.incident, returns
+        ),
+        expiring=await expiry_of(
+            gateway, accident, (row.ns for row in returns if row.strategy is Strategy.MERGE and row.ns in live.names)
         ),
         overwritten=await coverage.overwritten(gateway, covered.start),
     )

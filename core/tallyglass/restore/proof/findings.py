@@ -8,6 +8,7 @@ reached; a check reads the stage that it needs and yields nothing before it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tallyglass.moment import ZERO, Ts
@@ -90,9 +91,10 @@ class Replayed:
 @dataclass(frozen=True, slots=True)
 class Assessed:
     """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
-    oplog no longer holds the start, empty where it does. ``target_taken``
-    means that the name for a chosen namespace is taken. ``undone`` is what the return undoes; ``doubts`` say why that
-    may be more than one statement, and ``groups`` what was found; ``left_out`` is what else was written there."""
+    oplog no longer holds the start, empty where it does. ``target_taken`` means that the name for a chosen namespace is
+    taken. ``expiring`` is what :func:`~tallyglass.restore.undo.expiry.expiry_of` says of the collections that are
+    merged. ``undone`` is what the return undoes; ``doubts`` say why that may be more than one statement, and ``groups``
+    what was found; ``left_out`` is what else was written there."""
 
     replayed: Replayed
     loss: LossCount
@@ -105,6 +107,7 @@ class Assessed:
     counters: CounterFacts = field(default_factory=CounterFacts)
     returns: tuple[Return, ...] = ()
     definitions: Definitions = field(default_factory=Definitions)
+    expiring: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     overwritten: str = ""
     target_taken: bool = False
 

@@ -6,7 +6,7 @@ its decisions, so that an error there is found here. Every doubt counts as damag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,6 +25,7 @@ from tallyglass.oplog.entry.changes import (
     repeats_name,
 )
 from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import FACTORS, Increments, increased, is_increment
 from tallyglass.restore.undo.values import NUMBERS, contains, is_number, may_be_upsert, number
 
@@ -43,6 +44,10 @@ class DocumentState(StrEnum):
     SAME = "An update set here what the accident set, within a minute of it: compare it manually."
     BESIDE = "It was inserted amid the accident's updates, as $merge or an upsert does: remove it if nobody needs it."
     EARLIER = "It came back with what an incident left that was undone while it was not there: undo that one again."
+    EXPIRED = (
+        "It was deleted without a session while a field of a TTL index held what the accident left: it may have "
+        "expired by the accident. Insert it manually if it should be there."
+    )
     UNCLEAR = "What the accident changed and what others changed cannot be separated: compare it manually."
     DIFFERS = "It is not what the oplog says that it is: compare it manually."
 
@@ -55,13 +60,17 @@ class DocumentTrace:
     document: bytes | None
     increments: Increments = field(default_factory=dict)
     """The numbers to which others only add."""
+    expiring: Collection[str] = ()
+    """The fields by which a TTL index removes documents."""
     changed: dict[Path, Value | None] = field(default_factory=dict)
     """Where it still holds what the accident left, or what was computed from that: the value that it would have."""
     computed: set[Path] = field(default_factory=set)
     left: dict[Path, tuple[Value | None, Value | None]] = field(default_factory=dict)
     """What the accident ever left at a path, and what was there before."""
     removed: bytes | None = None
-    """The document that the accident removed, as it would be."""
+    """The document that the accident removed, or made expire, as it would be."""
+    expired: bool = False
+    """Whether the accident may have made it expire."""
     inserted: bool = False
     unclear: bool = False
     twice: bool = False
@@ -82,7 +91,8 @@ class DocumentTrace:
         if self.unclear:
             return DocumentState.TWICE if self.twice else DocumentState.UNCLEAR
         if self.document is None:
-            return DocumentState.RIGHT if self.removed is None else DocumentState.MISSING
+            gone = DocumentState.EXPIRED if self.expired else DocumentState.MISSING
+            return DocumentState.RIGHT if self.removed is None else gone
         if self.late:
             return DocumentState.LATE
         if self.removed is not None:
@@ -110,11 +120,14 @@ class DocumentTrace:
         self.accident(op, o)
         self.hit = hit
 
-    def others(self, op: str, o: bytes) -> None:
-        """An operation that was not undone."""
+    def others(self, op: str, o: bytes, *, may_be_expiry: bool = False) -> None:
+        """An operation that was not undone; also a delete that may be the TTL monitor's."""
         before = self.document
         try:
-            self._others(op, o)
+            if may_be_expiry and before is not None and decides(self.changed, self.expiring):
+                self._expire(before)
+            else:
+                self._others(op, o)
         except (Unfit, Malformed):
             self.doubt(before, o)
 
@@ -139,6 +152,7 @@ class DocumentTrace:
                 self.hit = True
                 self.unclear |= bool(self.computed) or self.removed is not None  # others may have upserted it
                 self.removed = None if self.inserted else self._without_accident(before)
+                self.expired = False
             self.document, self.inserted = None, False
             self.changed.clear()
             return
@@ -207,6 +221,12 @@ class DocumentTrace:
         self.inserted = False
         self.changed.clear()
         self.computed.clear()
+
+    def _expire(self, before: bytes) -> None:
+        """Others, or a TTL index by what the accident left, removed the document."""
+        self.unclear |= bool(self.computed)
+        self.removed, self.document, self.expired = self._without_accident(before), None, True
+        self.changed.clear()
 
     def _follow(self, before: bytes, after: bytes, written: set[Path]) -> None:
         """What the accident left was changed, copied, or ``written`` again with what holds it."""

@@ -25,6 +25,7 @@ from tallyglass.oplog.entry.changes import (
     put,
     repeats_name,
 )
+from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import Increments, increased
 from tallyglass.restore.undo.values import contains, is_number, may_be_upsert, related
 
@@ -55,6 +56,8 @@ class Counterfactual:
     actual: bytes | None
     wanted: bytes | None
     increments: Increments = field(default_factory=dict)
+    expiring: Collection[str] = ()
+    """The fields by which a TTL index removes documents."""
     overwritten: bool = False
     unclear: bool = False
     doubts: set[Path] = field(default_factory=set)
@@ -84,9 +87,11 @@ class Counterfactual:
         except Unfit:
             self.unclear = True
 
-    def others(self, op: str, o: bytes) -> None:
-        """An operation of somebody else. Raises Malformed for broken BSON."""
+    def others(self, op: str, o: bytes, *, may_be_expiry: bool = False) -> None:
+        """An operation of somebody else, or a delete that may be the TTL monitor's: that is nobody's decision where the
+        accident left what the document expires by. Raises Malformed for broken BSON."""
         if op == "d":
+            self.unclear |= may_be_expiry and self._may_expire_by_accident()
             self.overwritten |= self.actual != self.wanted
             self.actual = self.wanted = None
             self.doubts.clear()
@@ -100,6 +105,14 @@ class Counterfactual:
                 self._update(o)
             except Unfit:
                 self.unclear = True
+
+    def _may_expire_by_accident(self) -> bool:
+        if not self.expiring or self.actual is None or self.wanted is None:
+            return False
+        try:
+            return decides((*differing(self.actual, self.wanted), *self.doubts), self.expiring)
+        except Unfit:
+            return True
 
     def repaired(self, op: str, o: bytes) -> None:
         """What a return wrote to undo operations that :meth:`accident` was given: ``wanted`` never had them."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import marshal
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.changes import Changes, changes_of
@@ -46,6 +46,8 @@ class HistoryStep(NamedTuple):
     op: str
     o: bytes
     ts: Ts
+    may_be_expiry: bool = False
+    """Whether it is a delete without a session, as those of the TTL monitor are."""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,8 @@ class History:
     """The commands that removed all documents."""
     increments: Increments = field(default_factory=dict)
     """The numbers to which others only add, in documents that the accident updated."""
+    expiring: frozenset[str] = frozenset()
+    """The fields by which a TTL index that there was since the point removes documents."""
 
     @property
     def removed(self) -> bool:
@@ -78,8 +82,8 @@ class History:
 
     def of(self, key: bytes) -> list[HistoryStep]:
         """The operations on one document, and the removals, in order."""
-        found = self.rows.execute("SELECT n, own, op, o, t, i FROM operation WHERE id = ?", (key,))
-        return self._with_removals(key, [HistoryStep(n, own, op, o, Ts(t, i)) for n, own, op, o, t, i in found])
+        found = self.rows.execute(f"SELECT {_STEP} FROM operation WHERE id = ?", (key,))
+        return self._with_removals(key, [_step(row) for row in found])
 
     def _with_removals(self, key: bytes, steps: list[HistoryStep]) -> list[HistoryStep]:
         """The operations on one document in order, with the removals, of which a return may have undone some in it."""
@@ -107,9 +111,9 @@ class History:
 
     def each(self, ids: str) -> Iterator[tuple[bytes, list[HistoryStep]]]:
         """The ids that a query finds, each with what :meth:`of` gives."""
-        query = f"SELECT id, n, own, op, o, t, i FROM operation WHERE id IN ({ids}) ORDER BY id, n"
-        for key, rows in groupby(self.rows.execute(query), key=itemgetter(0)):
-            steps = [HistoryStep(n, own, op, o, Ts(t, i)) for _, n, own, op, o, t, i in rows]
+        query = f"SELECT {_STEP}, id FROM operation WHERE id IN ({ids}) ORDER BY id, n"
+        for key, rows in groupby(self.rows.execute(query), key=itemgetter(-1)):
+            steps = [_step(row) for row in rows]
             yield key, self._with_removals(key, steps) if self.removals else steps
 
     def computed(self, repairs: Iterable[tuple[bytes, bytes, bool]]) -> None:
@@ -176,6 +180,14 @@ class History:
                         return
                     end = millis
                 yield key
+
+
+_STEP = "n, own, op, o, t, i, op = 'd' AND NOT linked"
+
+
+def _step(row: Sequence[Any]) -> HistoryStep:
+    n, own, op, o, t, i, may_be_expiry = row[:7]
+    return HistoryStep(n, own, op, o, Ts(t, i), bool(may_be_expiry))
 
 
 def digest(repair: bytes) -> bytes:

@@ -22,6 +22,7 @@ _TABLES = (
     "CREATE TABLE attributed (n INTEGER, ambiguous INTEGER)",
     "CREATE TABLE staging (name TEXT, t INTEGER, i INTEGER)",
     "CREATE TABLE staged (name TEXT, t INTEGER, i INTEGER, id BLOB, digest BLOB, repair BLOB)",
+    "CREATE TABLE expiring (field TEXT)",
     "CREATE TABLE undone (id BLOB, t INTEGER, i INTEGER)",
     "CREATE TABLE returned (accident BLOB)",
     "CREATE TABLE computed (id BLOB PRIMARY KEY, n INTEGER, digest BLOB, inserts INTEGER, written INTEGER)"

@@ -17,6 +17,7 @@ from tallyglass.restore.undo.accident import REMOVING, Attribution, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
 from tallyglass.restore.undo.documents import AT_ONCE
 from tallyglass.restore.undo.earlier_returns import mark_repairs, mark_undone, staging_of
+from tallyglass.restore.undo.expiry import defined_expiry, live_expiry
 from tallyglass.restore.undo.history import (
     LAST_NUMBER,
     OTHERS,
@@ -54,6 +55,8 @@ async def read_history(
         if accident.ns == ns:
             await attribute(source, spare, history, attribution)
         mark_undone(history)
+        defined = {field for (field,) in history.rows.execute("SELECT field FROM expiring")}
+        history.expiring = await live_expiry(source, ns) | defined
         history.increments = (await find_increments(spare, history, (OTHERS, UNCERTAIN))).found
         history.file.now_whole(read_to)
         history.rows.execute("COMMIT")
@@ -96,6 +99,8 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
                 rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (number, own, *whole.ts))
             elif name := staging_of(entry, history.ns):
                 rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
+            elif fields := list(defined_expiry(entry, history.ns)):
+                rows.executemany("INSERT INTO expiring VALUES (?)", ((field,) for field in fields))
             elif await _is_renamed_back(source, history.ns, entry, limit):
                 rows.execute("DELETE FROM removal WHERE n = (SELECT max(n) FROM removal)")
             continue

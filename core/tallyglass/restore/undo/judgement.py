@@ -124,7 +124,8 @@ def _judge(
     before the return began; ``seen`` the digest of the live document, which must be one of its states."""
     if copy is None and history.accident.kind == "everything":
         return None  # it was not there at the point
-    trace, right, returned = DocumentTrace(copy, increments=history.increments), False, False
+    trace = DocumentTrace(copy, increments=history.increments, expiring=history.expiring)
+    right = returned = False
     passed = seen == _ANY or seen == _digest(copy)
     before = [step for step in steps if last is not None and step.number <= last]
     for at, step in enumerate(steps):
@@ -141,7 +142,7 @@ def _judge(
             trace.repair(step.op, step.o)
             returned |= at < len(before) and trace.hit and trace.state is DocumentState.RIGHT
         else:
-            trace.others(step.op, step.o)
+            trace.others(step.op, step.o, may_be_expiry=step.may_be_expiry)
         passed = passed or _digest(trace.document) == seen
     trace.unclear |= history.ambiguous and bool(trace.left)
     if not trace.hit:

@@ -106,7 +106,7 @@ async def compare_documents(spare: DocumentSource, history: History) -> AsyncIte
 
 
 def _compare(history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep]) -> DocumentVerdict:
-    document = Counterfactual(copy, copy, increments=history.increments)
+    document = Counterfactual(copy, copy, increments=history.increments, expiring=history.expiring)
     updates = 0
     try:
         for step in steps:
@@ -117,7 +117,7 @@ def _compare(history: History, key: bytes, copy: bytes | None, steps: list[Histo
             elif step.owner == REPAIR:
                 document.repaired(step.op, step.o)
             else:
-                document.others(step.op, step.o)
+                document.others(step.op, step.o, may_be_expiry=step.may_be_expiry)
     except Malformed:
         document.unclear = True
     document.unclear |= history.ambiguous and updates > 0
