@@ -19,7 +19,7 @@ COLLECTION = Binary.from_uuid(UUID(int=1))
 Row = dict[str, Any]
 
 
-def entry(second: int, op: str, o: Row, id_: int = 0, **more: Any) -> Row:
+def entry(second: int, op: str, o: Row, id_: int | None = 0, **more: Any) -> Row:
     """One entry of the oplog; at each second stands one."""
     row = {"op": op, "ns": "s.c", "ui": COLLECTION, "o": o, "ts": Timestamp(second, 1), "t": 1, "v": 2}
     row["wall"] = bson.datetime_ms.DatetimeMS(second)

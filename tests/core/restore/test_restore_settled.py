@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -108,6 +110,17 @@ async def test_what_was_not_written_so_or_is_written_since_is_worked_out_again(
     again, asked, found = await run(oplog, accident, kept)
     assert asked == [1]
     assert (again, found) == (await run(oplog, accident, None))[::2]
+
+
+async def test_the_repair_of_the_document_whose_id_is_null_is_in_the_oplog_too() -> None:
+    """Or nothing there tells what the return wrote by itself from what others wrote."""
+    undone = replace(_UPDATES, last=Ts(101, 1), entries=1)
+    plan = make_plan(Ts(101, 1), FromImages(), datetime.now(UTC), accident=undone, returns=(_ROW,))
+    source, counts = Server([entry(100, "n", {}, ns=""), entry(101, "u", _BAD, None)]), Repairs("s.c")
+    spare = Server([], {"_id": None, "a": 0, "b": 0})
+    made = repairs(cast("Gateway", source), cast("Gateway", spare), plan, _ROW, counts)
+    assert [bson.decode(raw)["_id"] async for raw in made] == [None]
+    assert json.loads(counts.null_id)["wanted"].keys() == {"_id", "a", "b"}
 
 
 async def test_other_repairs_than_were_worked_out_settle_nothing(tmp_path: Path) -> None:

@@ -118,6 +118,15 @@ async def test_updates_are_undone_field_by_field(kept: Scene) -> None:
         assert after[n] == {"_id": n, "v": n, "own": {"a": n, "b": "text"}, "n": writer.deposits.get(n, 0)}
 
 
+async def test_the_document_whose_id_is_null_counts_as_restored(kept: Scene) -> None:
+    orders, since = kept.client["shop"].orders, kept.now()
+    orders.insert_one({"_id": None, "v": "good"})
+    orders.update_many({"_id": {"$in": [None, 1, 2]}}, {"$set": {"v": "BAD"}})
+    output = kept.must_run(await kept.undo(done_since(kept, since, "u")))
+    assert re.findall(r"shop\.orders +(\d+) +(\d+) +(\d+) +(\d+)", output)[-1] == ("3", "3", "0", "0"), output
+    assert contents(kept)[None] == {"_id": None, "v": "good"}
+
+
 @pytest.mark.soak
 async def test_a_transaction_over_several_collections(kept: Scene) -> None:
     shop = kept.client["shop"]

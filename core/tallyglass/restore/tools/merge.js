@@ -21,7 +21,8 @@ async function aggregate(ns, pipeline, collation) {
   return (await write(name, {aggregate: side, pipeline: pipeline, ...options})).cursor.firstBatch;
 }
 const mark = (side) => ({$merge: {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"}});
-const OPEN = {$match: {x: {$exists: false}}};
+// $merge takes no _id that is null: that document is written by itself.
+const OPEN = {$match: {x: {$exists: false}, _id: {$ne: null}}};
 const exactly = (value) => shell.EJSON.stringify(value, {relaxed: false});
 // Leaves out the documents that the stages find; they see each as it is wanted, and say why in x.
 async function leaveOut(side, stages, collation) {
@@ -126,8 +127,8 @@ async function reviewRepairs(ns, side, indexes) {
     await shell.print(quoted(ns) + ": the index " + quoted(one.name)
       + " was lost with the collection; it is built again");
   }
-  const inserted = await copy.countDocuments({x: {$exists: false}, f: {$exists: false}});
-  const changed = await copy.countDocuments({x: {$exists: false}, f: {$exists: true}});
+  const inserted = await copy.countDocuments({...OPEN.$match, f: {$exists: false}});
+  const changed = await copy.countDocuments({...OPEN.$match, f: {$exists: true}});
   await shell.print(quoted(ns) + ": " + inserted + " documents to insert, " + changed + " to set back, "
     + found.length + " left out");
 }
@@ -150,7 +151,7 @@ function repairStages(key) {
   return [{$replaceWith: {$let: {vars: {live: {$objectToArray: "$$ROOT"}},
     in: {$let: {vars: {names: names}, in: {$cond: [twice, "$$ROOT", whole]}}}}}}];
 }
-// $merge takes no _id that is null. A collection has one such document at most; each is a line of this file.
+// A collection has one document at most whose _id is null; each is a line of this file.
 function nullIdOf(ns) {
   const rows = fs.readFileSync("history/null-ids.jsonl", "utf8").split("\n").filter((row) => row);
   return rows.map((row) => shell.EJSON.parse(row, {relaxed: false})).find((row) => row.ns === ns);
@@ -177,6 +178,7 @@ async function writeRepairs(ns, side) {
   const updates = await collection(side).countDocuments({x: {$exists: false}, f: {$exists: true}});
   const note = async (change) => await write(staged[0], {update: staged[1], updates: [{q: {}, u: change}]});
   await note({$set: {b: new Date(), n: updates}});
+  await writeNullId(ns);
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
   const insert = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}},
     {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
@@ -198,7 +200,6 @@ async function writeRepairs(ns, side) {
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes) {
   await reviewRepairs(ns, side, indexes);
-  await writeNullId(ns);
   if (!await exists(side)) {
     return;
   }

@@ -28,10 +28,12 @@ async def to_write(
         return
     async for target, found, wanted in carried_over(source, spare, row, plan.facts.limit, seen_file(work, number)):
         key = found.written.key
-        if needs_own_write(key):
+        by_itself = needs_own_write(key)
+        if by_itself:
             counts.null_id = own_write(target, found.actual, wanted) or ""
-            counts.by_hand += not counts.null_id
-        elif (made := repair((key[0], key[1:]), found.actual, wanted)) is None:
+        exact = counts.null_id or not by_itself
+        made = repair((key[0], key[1:]), found.actual, wanted) if exact else None
+        if made is None:
             counts.by_hand += 1
         else:
             yield made

@@ -34,7 +34,8 @@ from tallyglass.restore.undo.touched import touched_documents
 class Repairs:
     """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large or
     cannot be written exactly, ``written`` all others that are written. ``null_id`` is what mongosh reads for the one
-    whose ``_id`` is null; empty where there is none."""
+    whose ``_id`` is null; empty where there is none. It is loaded too, since the oplog tells by that what a return
+    wrote."""
 
     ns: str
     verdicts: Counter[Verdict] = field(default_factory=Counter)
@@ -63,8 +64,9 @@ async def repairs(
                 continue
             if needs_own_write(found.key):
                 counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
-                counts.by_hand += not counts.null_id
-                continue
+                if not counts.null_id:
+                    counts.by_hand += 1
+                    continue
             document = repair((found.key[0], found.key[1:]), found.actual, found.wanted, found.undone)
             if document is None:
                 counts.by_hand += 1

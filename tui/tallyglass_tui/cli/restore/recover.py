@@ -45,7 +45,6 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
                 async for document in to_write(live, copy, plan, number, held, out.parent):
                     file.write(document)
                     held.written += 1
-            held.written += bool(held.null_id)
             found.append((number, held))
         with private_file(out.parent / NULL_IDS) as file:
             file.writelines(held.null_id.encode() + b"\n" for _, held in found if held.null_id)
