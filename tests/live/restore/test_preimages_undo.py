@@ -27,6 +27,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
 
@@ -125,6 +126,24 @@ async def test_the_document_whose_id_is_null_counts_as_restored(kept: Scene) -> 
     output = kept.must_run(await kept.undo(done_since(kept, since, "u")))
     assert re.findall(r"shop\.orders +(\d+) +(\d+) +(\d+) +(\d+)", output)[-1] == ("3", "3", "0", "0"), output
     assert contents(kept)[None] == {"_id": None, "v": "good"}
+
+
+async def test_repairs_wait_for_those_that_free_their_unique_values_but_in_a_circle(kept: Scene) -> None:
+    orders = kept.client["shop"].orders
+    orders.delete_many({})
+    # 0, 1 and 2 get each other's value; 3 to 11, visited from the last, the value of the next.
+    orders.insert_many([{"_id": -n, "k": n} for n in range(12)])
+    since = kept.now()
+    moved = {"$add": ["$k", {"$cond": [{"$eq": ["$k", 2]}, -2, 1]}]}
+    orders.update_many({}, [{"$set": {"k": moved}}], hint=[("_id", 1)])
+    orders.create_index("k", unique=True)
+    plan = await kept.undo(done_since(kept, since, "u"), evidence=read_evidence("", 12))
+    done = kept.run(plan)
+    assert done.returncode == 3, done.stderr
+    rows = (kept.folder / "work" / "still-damaged.jsonl").read_text().splitlines()
+    assert sorted(row["_id"]["$numberInt"] for row in map(json.loads, rows)) == ["-1", "-2", "0"], done.stderr
+    assert all("waits for this one" in row for row in rows), rows
+    assert {n: row["k"] for n, row in contents(kept).items() if n < -2} == {-n: n for n in range(3, 12)}
 
 
 @pytest.mark.soak

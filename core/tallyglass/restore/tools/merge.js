@@ -1,4 +1,5 @@
-// A repair, a document of a staging collection: {_id, r: wanted, f: [{k, l, r}] fields that differ, l: live, x: why left out}
+// A repair, a document of a staging collection: {_id, r: wanted, f: [{k, l, r}] fields that differ, l: live,
+// x: why left out, c: each unique index that holds a value of it for another document, o: its place behind those}
 async function liveInfo(ns) {
   const [name, rest] = split(ns);
   const info = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
@@ -20,22 +21,27 @@ async function aggregate(ns, pipeline, collation) {
   const options = {cursor: {}, allowDiskUse: true, bypassDocumentValidation: true, collation: collation};
   return (await write(name, {aggregate: side, pipeline: pipeline, ...options})).cursor.firstBatch;
 }
-const mark = (side) => ({$merge: {into: split(side)[1], whenMatched: "merge", whenNotMatched: "discard"}});
+const mark = (side, how) => ({$merge: {into: split(side)[1], whenMatched: how, whenNotMatched: "discard"}});
+const conflict = (x) => ({$set: {x: x, c: {$concatArrays: [{$ifNull: ["$c", []]}, [x]]}}});
 // $merge takes no _id that is null: that document is written by itself.
 const OPEN = {$match: {x: {$exists: false}, _id: {$ne: null}}};
 const exactly = (value) => shell.EJSON.stringify(value, {relaxed: false});
-// Leaves out the documents that the stages find; they see each as it is wanted, and say why in x.
-async function leaveOut(side, stages, collation) {
-  const pipeline = [OPEN, {$replaceWith: "$r"}, ...stages];
+// One that a unique index keeps out is compared with every other index too: it may only wait where all become free.
+const OPEN_OR_KEPT = {$match: {_id: {$ne: null}, $or: [{x: {$exists: false}}, {c: {$exists: true}}]}};
+// Leaves out the documents that the stages find; they see each as it is wanted, and say why in x, conflicts in c too.
+async function leaveOut(side, stages, collation, among = [OPEN]) {
+  const conflicts = among.includes(OPEN_OR_KEPT);
+  const pipeline = [...among, {$replaceWith: "$r"}, ...stages];
   if (isSimple(collation)) {
-    await aggregate(side, [...pipeline, mark(side)], collation);
+    await aggregate(side, [...pipeline, mark(side, conflicts ? [conflict("$$new.x")] : "merge")], collation);
     return;
   }
   // A $merge compares with the collation of its pipeline: it would mark every repair whose _id is alike.
   const cursor = await collection(side).aggregate(pipeline, {collation: collation, allowDiskUse: true});
   const found = await cursor.toArray();
   const others = found.filter((row) => exactly(row.x.by) !== exactly(row._id));
-  const writes = others.map((row) => ({updateOne: {filter: {_id: row._id}, update: {$set: {x: row.x}}}}));
+  const set = (x) => (conflicts ? [conflict({$literal: x})] : {$set: {x: x}});
+  const writes = others.map((row) => ({updateOne: {filter: {_id: row._id}, update: set(row.x)}}));
   if (writes.length === 0) {
     return;
   }
@@ -60,13 +66,50 @@ async function leaveOutConflicts(ns, side, index) {
     {$match: {$expr: {$and: [...other, ...same]}}}, {$limit: 2}, {$project: {_id: 1}}]};
   const join = joins ? {localField: fields[0], foreignField: fields[0]} : {};
   await leaveOut(side, [{$match: condition(index)}, {$lookup: {...lookup, ...join}}, {$unwind: "$by"},
-    {$project: {x: {index: {$literal: index.name}, by: "$by._id"}}}], collation);
+    {$project: {x: {index: {$literal: index.name}, by: "$by._id"}}}], collation, [OPEN_OR_KEPT]);
   const key = {};
   fields.forEach((field, at) => { key["k" + at] = name(field); });
-  await leaveOut(side, [{$match: condition(index)}, {$sort: {_id: 1}}, {$group: {_id: key, ids: {$push: "$_id"}}},
+  await leaveOut(side, [{$match: condition(index)}, {$group: {_id: key, ids: {$push: "$_id"}}},
     {$match: {"ids.1": {$exists: true}}},
     {$project: {_id: 0, id: {$slice: ["$ids", 1, {$size: "$ids"}]}, by: {$first: "$ids"}}}, {$unwind: "$id"},
-    {$project: {_id: "$id", x: {index: {$literal: index.name}, by: "$by"}}}], collation);
+    {$project: {_id: "$id", x: {index: {$literal: index.name}, by: "$by", wanted: true}}}], collation,
+    [OPEN_OR_KEPT, {$sort: {x: 1, _id: 1}}]);  // open ones come first
+}
+// Where the live document that has a value is to be repaired too, and that frees it, the other repair is written after
+// that one. In a circle none can be the first.
+async function letWait(side, indexes) {
+  const fields = new Map(indexes.map((one) => [one.name, Object.keys(one.key).map((field) => field.split(".")[0])]));
+  const holders = {from: split(side)[1], localField: "c.by", foreignField: "_id", as: "h"};
+  const cursor = await collection(side).aggregate([{$match: {c: {$exists: true}}}, {$lookup: holders},
+    {$project: {c: 1, h: {_id: 1, x: 1, c: 1, f: {k: 1}}}}], {collation: {locale: "simple"}, allowDiskUse: true});
+  const waiting = new Map((await cursor.toArray()).map((row) => [exactly(row._id), row]));
+  const behind = new Map([...waiting.keys()].map((key) => [key, []]));
+  const free = [];
+  for (const [key, row] of waiting) {
+    const moving = new Map(row.h.filter((one) => one.f && (!one.x || one.c)).map((one) => [exactly(one._id), one]));
+    const frees = ({index, by, wanted}) => !wanted && moving.has(exactly(by))
+      && moving.get(exactly(by)).f.some((field) => fields.get(index).includes(field.k));
+    row.first = new Set(row.c.map((one) => exactly(one.by)).filter((by) => waiting.has(by)));
+    row.stays = row.c.find((one) => !frees(one));
+    row.first.forEach((by) => behind.get(by).push(key));
+    if (!row.stays && row.first.size === 0) { free.push(key); }
+  }
+  for (const key of free) {  // grows while it is read
+    for (const other of behind.get(key)) {
+      const row = waiting.get(other);
+      row.first.delete(key);
+      if (!row.stays && row.first.size === 0) { free.push(other); }
+    }
+  }
+  const place = new Map(free.map((key, at) => [key, {$set: {o: at}, $unset: {x: ""}}]));
+  const leftOut = (row) => ({$set: {x: row.stays || {...row.c[0], waits: true}}});
+  const changed = [...waiting].filter(([, row]) => !row.stays || row.c.length > 1);  // x is the last of c
+  const writes = changed.map(([key, row]) => ({updateOne: {filter: {_id: row._id},
+    update: place.get(key) || leftOut(row)}}));
+  if (writes.length > 0) {
+    await collection(side).bulkWrite(writes, {writeConcern: MAJORITY});
+  }
+  return waiting.size;
 }
 // An _id that the live collation takes for another one would replace that document.
 async function leaveOutAlikeIds(ns, side, collation) {
@@ -87,15 +130,16 @@ async function report(ns, what, rows) {
     await shell.print(quoted(ns) + ": " + rows.length + " documents " + what + ", such as _id " + ids.join(", "));
   }
 }
-// Before anything live is written: what would break a rule of the live collection is left out, and reported.
-async function reviewRepairs(ns, side, indexes) {
+// Before anything live is written: what would break a rule of the live collection is left out, and reported. Returns
+// how many repairs a unique index keeps out for now.
+async function reviewRepairs(ns, side, indexes, ordered = true) {
   const info = await liveInfo(ns);
   if (nullIdOf(ns) !== undefined) {
     await shell.print(quoted(ns) + ": the document whose _id is null is written by itself");
   }
   if (!await exists(side)) {
     await shell.print(quoted(ns) + ": nothing more to write");
-    return;
+    return 0;
   }
   const live = await collection(ns).getIndexes();
   const lost = indexes.filter((one) => !live.some((other) => other.name === one.name));
@@ -104,11 +148,16 @@ async function reviewRepairs(ns, side, indexes) {
     all.push({key: {_id: 1}, name: "_id_ of the collection", expireAfterSeconds: info.options.expireAfterSeconds});
   }
   const copy = collection(side);
+  await copy.updateMany({c: {$exists: true}}, {$unset: {c: "", o: "", x: ""}}, {writeConcern: MAJORITY});
   await leaveOutAlikeIds(ns, side, plainCollation(info.options.collation));
-  for (const one of all) {
-    if (one.unique) { await leaveOutConflicts(ns, side, one); }
-    if (one.expireAfterSeconds !== undefined) { await leaveOutExpired(side, one); }
+  for (const one of all.filter((index) => index.expireAfterSeconds !== undefined)) {
+    await leaveOutExpired(side, one);
   }
+  const unique = all.filter((index) => index.unique);
+  for (const one of unique) {
+    await leaveOutConflicts(ns, side, one);
+  }
+  const kept = ordered ? await letWait(side, unique) : 0;
   const found = await (await copy.aggregate([{$match: {x: {$exists: true}}}, {$project: {x: 1}}])).toArray();
   for (const one of all) {
     await report(ns, "are left out: index " + quoted(one.name) + " holds their value for another document",
@@ -131,6 +180,7 @@ async function reviewRepairs(ns, side, indexes) {
   const changed = await copy.countDocuments({...OPEN.$match, f: {$exists: true}});
   await shell.print(quoted(ns) + ": " + inserted + " documents to insert, " + changed + " to set back, "
     + found.length + " left out");
+  return kept;
 }
 // A field is set where it still has the value that the accident left: what others wrote since stays. `key` is what
 // names and values are compared by besides being equal: under a collation, equal texts may differ.
@@ -171,45 +221,66 @@ async function writeNullId(ns) {
   await shell.print(quoted(ns) + ": the document whose _id is null "
     + (problem ? "is left out: " + quoted(String(problem.errmsg)) : "is written by itself"));
 }
-async function writeRepairs(ns, side) {
+async function writeRepairs(ns, side, done) {
   const collation = plainCollation((await liveInfo(ns)).options.collation);
   const [into, staged] = [split(ns)[1], split(side)];
   // The oplog then tells what others wrote before and after from the repairs.
   const updates = await collection(side).countDocuments({x: {$exists: false}, f: {$exists: true}});
   const note = async (change) => await write(staged[0], {update: staged[1], updates: [{q: {}, u: change}]});
   await note({$set: {b: new Date(), n: updates}});
-  await writeNullId(ns);
+  if (!done.alone) {
+    await writeNullId(ns);
+    done.alone = true;
+  }
+  const atOnce = {$match: {o: {$exists: false}}};
+  const later = [{$match: {o: {$exists: true}}}, {$sort: {o: 1}}];
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
-  const insert = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, {$sort: {_id: -1}},
-    {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
-  try {
-    await insert("fail");
-  } catch (error) {
-    if (error.code !== 11000) { throw error; }
-    // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
-    await insert([{$replaceWith: "$$ROOT"}]);
+  const insert = async (which) => {
+    const merge = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, ...which,
+      {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
+    try {
+      await merge("fail");
+    } catch (error) {
+      if (error.code !== 11000) { throw error; }
+      // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
+      await merge([{$replaceWith: "$$ROOT"}]);
+    }
+  };
+  // What others deleted since it came back stays so.
+  if (!done.inserts) {
+    await insert([atOnce, {$sort: {_id: -1}}]);
+    done.inserts = true;
   }
   // A hash is of the bytes of a text, under any collation. Servers before 6.0 have none: there the _id is found without
   // its index, which has a collation.
   const hashed = !isSimple(collation) && parseInt(await db.version()) >= 6;
   const stages = repairStages((value) => (hashed ? {$toHashedIndexKey: value} : value));
-  await aggregate(side, [OPEN, {$match: {f: {$exists: true}}},
-    {$merge: {into: into, whenMatched: stages, whenNotMatched: "discard"}}], hashed ? collation : {locale: "simple"});
+  for (const which of [[atOnce], later]) {
+    await aggregate(side, [OPEN, {$match: {f: {$exists: true}}}, ...which,
+      {$merge: {into: into, whenMatched: stages, whenNotMatched: "discard"}}], hashed ? collation : {locale: "simple"});
+  }
+  await insert(later);
   await note({$unset: {n: ""}});
 }
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes) {
-  await reviewRepairs(ns, side, indexes);
+  let kept = await reviewRepairs(ns, side, indexes);
   if (!await exists(side)) {
     return;
   }
-  try {
-    await writeRepairs(ns, side);
-  } catch (error) {
-    if (error.code !== 11000) { throw error; }
-    // A conflict came up since the review.
-    await reviewRepairs(ns, side, indexes);
-    await writeRepairs(ns, side);
+  const done = {};
+  let ordered = true, left = true;
+  while (left) {
+    try {
+      await writeRepairs(ns, side, done);
+      left = false;
+    } catch (error) {
+      if (error.code !== 11000 || !ordered) { throw error; }
+      // A conflict came up since the review. Those that wait for others are given up once that brings none of them on.
+      const now = await reviewRepairs(ns, side, indexes);
+      ordered = now < kept;
+      kept = ordered ? now : await reviewRepairs(ns, side, indexes, false);
+    }
   }
   if (await collection(side).countDocuments({x: {$exists: true}}) === 0) {
     const [name, rest] = split(side);

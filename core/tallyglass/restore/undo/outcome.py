@@ -57,6 +57,12 @@ async def account(
                 yield outcome
 
 
+_WAITS = (
+    "which is to be set back too, but is left out or waits for this one, as where two have each other's value: set "
+    "both back manually."
+)
+
+
 async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
     """Why repairs were left out, as the review before the merge marked them."""
     reasons: dict[bytes, str] = {}
@@ -66,6 +72,7 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
             why = f"The TTL index {clean(str(mark['expired']), 80)} would remove it again: raise its time first."
         else:
             holder = id_text(mark.get("by"))
-            why = f"The index {clean(str(mark.get('index')), 80)} has its value for the live document {holder}."
+            why = f"The index {clean(str(mark.get('index')), 80)} has its value for the live document {holder}"
+            why += f", {_WAITS}" if mark.get("waits") else "."
         reasons[id_key(raw)] = why
     return reasons
