@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -64,5 +65,6 @@ def test_a_recording_holds_what_the_pages_show(tmp_path: Path) -> None:
             assert process.stderr is not None
             assert "Recording to" in process.stderr.readline()
             process.send_signal(signal.SIGINT)
-            assert "replay shows it" in process.stderr.read()
+            # So early there may be no value yet.
+            assert re.search("replay shows it|holds nothing to replay", process.stderr.read())
         assert process.returncode in (0, 3)

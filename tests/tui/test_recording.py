@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import resource
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -156,6 +160,18 @@ def test_it_ends_at_its_bound_and_says_so(tmp_path: Path, now: list[float], monk
     assert len(Recording(tmp_path / "r", KINDS).moments()) == 3
     with pytest.raises(InputError, match="exists already"):
         Recorder(tmp_path / "r", "", KINDS)
+
+
+def test_the_command_ends_once_the_disk_is_full(tmp_path: Path) -> None:
+    limits = (resource.RLIMIT_FSIZE, (0, 0))
+    found = subprocess.run(
+        [sys.executable, "-m", "tallyglass_tui", "record", str(tmp_path / "r"), "mongodb://127.0.0.1:1"],
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, preexec_fn=lambda: resource.setrlimit(*limits),
+        stderr=subprocess.PIPE, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert found.returncode == 3
+    assert "The recording cannot be written any more: File too large." in found.stderr
+    assert "holds nothing to replay" in found.stderr
 
 
 def test_a_value_that_cannot_be_written_is_left_out_and_its_feed_goes_on(tmp_path: Path, now: list[float]) -> None:

@@ -12,6 +12,7 @@ from tallyglass_tui.cli.options import ConnectionOptions, connection_options, se
 from tallyglass_tui.cli.until_signal import EndSignal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tallyglass.connection.target import Target
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 @connection_options(shards=True)
 @seconds_option
 def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
-    """Record counters, oplog and incidents to a new FILE, until Ctrl-C.
+    """Record counters, oplog and incidents to a new FILE, until Ctrl-C or until FILE or its disk is full.
 
     tallyglass replay FILE shows them. Only you can read FILE. It holds what the screen shows: names, _ids and
     statements, no documents, no passwords; a day of a busy set fits. To record plans too: tallyglass URI --record FILE.
     """
     target = target_of(given)
     path = absolute_path(file)
-    recorder = recorder_of(path, target, "")
     end = EndSignal()
+    recorder = recorder_of(path, target, "", end.end)
     feeds = follow_pages(target, recorder)
     print_message(f"Recording to {path}; press Ctrl-C to stop.")
     try:
@@ -48,19 +49,22 @@ def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
     return UNKNOWN if feeds.troubles or recorder.lacks else OK
 
 
-def recorder_of(path: Path, target: Target, label: str) -> Recorder:
-    """A recorder of what every page shows. Raises InputError if the file exists, or cannot be written."""
+def recorder_of(path: Path, target: Target, label: str, when_ended: Callable[[], None] = lambda: None) -> Recorder:
+    """A recorder of what every page shows. Raises InputError if the file exists, or cannot be created."""
     from tallyglass_tui.recorded import KINDS
     from tallyglass_tui.shell.recording import Recorder
 
-    return Recorder(path, label or target.label, KINDS)
+    return Recorder(path, label or target.label, KINDS, when_ended)
 
 
 def print_result(recorder: Recorder, path: Path) -> None:
     """Print where the recording is, and what it lacks."""
     for reason in recorder.lacks:
         warn(reason)
-    print_message(f"Recorded to {path}: tallyglass replay shows it.")
+    if recorder.holds_values:
+        print_message(f"Recorded to {path}: tallyglass replay shows it.")
+    else:
+        print_message(f"{path} holds nothing to replay.")
 
 
 def follow_pages(target: Target, recorder: Recorder) -> Feeds:

@@ -1,4 +1,4 @@
-"""Waiting for Ctrl-C, SIGTERM or SIGHUP."""
+"""Waiting for Ctrl-C, SIGTERM, SIGHUP, or an end from within."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ class EndSignal:
         for number in _END_SIGNALS:
             signal.signal(number, lambda *_: None)
 
+    def end(self) -> None:
+        """End the wait, like a signal. Safe to call from any thread."""
+        self._writer.send(b"\0")
+
     def wait(self, seconds: float | None) -> None:
-        """Wait until one arrives, at most this long."""
+        """Wait until a signal arrives or :meth:`end` is called, at most this long."""
         select.select([self._reader], [], [], seconds)

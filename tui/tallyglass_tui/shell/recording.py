@@ -73,8 +73,12 @@ class _Track:
 class Recorder:
     """Writes a recording to a new file that only its owner may read. Safe to use from any thread."""
 
-    def __init__(self, path: Path, label: str, kinds: Kinds) -> None:
-        """Raises InputError if the file exists, or cannot be written."""
+    def __init__(self, path: Path, label: str, kinds: Kinds, when_ended: Callable[[], None] = lambda: None) -> None:
+        """``when_ended`` is called once nothing more can be recorded, from any thread and under a lock.
+
+        Raises InputError if the file exists, or cannot be created.
+        """
+        self._when_ended = when_ended
         self._names = {kind: name for name, kind in kinds.items()}
         self._tracks: dict[tuple[str, str], _Track] = {}
         self._lock = threading.Lock()
@@ -83,6 +87,8 @@ class Recorder:
         self._closed = False
         self.ended = ""
         """Why nothing more is recorded, in one sentence; empty while it goes on."""
+        self.holds_values = False
+        """Whether something that a replay can show has reached the file."""
         self.left_out: set[str] = set()
         """The feeds of which a value could not be recorded: it was too large, or JSON has no form for it."""
         try:
@@ -118,8 +124,12 @@ class Recorder:
             self._write_due(float("inf"))
             self._tracks.clear()
             self._closed = True
-            self._file.close()
-            self._raw.close()
+            for file in (self._file, self._raw):
+                # What a full disk did not accept is still in the buffer, and closing tries to write it again.
+                try:
+                    file.close()
+                except OSError as error:
+                    self._end_unwritable(error)
 
     def _write_due(self, now: float) -> None:
         due = [(key, track) for key, track in self._tracks.items() if track.waiting and track.due <= now]
@@ -154,12 +164,12 @@ class Recorder:
         if self.ended:
             return
         if self._bytes + len(line) > MOST_BYTES or self._lines >= MOST_LINES:
-            self.ended = f"The recording is full: {self._lines:,} lines, {self._bytes // 1_000_000} MB."
+            self._end(f"The recording is full: {self._lines:,} lines, {self._bytes // 1_000_000} MB.")
             return
         try:
             self._file.write(line.encode() + b"\n")
         except OSError as error:
-            self.ended = f"The recording cannot be written any more: {error.strerror}."
+            self._end_unwritable(error)
         self._bytes += len(line) + 1
         self._lines += 1
 
@@ -168,7 +178,17 @@ class Recorder:
         try:
             self._file.flush(zlib.Z_SYNC_FLUSH)
         except OSError as error:
-            self.ended = f"The recording cannot be written any more: {error.strerror}."
+            self._end_unwritable(error)
+            return
+        self.holds_values = self._lines > 1  # the first line is the head
+
+    def _end_unwritable(self, error: OSError) -> None:
+        self._end(f"The recording cannot be written any more: {error.strerror}.")
+
+    def _end(self, reason: str) -> None:
+        if not self.ended:
+            self.ended = reason
+            self._when_ended()
 
 
 def _without_documents(value: Any) -> Any:
