@@ -191,6 +191,30 @@ def test_a_feed_that_does_not_let_go_is_abandoned_in_silence(monkeypatch: pytest
     assert [str(one.exc_value) for one in said] == []
 
 
+def test_a_call_that_a_feed_abandons_is_thrown_away_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+
+    async def call_of_the_driver() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            raise RuntimeError("Lock is not acquired")
+
+    async def abandoning(_: Any) -> AsyncIterator[int]:
+        call = asyncio.ensure_future(call_of_the_driver())
+        yield 1
+        await asyncio.wait({call})
+
+    feeds = Feeds(NoGateway)  # type: ignore[arg-type]
+    feeds.start()
+    assert taken(feeds.follow("abandoning", abandoning), lambda n: n == 1)
+    feeds.close(30)
+    del feeds
+    gc.collect()
+    assert [str(one.exc_value) for one in said] == []
+
+
 async def numbers(_: Any) -> AsyncIterator[int]:
     yield 1
     await asyncio.sleep(3600)

@@ -261,13 +261,16 @@ class Feeds:
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()
-        if tasks and (await asyncio.wait(tasks, timeout=_CLOSE_SECONDS))[1]:
-            # So would what the driver's calls say when they are thrown away as the process ends.
-            sys.unraisablehook = lambda _: None
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_SECONDS)
         if self._gateway.done() and not self._gateway.cancelled():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await self._gateway.result().close()
+        if asyncio.all_tasks() - {asyncio.current_task()}:
+            # So would what is left say when it is thrown away as the process ends: feeds that hang, and calls of the
+            # driver, which a feed that ends abandons without cancelling them.
+            sys.unraisablehook = lambda _: None
 
     async def _keep_running(self, feed: Feed[T], make: Callable[[Gateway], AsyncIterator[T]], once: bool) -> None:
         gateway = await asyncio.shield(self._gateway)
