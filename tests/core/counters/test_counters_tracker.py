@@ -83,6 +83,34 @@ def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:
     assert (view.value, before.series.span) == (618, 3 * 3600)
 
 
+ORDERS = {"_id": "orders", "seq": 100}
+NEAR = 2**31 - 300
+
+
+@pytest.mark.parametrize("identity", [17, ObjectId(), 1.5, True, None])
+def test_beside_a_counter_of_a_library_one_that_has_no_name_is_a_guess(identity: object) -> None:
+    shop, alone = Shop(), {"_id": identity, "seq": NEAR}
+    assert shop.look(T0, alone) == []
+    others = {"_id": 18, "next": NEAR}, {"_id": 19, "seq": NEAR, "text": ""}
+    guess, orders = shop.look(T0, alone, *others, ORDERS)
+    assert (guess.value, guess.grade, orders.grade) == (NEAR, Grade.POSSIBLE, Grade.LIKELY)
+    assert guess.near is not None
+    assert guess.near.reason == "int32"
+
+
+def test_those_that_have_no_name_join_no_group_of_the_named() -> None:
+    shop = Shop()
+    rows = [{"_id": n if n < 150 else f"t{n}", "seq": n} for n in range(250)]
+    assert len(shop.look(T0, *rows)) == len(shop.look(T0 + 1, *rows)) == 250
+
+
+def test_of_many_that_have_no_name_those_near_a_limit_are_guesses() -> None:
+    shop = Shop()
+    rows = [{"_id": n, "seq": NEAR if n == 250 else n} for n in range(300)]
+    views = shop.look(T0, *rows, ORDERS)
+    assert [(view.value, view.grade) for view in views] == [(NEAR, Grade.POSSIBLE), (100, Grade.LIKELY)]
+
+
 def test_rate_and_recent() -> None:
     shop = Shop()
     for second in range(5):

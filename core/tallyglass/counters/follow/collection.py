@@ -28,10 +28,14 @@ from tallyglass.text import clean_name
 
 @dataclass(slots=True)
 class FoundCounters:
-    """The matches in one document, and the trackers for them."""
+    """The matches in one document, and the trackers for them.
+
+    ``unnamed`` is what the document is beside counters of that shape, if it matches nothing by itself.
+    """
 
     matches: tuple[Match, ...]
     trackers: tuple[Tracker, ...] = ()
+    unnamed: tuple[Match, ...] = ()
 
 
 _BATCH = 1_000  # documents in an answer: it is decoded at once, which blocks the event loop
@@ -92,14 +96,15 @@ class CounterCollection:
                 documents[key] = row
                 found = self.found.get(key)
                 if found is None:
-                    found = self.found[key] = FoundCounters(self.recogniser.matches(row))
-                if self._may_be_grouped(row, found.matches):
+                    found = self.found[key] = self._recognise(row)
+                if not found.unnamed and self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
                 await rest()
         self.truncated = count >= MOST_READ
         for removed in [key for key in self.found if key not in documents]:
             del self.found[removed]
+        self._add_unnamed(documents)
         trackers = [tracker async for tracker in self._pool_trackers(documents, at)]
         for path, group in list(self.groups.items()):
             group.finish()
@@ -195,6 +200,27 @@ class CounterCollection:
             group.observe(key, row, *read)
         return True
 
+    def _recognise(self, row: Document) -> FoundCounters:
+        matches = self.recogniser.matches(row)
+        return FoundCounters(matches, unnamed=() if matches else self.recogniser.unnamed(row))
+
+    def _add_unnamed(self, documents: Mapping[Hashable, Document]) -> None:
+        """Make guesses of documents that differ from the counters beside them only in what their ``_id`` is.
+
+        Of more than make a group, only those near a limit: they join no group, whose members are less doubtful.
+        """
+        shapes = self.recogniser.shapes
+        beside = [
+            (key, found)
+            for key, found in (self.found.items() if shapes else ())
+            if found.unnamed and found.unnamed[0].shape.name in shapes
+        ]
+        for key, found in beside:
+            if found.matches:
+                continue
+            if len(beside) <= self.group_above or self.recogniser.is_near_limit(documents[key], found.unnamed[0]):
+                found.matches = found.unnamed
+
     def _may_be_grouped(self, row: Document, matches: tuple[Match, ...]) -> bool:
         if not matches or any(match.bound_key or match.rule_number for match in matches):
             return False
@@ -276,12 +302,12 @@ class CounterCollection:
         return former if former is not None and former.recognise(identity) else Tracker(identity)
 
     def _is_pooled(self, found: FoundCounters) -> bool:
-        return any((match.path, match.bound_key) in self.pools for match in found.matches)
+        return not found.unnamed and any((match.path, match.bound_key) in self.pools for match in found.matches)
 
     async def _pool_trackers(self, documents: dict[Hashable, Document], at: float) -> AsyncIterator[Tracker]:
         by_span: dict[tuple[str, str], list[Hashable]] = {}
         for key, found in self.found.items():
-            if len(found.matches) == 1 and found.matches[0].bound_key:
+            if len(found.matches) == 1 and found.matches[0].bound_key and not found.unnamed:
                 match = found.matches[0]
                 by_span.setdefault((match.path, match.bound_key), []).append(key)
         for removed in [span for span in self.pools if span not in by_span]:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.recognise import targets
+from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.shapes import MAX_FIELDS, START_FIELDS, Match, Shape, ValueKind, bounded
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document
@@ -121,6 +124,13 @@ _BY_COLLECTION: dict[str, tuple[Shape, ...]] = {
     name: tuple(shape for shape in SHAPES if name in shape.collections)
     for name in {name for shape in SHAPES for name in shape.collections}
 }
+_UNNAMED = {
+    name: tuple(
+        replace(shape, keys={"_id": _ANY}, target=targets.none) for shape in shapes if shape.keys == {"_id": _TEXT}
+    )
+    for name, shapes in _BY_COLLECTION.items()
+}
+"""The shapes of counters that their ``_id`` names, for an ``_id`` that is no name. By it no collection can be found."""
 _ANYWHERE = tuple(shape for shape in SHAPES if shape.anywhere)
 _HOLDING_NUMBERS = b"[\x01\x03\x04\x10\x12\x13]"
 """BSON types of numbers, and of the documents and arrays that hold them."""
@@ -156,3 +166,17 @@ def recognise(collection: str, document: Document) -> list[Match]:
                 evidence = f"The shape {name}of a known library."
                 return [bounded(Match(shape, path, sure, grade=grade, evidence=evidence), document) for path in paths]
     return []
+
+
+def recognise_unnamed(collection: str, document: Document) -> Match | None:
+    """The number of a document that has a known shape but for its ``_id``: a number, an ObjectId, a boolean, null.
+
+    It is a guess, and only beside counters of that shape: one for each tenant, say. Alone it may be any data.
+    """
+    if isinstance(document.get("_id"), (str, Mapping, list)):
+        return None
+    for shape in _UNNAMED.get(collection, ()):
+        for path in shape.numbers(document):
+            evidence = "The shape and name of a known library, but its _id is no name."
+            return bounded(Match(shape, path, LOOSE, grade=Grade.POSSIBLE, evidence=evidence), document)
+    return None

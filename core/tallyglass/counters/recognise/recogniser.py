@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from sys import intern
 
+from tallyglass.counters.ceiling import near_limit
 from tallyglass.counters.numbers import as_number, numeric_type, padded_digits, read_number
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.finding import UsageFinding, graded
 from tallyglass.counters.recognise.guess import Signature, guess, signature_of
 from tallyglass.counters.recognise.identity import Identity, apply_rule, counter_key, id_text, label_of
-from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.libraries import recognise, recognise_unnamed
 from tallyglass.counters.recognise.shapes import (
     SPECIFIC_BOUNDS,
     STEP_FIELDS,
@@ -36,13 +37,14 @@ class Recogniser:
     """Recognises the counters in the documents of one collection.
 
     ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
-    numbers of the rules that match a counter here.
+    numbers of the rules that match a counter here, ``shapes`` the names of the libraries whose counters were seen.
     """
 
     ns: Namespace
     rules: tuple[Rule, ...] = ()
     findings: dict[str, UsageFinding] = field(default_factory=dict)
     matched: set[int] = field(default_factory=set)
+    shapes: set[str] = field(default_factory=set)
     ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
 
@@ -77,6 +79,7 @@ class Recogniser:
         known = self._signatures.get(signature)
         if known is None:
             known = tuple(recognise(name, row))
+            self.shapes.update(match.shape.name for match in known if match.confidence == 1)
             # Nested values may differ between documents of one signature.
             if len(self._signatures) < _MOST_SIGNATURES and not any(
                 isinstance(value, (Mapping, list)) for value in row.values()
@@ -84,6 +87,18 @@ class Recogniser:
                 self._signatures[signature] = known
         matches = known or guess(name, row, signature)
         return self._with_findings(row, matches) if self.findings else matches
+
+    def unnamed(self, row: Document) -> tuple[Match, ...]:
+        """The number of a document that :meth:`matches` nothing in, if it has a shape but for its ``_id``."""
+        match = recognise_unnamed(self.ns.collection, row)
+        if match is None:
+            return ()
+        return self._with_findings(row, (match,)) if self.findings else (match,)
+
+    def is_near_limit(self, row: Document, match: Match) -> bool:
+        """Whether the number has used all but 1 % of a numeric limit, or of the bound in its document."""
+        read = read_number(dig(row, match.path))
+        return read is not None and near_limit(read[0], bound=bound_of(row, match)) is not None
 
     def _configured(self, row: Document) -> tuple[Match, ...]:
         """The numbers that rules name in a document, each path once, by its first rule."""
