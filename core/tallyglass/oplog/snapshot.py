@@ -9,6 +9,9 @@ from enum import StrEnum
 from tallyglass.evidence.facts import RunningOperation
 from tallyglass.moment import Ts, iso
 
+BUCKETS = "system.buckets."
+"""What the collections begin with in which time-series collections keep their measurements, many in a document."""
+
 
 class RowKind(StrEnum):
     """What a row of the tail stands for."""
@@ -314,6 +317,12 @@ class Incident:
     parts: tuple[StatementPart, ...] = ()
 
     @property
+    def time_series(self) -> str:
+        """The time-series collection whose buckets ``documents`` counts; empty for any other collection. How many
+        measurements were in them is not in the oplog."""
+        return time_series_of(self.ns)
+
+    @property
     def readings(self) -> tuple[tuple[StatementPart, ...], ...]:
         """What it may be: one statement, or several; oldest first."""
         whole = StatementPart(self.limit, self.last, self.documents)
@@ -392,3 +401,9 @@ class IncidentScan:
     def routine(self) -> int:
         """How many of the incidents are routine."""
         return sum(one.routine for one in self.incidents)
+
+
+def time_series_of(ns: str) -> str:
+    """The time-series collection whose buckets a namespace holds; empty for any other namespace."""
+    db, _, name = ns.partition(".")
+    return f"{db}.{name.removeprefix(BUCKETS)}" if name.startswith(BUCKETS) else ""

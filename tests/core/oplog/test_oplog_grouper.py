@@ -15,6 +15,8 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass_tui.cli.incident_facts import documents as documents_text
+from tallyglass_tui.cli.incident_facts import facts
 
 OTHERS_TOO = "Others delete here too: some of these documents may be theirs, and it may have begun earlier."
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -98,6 +100,16 @@ def test_vectored_inserts_are_no_incident() -> None:
     inner = [{"op": "i", "ns": "shop.orders", "o": {"_id": n}} for n in range(500)]
     log.apply(0, inner, **SESSION, multiOpType=1)
     assert log.incidents() == ()
+
+
+def test_buckets_are_named_after_their_time_series_and_not_counted_as_its_measurements() -> None:
+    log = Log()
+    log.apply(0, [delete("shop.system.buckets.m", n) for n in range(12)])
+    (found,) = log.incidents()
+    assert (found.title, found.ns) == ("deleteMany on shop.m (time-series)", "shop.system.buckets.m")
+    assert "how many measurements is unknown" in found.note
+    assert (facts(found)["documents"], facts(found)["documents_exact"]) == (12, False)
+    assert documents_text(found) == "12 buckets"
 
 
 def test_two_mass_deletes_with_a_pause_are_two() -> None:

@@ -9,10 +9,11 @@ if TYPE_CHECKING:
 
 
 def documents(incident: Incident) -> str:
-    """How many, with ``~`` where some of them are the application's own, ``?`` where unknown."""
+    """How many, of time-series the buckets; with ``~`` where some are the application's own, ``?`` where unknown."""
     if incident.documents is None:
         return "?"
-    return ("" if incident.documents_exact else "~") + str(incident.documents)
+    number = ("" if incident.documents_exact else "~") + str(incident.documents)
+    return f"{number} bucket{'s' * (incident.documents != 1)}" if incident.time_series else number
 
 
 def facts(incident: Incident) -> dict[str, Any]:
@@ -30,7 +31,8 @@ def facts(incident: Incident) -> dict[str, Any]:
         "operations": incident.ops,
         "op": incident.op or None,
         "documents": incident.documents,
-        "documents_exact": incident.documents_exact,
+        # A bucket is a document, but not one that a user deleted or counts.
+        "documents_exact": incident.documents_exact and not incident.time_series,
         "seconds": incident.last.t - incident.first.t,
         "point": incident.limit,
         "readings": [

@@ -42,7 +42,7 @@ def line_of(incident: Incident, wants_json: bool) -> str:
     who = f"{incident.by} ({grade})" if incident.by else "nobody known"
     goes_on = ", goes on" if incident.open else ""
     unsure = "  (low confidence)" if incident.confidence == "low" else ""
+    counted = documents(incident) + ("" if incident.time_series else " documents")
     return (
-        f"{iso(incident.first.time)}  {incident.title}  {documents(incident)} documents{goes_on}  by {who}  "
-        f"--before {incident.limit}{unsure}"
+        f"{iso(incident.first.time)}  {incident.title}  {counted}{goes_on}  by {who}  --before {incident.limit}{unsure}"
     )

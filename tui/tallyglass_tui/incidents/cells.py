@@ -43,6 +43,11 @@ def as_known(incident: Incident, *, lost: bool) -> Incident:
     return replace(incident, open=False) if lost and incident.open else incident
 
 
+def _count(incident: Incident) -> str:
+    exact = incident.documents_exact and not incident.time_series
+    return ("" if exact else "~") + fmt.count(incident.documents)
+
+
 def incident_cell(
     incident: Incident, now: datetime, column: Column, width: int, sources: SourcesAtHand | None = None
 ) -> Sequence[Piece]:
@@ -55,7 +60,7 @@ def incident_cell(
         "when": lambda: f"{first:%m-%d %H:%M:%S}",
         "ago": lambda: _when(fmt.brief((now - first).total_seconds()), incident.open),
         "title": lambda: _title(clean(incident.title, 600), width),
-        "documents": lambda: ("" if incident.documents_exact else "~") + fmt.count(incident.documents),
+        "documents": lambda: _count(incident),
         "who": lambda: _by(incident),
         "back": lambda: "" if sources is None or incident.routine else str(sources.of(incident)),
         "note": lambda: " ".join(filter(None, (incident.reading, incident.note))),

@@ -205,7 +205,8 @@ _ONE_OR_MORE = "One command, or several less than a second apart: the oplog rare
 def _documents(incident: Incident) -> str:
     if incident.documents is None:
         return "documents unknown"
-    return ("" if incident.documents_exact else "about ") + fmt.plural(incident.documents, "document")
+    words = ("bucket of measurements", "buckets of measurements") if incident.time_series else ("document",)
+    return ("" if incident.documents_exact else "about ") + fmt.plural(incident.documents, *words)
 
 
 def rate_cells(update: OplogUpdate) -> tuple[list[str], list[dict[str, str]]]:

@@ -20,6 +20,7 @@ from tallyglass.oplog.incidents.attribution import entries_between, may_have_wri
 from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun
+from tallyglass.oplog.incidents.rows import note_on, shown
 from tallyglass.oplog.incidents.verdict import REACH_MILLIS
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
@@ -79,9 +80,10 @@ def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:
     if not own:
         return None
     kind = "deleteMany" if one.op == "d" else "updateMany"
+    title, note = f"{kind} on {shown(one.ns)}", " ".join(filter(None, (FOUND, note_on(one.ns))))
     return Incident(
-        0, kind, f"{kind} on {one.ns}", one.ns, Harm.LOSS if one.op == "d" else Harm.CHANGE, own[0][1], own[-1][1],
+        0, kind, title, one.ns, Harm.LOSS if one.op == "d" else Harm.CHANGE, own[0][1], own[-1][1],
         from_millis(own[0][0]), from_millis(own[-1][0]), len({ts for _, ts, _ in own}), len(own),
-        tuple(sample for _, _, sample in own[:SAMPLES]), own[0][1], note=FOUND, op=one.op,
+        tuple(sample for _, _, sample in own[:SAMPLES]), own[0][1], note=note, op=one.op,
         documents_exact=len(own) == run.documents, confidence="low" if run.is_loop else "high",
     )  # fmt: skip

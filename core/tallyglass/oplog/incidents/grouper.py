@@ -21,15 +21,13 @@ from tallyglass.oplog.incidents.explanations import Explanations, is_staging, re
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Window
 from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
 from tallyglass.oplog.incidents.verdict import judge
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import BUCKETS, Harm, Incident
 from tallyglass.text import clean_name
 
 __all__ = ["FINISHED_LIMIT", "ROUTINE_LIMIT", "Grouper"]
 
 ROUTINE_LIMIT = 500
 """The most rows of routine: more are no help to a reader."""
-
-_BUCKETS = "system.buckets."
 
 
 class EntryClass(IntEnum):
@@ -298,6 +296,6 @@ def _judge(op: str, ns: str, session: bool) -> EntryClass:
         return EntryClass.ENTRY
     if op not in ("u", "d") or ns.startswith(acts.INTERNAL) or acts.is_temporary(ns):
         return EntryClass.IGNORED
-    if op == "u" and ns.partition(".")[2].startswith(_BUCKETS):
+    if op == "u" and ns.partition(".")[2].startswith(BUCKETS):
         return EntryClass.IGNORED
     return EntryClass.SESSION_WRITE if session else EntryClass.WRITE

@@ -11,6 +11,7 @@ from tallyglass.evidence.statement import without_values
 from tallyglass.moment import iso
 from tallyglass.oplog.snapshot import Candidate, Certainty, Harm, Incident
 from tallyglass.report.document import Bar, Block, Code, Document, Facts, Paragraph, Section, Table, TimeLine
+from tallyglass.text import plural
 
 NEAR = 11
 """How many other incidents the time line shows."""
@@ -53,6 +54,8 @@ def _sections(incident: Incident, others: Sequence[Incident], *, values: bool) -
 
 def _what(incident: Incident, *, values: bool) -> list[tuple[str, str]]:
     documents = "unknown" if incident.documents is None else f"{incident.documents:,}"
+    if incident.documents is not None and incident.time_series:
+        documents = f"{plural(incident.documents, 'bucket')}; how many measurements is unknown"
     if incident.documents is not None and not incident.documents_exact:
         documents += ", among them some of the application's own"
     return [

@@ -12,7 +12,7 @@ from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Reason, interval, often
 from tallyglass.oplog.incidents.touched import documents_in
 from tallyglass.oplog.incidents.verdict import Finding, Form
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import Harm, Incident, time_series_of
 from tallyglass.text import clean_name
 
 _NOUN = {"d": "deletes", "u": "updates"}
@@ -66,7 +66,7 @@ def row(finding: Finding, family: Family) -> Incident:
     if finding.form is Form.ROUTINE:
         return _routine_row(finding, family)
     kind, title = _kind_and_title(finding, family)
-    note = finding.note or _note(finding, family)
+    note = " ".join(filter(None, (finding.note or _note(finding, family), note_on(family.ns))))
     if finding.about and finding.form is not Form.LOOP:
         others = (
             f"Others {_VERB[family.op]} here too: some of these documents may be theirs, and it may have begun earlier."
@@ -75,8 +75,21 @@ def row(finding: Finding, family: Family) -> Incident:
     return _row(finding, family, kind, title, note)
 
 
+def shown(ns: str) -> str:
+    """A namespace as a title has it, safe to show: time-series by their own name, which is the only one in use."""
+    series = time_series_of(ns)
+    return f"{clean_name(series, 255)} (time-series)" if series else clean_name(ns, 255)
+
+
+def note_on(ns: str) -> str:
+    """What the count of an incident in this namespace means, if it does not count documents as users see them."""
+    if not time_series_of(ns):
+        return ""
+    return "Counted are buckets, each with many measurements; how many measurements is unknown."
+
+
 def _routine_row(finding: Finding, family: Family) -> Incident:
-    ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
+    ns, noun = shown(family.ns), _NOUN[family.op]
     millis = interval(finding.starts) if finding.reason is Reason.RECURS else 0
     match finding.reason:
         case Reason.TTL:
@@ -90,14 +103,14 @@ def _routine_row(finding: Finding, family: Family) -> Incident:
 
 def migration_row(family: Family) -> Incident:
     """What moved between shards."""
-    ns, noun = clean_name(family.ns, 255), {"d": "deletes", "u": "updates", "i": "inserts"}.get(family.op, "commands")
+    ns, noun = shown(family.ns), {"d": "deletes", "u": "updates", "i": "inserts"}.get(family.op, "commands")
     note = "The documents are on another shard: nothing is lost." if family.op == "d" else ""
     moved = Finding(family.whole, Form.MANY, Reason.MIGRATION)
     return _row(moved, family, "migration", f"moved between shards: {noun} on {ns}", note)
 
 
 def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
-    ns, noun = clean_name(family.ns, 255), _NOUN[family.op]
+    ns, noun = shown(family.ns), _NOUN[family.op]
     if finding.reason is Reason.RETURN:
         return "return", f"a restore by Tallyglass: {noun} on {ns}"
     many = "deleteMany" if family.op == "d" else "updateMany"

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from tallyglass.errors import InputError
+from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.backup.backup import ARCHIVE, Anchor, Contents, StoredCollection, earliest, ends_of
 from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, decode
 from tallyglass.restore.backup.compression import Compression, compression_of, open_plain
 from tallyglass.restore.backup.crc64 import Checksum, checksum
 from tallyglass.restore.backup.metadata import Metadata, read_metadata
-from tallyglass.restore.model.proof import BUCKETS
 from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean
 

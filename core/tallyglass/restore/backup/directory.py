@@ -10,13 +10,13 @@ from urllib.parse import unquote
 
 from tallyglass.errors import InputError
 from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.backup.backup import DIRECTORY, LEFT_OUT, Anchor, Contents, StoredCollection, earliest, ends_of
 from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, documents
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.file_names import full_name
 from tallyglass.restore.backup.metadata import read_metadata
 from tallyglass.restore.backup.sidecar import SIDECAR
-from tallyglass.restore.model.proof import BUCKETS
 from tallyglass.restore.model.source import Backup
 from tallyglass.text import clean, clean_name
 

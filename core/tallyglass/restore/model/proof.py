@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tallyglass.moment import Ts
-
-BUCKETS = "system.buckets."
-"""What the collections begin with in which time-series collections keep their documents."""
+from tallyglass.oplog.snapshot import BUCKETS
 
 
 def stored_as(ns: str, kind: str) -> str:

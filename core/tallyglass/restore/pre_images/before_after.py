@@ -18,6 +18,7 @@ from tallyglass.restore.pre_images.settings import (
     COST,
     ROLE,
     SINCE,
+    can_keep_images,
     how_to_enable,
     keeps_images,
     oldest_image,
@@ -123,6 +124,8 @@ async def _kept(gateway: Gateway, operation: Entry, *, held: bool) -> AsyncItera
     info = next((one for one in found if one.uuid == operation.ui), None)
     if info is None:
         yield f"before: unknown. No pre-image is held, and the collection that was {shown} is not there any more."
+    elif not can_keep_images(info):
+        yield f"before: unknown. {shown} is of a time-series collection, which cannot keep pre-images."
     elif keeps_images(info) is False:
         yield f"before: unknown. {shown} keeps no pre-images. To switch them on, as dbAdmin in mongosh:"
         yield f"  {how_to_enable(info.ns.db, info.ns.collection)}"

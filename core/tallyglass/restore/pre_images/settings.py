@@ -13,6 +13,7 @@ from bson.binary import UUID_SUBTYPE, Binary
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.mongo.mongosh import MAJORITY, literal
+from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.undo.sources.images import PRE_IMAGES
 
 SINCE = (6, 0)
@@ -79,6 +80,11 @@ def keeps_images(info: CollectionInfo) -> bool | None:
         return None
     option = info.options.get("changeStreamPreAndPostImages")
     return bool(option.get("enabled")) if isinstance(option, Mapping) else False
+
+
+def can_keep_images(info: CollectionInfo) -> bool:
+    """Whether a collection can be made to keep images: the server refuses it for a time-series collection."""
+    return info.kind != "timeseries" and not info.ns.collection.startswith(BUCKETS)
 
 
 def how_to_enable(db: str, collection: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.restore.model.proof import BUCKETS
+from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.timeline import removal

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bson import json_util
 
+from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
-from tallyglass.restore.model.proof import BUCKETS, ExpectedNamespace
+from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.catalog import Catalog
 
