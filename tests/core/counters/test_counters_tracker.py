@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import sqlite3
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,15 @@ def test_beside_a_counter_of_a_library_one_that_has_no_name_is_a_guess(identity:
     assert (guess.value, guess.grade, orders.grade) == (NEAR, Grade.POSSIBLE, Grade.LIKELY)
     assert guess.near is not None
     assert guess.near.reason == "int32"
+
+
+def test_two_long_ids_with_one_beginning_are_told_apart_and_keep_their_keys() -> None:
+    long = "y" * 300
+    one, other = Shop().look(T0, {"_id": f"{long}1", "seq": 5}, {"_id": f"{long}2", "seq": 6})
+    assert one.id != other.id
+    assert len({one.id[:120], other.id[:120], long[:120]}) == 1
+    digest = sha256(bson.encode({"": f"{long}1"})).hexdigest()[:12]
+    assert one.key == f"shop.counters/{long[:120]}…+181#{digest}/seq", "the samples of earlier runs have this key"
 
 
 def test_those_that_have_no_name_join_no_group_of_the_named() -> None:

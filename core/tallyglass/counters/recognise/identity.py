@@ -85,15 +85,25 @@ def document_key(identity: Any) -> Hashable:
 
 
 def id_text(value: Any) -> str:
-    """An ``_id`` or a part of one as text, safe to show: names as they are, everything else as compact JSON."""
-    if isinstance(value, str):
-        return clean_name(value, _ID_CHARACTERS)
-    if isinstance(value, ObjectId):
-        return str(value)
-    if isinstance(value, Mapping) and set(value) == {"db", "coll"}:
-        return clean_name(f"{value['db']}.{value['coll']}", _ID_CHARACTERS)
-    options = json_util.RELAXED_JSON_OPTIONS
-    return clean(json_util.dumps(value, json_options=options, separators=(",", ":")), _ID_CHARACTERS)
+    """An ``_id`` or a part of one as text, safe to show: names as they are, everything else as compact JSON.
+
+    One that is cut off ends in a hash of the whole, so that patterns and monitoring can tell it from others.
+    """
+    whole, short = _texts(value)
+    if len(whole) <= _ID_CHARACTERS:
+        return short
+    return f"{short}#{hashlib.sha256(whole.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+def _texts(value: Any) -> tuple[str, str]:
+    """An ``_id`` as text, and what of it is shown."""
+    if not isinstance(value, str) and isinstance(value, Mapping) and set(value) == {"db", "coll"}:
+        value = f"{value['db']}.{value['coll']}"
+    if isinstance(value, (str, ObjectId)):
+        whole = str(value)
+        return whole, clean_name(whole, _ID_CHARACTERS)
+    whole = json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS, separators=(",", ":"))
+    return whole, clean(whole, _ID_CHARACTERS)
 
 
 def label_of(shape: Shape, path: str, document: Document) -> str:
@@ -104,13 +114,14 @@ def label_of(shape: Shape, path: str, document: Document) -> str:
     named = ((spare or None) if where == "*" else dig(document, where) for where in shape.label)
     parts = [id_text(part) for part in named if part is not None and part != ""]
     if shape.number.endswith("*"):
-        parts.append(clean_name(path, _ID_CHARACTERS))
+        parts.append(id_text(path))
     return ".".join(parts) or id_text(document.get("_id"))
 
 
 def counter_key(ns_text: str, identity: Any, path: str) -> str:
     """A unique key for one number, the same in every snapshot and run."""
-    text = id_text(identity)
+    # Without the fingerprint of a long one: the samples of earlier runs are kept under this key.
+    _, text = _texts(identity)
     if not isinstance(identity, ObjectId) and text != identity:
         text += "#" + hashlib.sha256(bson.encode({"": identity})).hexdigest()[:12]
     return f"{ns_text}/{text}/{clean_name(path, _ID_CHARACTERS)}"
