@@ -108,6 +108,16 @@ def test_two_long_ids_with_one_beginning_are_told_apart_and_keep_their_keys() ->
     assert one.key == f"shop.counters/{long[:120]}…+181#{digest}/seq", "the samples of earlier runs have this key"
 
 
+def test_an_id_that_is_no_name_is_told_from_a_name_that_reads_alike() -> None:
+    oid = ObjectId()
+    rows = [{"_id": identity, "seq": 5} for identity in (17, "17", oid, str(oid), None, "null", 18)]
+    views = Shop().look(T0, *rows)
+    assert {view.id for view in views} == {
+        "17 (int)", "17", f"{oid} (ObjectId)", str(oid), "null (NoneType)", "null", "18",
+    }  # fmt: skip
+    assert len({view.key for view in views}) == 7
+
+
 def test_those_that_have_no_name_join_no_group_of_the_named() -> None:
     shop = Shop()
     rows = [{"_id": n if n < 150 else f"t{n}", "seq": n} for n in range(250)]

@@ -283,7 +283,7 @@ class CounterCollection:
     def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
         if found.matches and not found.trackers and not self._is_pooled(found):
             found.trackers = tuple(
-                self._tracker(identity)
+                self._tracker(self._told_apart(identity) if found.unnamed else identity)
                 for match in found.matches
                 if (identity := self.recogniser.identify(row, match, found.matches)) is not None
             )
@@ -295,6 +295,13 @@ class CounterCollection:
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
+
+    def _told_apart(self, identity: Identity) -> Identity:
+        """The identity of a counter without a name; if another has what it shows for a name, with its type."""
+        if identity.id not in self.found:
+            return identity
+        kind = type(identity.doc_id).__name__
+        return replace(identity, id=f"{identity.id} ({kind})", key=f"{identity.key} ({kind})")
 
     def _tracker(self, identity: Identity) -> Tracker:
         """The tracker that followed this number before it was recognised again, with all that it saw, or a new one."""
