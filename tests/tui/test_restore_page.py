@@ -192,10 +192,14 @@ async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: A
         folder = tmp_path / "w"
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert "--oplogLimit=1795197974:2" in (folder / "steps.txt").read_text()
-        await screen.press("tab", "y")
-        assert screen.app.clipboard.endswith(f"tallyglass restore run {folder}")
-        (shown,) = [line for line in screen.lines if line.startswith(" next     ")]
-        assert shown.rstrip().endswith(str(folder)[-12:])
+        for part, promised in (("loss", True), ("counters", True), ("commands", False), ("incidents", False)):
+            await screen.press("tab", "y")
+            assert draft(screen).run.endswith(f"tallyglass restore run {folder}")
+            assert (screen.app.clipboard == draft(screen).run) is promised, part
+            shown = "".join(line[10:].rstrip() for line in screen.lines[2:5]).replace(" ", "")
+            assert draft(screen).run.replace(" ", "") in shown, "what is copied can be read whole"
+            assert ("ycopies" in shown) is promised, part
+        await screen.press("tab")
         await screen.press("w", "enter")
         await screen.app.workers.wait_for_complete()
         await screen.pilot.pause()

@@ -14,7 +14,7 @@ from tallyglass.text import clean, clean_name
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
-from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
+from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 
 _NS = 32
@@ -29,6 +29,11 @@ _LEAST_PATH = 16
 """Cells below which a shortened path is not recognised."""
 _DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
+RUN_PARTS = ("checks", "loss", "counters")
+"""The parts on which ``y`` copies the line that runs a written plan. On the others it copies the row under the cursor:
+another incident than the planned one, or a step."""
+_RUN_LINES = 3
+"""The most lines of the line that runs the plan, so that a long path leaves room for the list on 15 rows."""
 
 
 NO_OPLOG: list[list[Piece]] = [
@@ -38,13 +43,16 @@ NO_OPLOG: list[list[Piece]] = [
 """The lines for a deployment without an oplog."""
 
 
-def head_lines(draft: Draft, width: int, version: str = "", drill: LastDrill | None = None) -> list[list[Piece]]:
-    """The lines above the parts: six, fewer until there is a point. ``version`` is the server's; empty if unknown."""
+def head_lines(
+    draft: Draft, width: int, version: str = "", drill: LastDrill | None = None, part: str = PARTS[1]
+) -> list[list[Piece]]:
+    """The lines above the parts: six or a few more, fewer until there is a point. ``version`` is the server's; empty if
+    unknown. ``part`` is the one that is shown."""
     room = max(10, width - 11)
     verdict, point = _plan_line(draft, version, room, drill), _point_lines(draft, room)
     backup = _backup_line(draft, room)
     if draft.planning or draft.failure or draft.plan:
-        return [verdict, _next_line(draft, room), backup, *point]
+        return [verdict, *_next_lines(draft, room, part), backup, *point]
     return [line for line in (*point, backup, verdict, _window_line(drill, room)) if line]
 
 
@@ -193,15 +201,25 @@ def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
     return [(" YES      ", "text--warn" if warnings else "text--good"), *whole]
 
 
+def _next_lines(draft: Draft, width: int, part: str) -> list[list[Piece]]:
+    """What to do next: the line that runs it, whole, or :func:`_next_line`."""
+    if not draft.run:
+        return [_next_line(draft, width)]
+    # A pasted line is run as it is: what y copies must be readable first, so it is wrapped and not cut.
+    text = f"{'y copies' if part in RUN_PARTS else 'in a shell'}: {clean(draft.run, 4_000)}"
+    lines = wrap_words(text, width)
+    if len(lines) > _RUN_LINES:
+        lines = wrap_cells(fit_middle(text, width * _RUN_LINES), width)
+    labels = [" next     ", *[" " * 10] * (len(lines) - 1)]
+    return [[(label, "text--muted"), (line, "text--good")] for label, line in zip(labels, lines, strict=True)]
+
+
 def _next_line(draft: Draft, width: int) -> list[Piece]:
-    """What to do next: run it and until when, or what the first check that blocks advises."""
+    """How to run it and until when, or what the first check that blocks advises."""
     plan = draft.plan
     if plan is None or draft.planning or draft.failure:
         return []
     label: Piece = (" next     ", "text--muted")
-    if draft.run:
-        line = draft.run if len(draft.run) <= width else fit_middle(f"y copies: {draft.run}", width)
-        return [label, (line, "text--good")]
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
     if advice is not None and (plan.undo.groups or any(check.id == _UNCLEAR for check in plan.checks)):
         takes = "; Enter takes one of the groups" * bool(plan.undo.groups)

@@ -19,7 +19,7 @@ from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
-from tallyglass_tui.restore.head import NO_OPLOG, PARTS, head_lines, parts_line
+from tallyglass_tui.restore.head import NO_OPLOG, PARTS, RUN_PARTS, head_lines, parts_line
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
@@ -167,13 +167,13 @@ class RestorePage(Page):
             "group.",
             "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
             "only you can read, and shows the line for a shell that runs it, which asks before each step and checks "
-            "after it; y copies it beside the checks. Each line of Commands can be pasted in that folder instead; y "
-            "copies the one under the cursor, Y all of its phase.",
+            "after it; on Checks, Loss and Counters y copies it. Each line of Commands can be pasted in that folder "
+            "instead; y copies the one under the cursor, Y all of its phase.",
         )
 
     def to_copy(self) -> tuple[str, str] | None:
-        """The item under the cursor; once the plan is written, beside checks and loss the line that runs it."""
-        if self._draft.run and self._part in ("checks", "loss"):
+        """The item under the cursor; once the plan is written, the line that runs it where the head promises that."""
+        if self._draft.run and self._part in RUN_PARTS:
             return "the line that runs the plan", self._draft.run
         if self._part == PARTS[0]:
             incident = self.query_one(IncidentTable).selected
@@ -311,7 +311,7 @@ class RestorePage(Page):
         """Show how far the plan is; the list below it stays."""
         self._shown_for = self._version
         deployment = self.shell.deployment
-        lines = head_lines(self._draft, self.size.width, self._version, self._drill)
+        lines = head_lines(self._draft, self.size.width, self._version, self._drill, self._part)
         shown = NO_OPLOG if deployment and not deployment.has_oplog else lines
         self.query_one("#head", TextLines).show(*shown, grow=True)
 
