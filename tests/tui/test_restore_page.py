@@ -470,6 +470,22 @@ async def test_the_verdict_cuts_no_word_and_a_recorded_plan_names_its_backup() -
     assert [text for text, _ in verdict][1:] == ["346 of shop.orders can come back", "; 1 warning"], "not amber alone"
 
 
+@pytest.mark.parametrize(
+    ("again", "verdict"),
+    [
+        (0, "YES 346 documents of shop.orders can come back"),
+        (345, "YES up to 346 documents of shop.orders can come back; 345 inserted again"),
+        (346, "WARNING perhaps not: 346 _ids were inserted again in shop.orders"),
+    ],
+)
+async def test_the_verdict_does_not_count_on_ids_that_were_inserted_again(again: int, verdict: str) -> None:
+    row = WriteGroup("shop.orders", "", 346, Ts(1795197975, 1), Ts(1795197976, 1), 346)
+    back = Return("shop.orders", Strategy.MERGE, again=again)
+    made = changed(PLAN, undone=(row,), returns=(back,), checks=())
+    for width in (80, 120):
+        assert " ".join("".join(text for text, _ in head_lines(Draft(plan=made), width)[0]).split()) == verdict
+
+
 @pytest.mark.parametrize(("width", "shown"), [(33, "deletes by many on plant.readings"), (60, "many sessions at once")])
 def test_the_collection_of_an_incident_is_not_cut_for_what_the_sessions_say(width: int, shown: str) -> None:
     one = incident(1, 1795190000, Harm.LOSS, title="deletes by many sessions at once on plant.readings", open=True)

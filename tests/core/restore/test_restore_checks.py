@@ -19,13 +19,14 @@ from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.images import collections
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import Backup
-from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.model.undo import Accident, Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.proof.returns import with_again
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.coverage import NoStart, Start
@@ -230,6 +231,18 @@ def test_a_change_of_feature_compatibility_after_the_point_is_refused() -> None:
     loss = LossCount()
     loss.fcv_changed = Ts(25, 1)
     assert blocked(findings(loss=loss)) == {"fcv-after"}
+
+
+@pytest.mark.parametrize(("kind", "said"), [("removal", ["s.c: 3 removed _ids were"]), ("updates", [])])
+def test_removed_ids_that_were_inserted_again_are_a_warning(kind: str, said: list[str]) -> None:
+    accident = Accident(kind, "s.c", LIMIT, LIMIT)
+    rows = (Return("s.c", Strategy.MERGE), Return("s.d", Strategy.MERGE), Return("s.r", Strategy.REPLACE))
+    found = findings()
+    assert found.assessed is not None
+    assessed = replace(found.assessed, accident=accident, returns=with_again(rows, {"s.c": 3, "s.r": 2}, accident))
+    checks = run_checks(replace(found, reached=assessed))
+    warned = [one.title for one in checks if one.id == "inserted-again" and one.level is Level.WARN]
+    assert [title.partition(" inserted")[0] for title in warned] == said
 
 
 def test_an_old_backup_tool_is_a_warning() -> None:

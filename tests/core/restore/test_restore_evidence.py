@@ -53,6 +53,26 @@ def ours(row: Entry) -> Entry:
     )
 
 
+@pytest.mark.parametrize("in_memory", [1, 150_000], ids=["in a file", "in memory"])
+@pytest.mark.parametrize("listed", [True, False], ids=["live", "not listed"])
+def test_which_removed_ids_were_inserted_again(tmp_path: Path, in_memory: int, listed: bool) -> None:
+    made = entry(30, "c", "s.$cmd", {"create": "c"}, ui=OTHER)
+    again = [entry(31 + n, "i", "s.c", {"_id": n}, ui=OTHER) for n in (1, 4, 10)]
+    dropped = (entry(29, "c", "s.$cmd", DROP, ui=UUID), made, *again)
+    window = (ours(insert(20, 10)), ours(insert(21, 11)))
+    emptied = [delete(30, 1), insert(31, 1), update(32, 1), delete(33, 2), update(34, 10), delete(35, 10)]
+    emptied += [insert(36, 10), update(37, 3), insert(38, 12), delete(39, 12), insert(40, 12)]
+    for later, live in ((dropped, OTHER), (tuple(map(ours, emptied)), UUID)):
+        held = stored(tmp_path, 1, 2, 3)
+        replay = run(Replay(held), *window)
+        after = LaterWrites(replay.timeline, Ts(25, 1), IdStore(in_memory))
+        sink = after_point(later=after)
+        for row in later:
+            sink.feed(row)
+        found = read_base(held, replay.catalog, later=after, live={bytes(live): "s.c"} if listed else None)
+        assert found.again == {"s.c": 2}, live
+
+
 @pytest.mark.parametrize(
     ("rows", "unlike"),
     [

@@ -47,14 +47,14 @@ def now(client: MongoClient[Any]) -> Ts:
     return Ts(row["ts"].time, row["ts"].inc)
 
 
-async def images(live_set: ReplicaSet, accident: Accident, limit: Ts) -> tuple[list[Image], int]:
-    """The images of an accident, and how many operations were the accident's."""
+async def images(live_set: ReplicaSet, accident: Accident, limit: Ts) -> tuple[list[Image], tuple[int, int]]:
+    """The images of an accident; how many operations were the accident's, and how many ids others inserted again."""
     gateway = open_gateway(live_set.uri)
     try:
         with closing(await select(gateway, accident, "images.orders", limit)) as selection:
             found = [one async for one in read_images(gateway, selection)]
             assert len(found) == selection.count
-            return found, selection.by_accident
+            return found, (selection.by_accident, selection.again)
     finally:
         await gateway.close()
 
@@ -78,7 +78,7 @@ async def test_each_hit_document_is_read_as_it_was_at_the_point(live_set: Replic
     orders.update_one({"_id": 2}, {"$set": {"v": "and again"}})
     found, hit = await images(live_set, Accident("deletes", "images.orders", first, last), limit)
     assert documents(found) == [{"_id": n, "v": n, "text": "as it was"} for n in range(10)]
-    assert hit == 11
+    assert hit == (11, 1)
 
 
 async def test_updates_and_replacements(live_set: ReplicaSet, client: MongoClient[Any]) -> None:
@@ -90,7 +90,7 @@ async def test_updates_and_replacements(live_set: ReplicaSet, client: MongoClien
     accident = Accident("updates", "images.orders", limit, last, updates=True)
     found, hit = await images(live_set, accident, limit)
     assert documents(found) == [{"_id": n, "v": n, "text": "as it was"} for n in range(20)]
-    assert hit == 25
+    assert hit == (25, 0)
 
 
 async def test_a_transaction_of_several_entries_and_collections(live_set: ReplicaSet, client: MongoClient[Any]) -> None:

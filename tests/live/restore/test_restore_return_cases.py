@@ -56,6 +56,7 @@ async def test_deletes_of_odd_documents(scene: Scene) -> None:
     odd.tossed.insert_many([{"_id": n, "v": "new"} for n in (1, 3, 9)])
     scene.settle()
     plan = await scene.plan(backup, scene.first_entry({"op": "d", "ns": "odd.null"}, since))
+    assert {row.ns: row.again for row in plan.undo.returns if row.again} == {"odd.again": 1, "odd.tossed": 2}
     done = scene.run(plan)
     after = record(scene.client)
     for name in ("null", "ids", "bytes", "names", "large", "na*me \\ \u00e9"):

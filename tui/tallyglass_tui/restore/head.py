@@ -191,7 +191,13 @@ def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
         why = f"blocked by {fmt.plural(len(blocks), 'check')}: {clean(blocks[0].title, 400)}"
         return [(" NO       ", "text--bad"), (fit(why, width), "")]
     warnings = sum(check.level is Level.WARN for check in checks)
-    what, warned = _what_returns(draft, plan), f"; {fmt.plural(warnings, 'warning')}" if warnings else ""
+    what, again = _what_returns(draft, plan), sum(row.again for row in plan.undo.returns)
+    warned = f"; {fmt.plural(warnings, 'warning')}" if warnings else ""
+    if again:
+        counts = [row.documents for row in plan.undo.undone]
+        if None in counts or again >= sum(filter(None, counts)):
+            return [(" WARNING  ", "text--warn"), *_all_again(plan, again, warned, width)]
+        what, warned = f"up to {what}", f"; {again:,} inserted again{warned}"
     if len(what + warned) > width:  # the colour of the verdict must have its reason beside it
         what = what.replace(" documents of ", " of ")
     words = [what, *([warned] if warned else [])]
@@ -240,6 +246,15 @@ def _what_returns(draft: Draft, plan: Plan) -> str:
     if not counts or None in counts:
         return f"{where} can come back"
     return f"{fmt.plural(sum(filter(None, counts)), 'document')} of {where} can come back"
+
+
+def _all_again(plan: Plan, again: int, warned: str, width: int) -> list[Piece]:
+    """Why perhaps none comes back: as many ``_id``s were inserted again as were removed, or it is not known how many
+    were."""
+    names = [clean_name(row.ns) for row in plan.undo.returns if row.again]
+    where = fit_middle(names[0], _NS).rstrip() if len(names) == 1 else fmt.plural(len(names), "collection")
+    said = f"perhaps not: {fmt.plural(again, '_id was', '_ids were')} inserted again"
+    return whole_pieces([(said, ""), (f" in {where}", ""), (warned, "")], width)
 
 
 def _room(draft: Draft, plan: Plan) -> list[Piece]:

@@ -9,7 +9,7 @@ from tallyglass.oplog.entry.wording import path_text
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.outcome import Checks, block, warn
 from tallyglass.restore.model.check import STAYS
-from tallyglass.restore.model.undo import Accident, Strategy, WriteGroup
+from tallyglass.restore.model.undo import Accident, Return, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.expiry import decides
@@ -24,6 +24,10 @@ _ADVICE = (
     "there on, and every delete from there on. To compare first, add --only NS."
 )
 
+_AGAIN = (
+    "Such a document is not brought back. The run lists those that differ from what was removed as unclear, and then "
+    "ends with 3."
+)
 _COMPARED = (
     "The run compares each with the document before it. If not as many as reported fit, it stops before it writes."
 )
@@ -40,6 +44,7 @@ def undone(found: Findings) -> Checks:
         yield from large_documents(assessed.accident, {ns: large[ns] for ns in large if ns in merged})
         yield from expired(assessed.accident, assessed.expiring)
         yield from unclear(assessed.accident, assessed.doubts, assessed.groups, found.inputs.incident)
+        yield from inserted_again(assessed.returns)
 
 
 def stays(at_limit: Entry | None) -> Checks:
@@ -90,6 +95,14 @@ def expired(accident: Accident, expiring: Mapping[str, frozenset[str] | None]) -
                 title,
                 "Insert those that should be there manually, from the images or the spare.",
             )
+
+
+def inserted_again(returns: Sequence[Return]) -> Checks:
+    """Were the ``_id``s of removed documents inserted again?"""
+    for row in returns:
+        if row.again:
+            ids = plural(row.again, "removed _id was", "removed _ids were")
+            yield warn("inserted-again", f"{clean_name(row.ns)}: {ids} inserted again after the point.", _AGAIN)
 
 
 def computed(accident: Accident) -> Checks:

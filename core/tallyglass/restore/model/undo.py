@@ -124,7 +124,8 @@ class Return:
     """How one namespace comes back: ``beside`` is its staging collection; ``kept`` counts what others
     wrote after the point, all of which stays; ``note`` states any doubt; ``away`` is the name under
     which a copy of the live collection is kept when that is replaced; ``recreated``: the collection was removed and
-    created again, so its indexes and options come back too."""
+    created again, so its indexes and options come back too. ``again`` counts the documents that were removed and whose
+    ``_id`` was inserted again since, as far as the oplog shows that: such a document does not come back."""
 
     ns: str
     strategy: Strategy
@@ -133,6 +134,7 @@ class Return:
     note: str = ""
     away: str = ""
     recreated: bool = False
+    again: int = 0
 
     @property
     def repairs(self) -> str:

@@ -9,6 +9,7 @@ from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.checks import images, images_held
+from tallyglass.restore.checks.undone import inserted_again
 from tallyglass.restore.model.check import Check, Level, worst
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.images_plan import begin, describe
@@ -52,7 +53,8 @@ async def _prove(gateway: Gateway, plan: Plan, checks: list[Check], source: Tool
     checks += images_held.damage(damaged, incident)
     proven = await prove_images(gateway, damaged, limit, request.backup, request.backup_start)
     checks += images_held.held(proven)
-    plan = replace(describe(plan, proven), checks=tuple(checks))
+    plan = describe(plan, proven)
+    plan = replace(plan, checks=(*checks, *inserted_again(plan.undo.returns)))
     if plan.is_blocked:
         return plan
     steps = undo_steps(plan, proven, source.text)

@@ -12,7 +12,7 @@ from tallyglass.restore.model.undo import PlanUndo
 from tallyglass.restore.plan.facts import plan_facts, plan_needs
 from tallyglass.restore.pre_images.image_proof import ImagesProof
 from tallyglass.restore.proof.request import RestoreRequest
-from tallyglass.restore.proof.returns import merged_back
+from tallyglass.restore.proof.returns import merged_back, with_again
 from tallyglass.restore.tools.tool_uri import ToolUri
 from tallyglass.restore.tools.toolset import found_in, needed_for
 
@@ -27,7 +27,8 @@ def begin(request: RestoreRequest, deployment: Deployment, source: ToolUri | Non
 def describe(plan: Plan, proven: ImagesProof) -> Plan:
     """The plan with what was proven."""
     found, limit = proven.damaged.found, plan.facts.limit
-    returns = tuple(merged_back(one.ns, limit, proven.damaged.live, one.by_others) for one in proven.images)
+    returns = [merged_back(one.ns, limit, proven.damaged.live, one.by_others) for one in proven.images]
+    again = {one.ns: one.again for one in proven.images}
     return replace(
         plan,
         source=FromImages(proven.bytes, proven.backup),
@@ -36,5 +37,7 @@ def describe(plan: Plan, proven: ImagesProof) -> Plan:
             loss=tuple(one.loss for one in proven.images if one.loss),
             expected=tuple(ExpectedNamespace(one.ns, "collection", one.needed) for one in proven.images),
         ),
-        undo=PlanUndo(found.accident, None, found.undone, found.left_out, found.groups, returns),
+        undo=PlanUndo(
+            found.accident, None, found.undone, found.left_out, found.groups, with_again(returns, again, found.accident)
+        ),
     )

@@ -29,7 +29,7 @@ class ImageProof:
     """What is known of one collection: how many images are needed, which of them are missing, and their bytes.
 
     ``large`` counts those of more than 8 MB, ``from_backup`` the documents that come from a backup instead; ``refused``
-    says why others do not.
+    says why others do not. ``again`` counts the documents whose ``_id`` was inserted again after the accident.
     """
 
     ns: str
@@ -46,6 +46,7 @@ class ImageProof:
     refused: str = ""
     streamed: bool = False
     loss: Loss | None = None
+    again: int = 0
 
 
 async def read_proof(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> ImageProof:
@@ -62,6 +63,7 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
             proof.bytes += len(image.document)
             proof.large += len(image.document) > LARGE
     proof.streamed = selection.streamed
+    proof.again = selection.again
     done = selection.operations
     proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
     return proof

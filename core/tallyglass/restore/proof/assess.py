@@ -12,7 +12,7 @@ from tallyglass.restore.proof.counter_search import CounterFacts
 from tallyglass.restore.proof.definitions import find_definitions
 from tallyglass.restore.proof.findings import Assessed, Replayed
 from tallyglass.restore.proof.reissue import find_reissues
-from tallyglass.restore.proof.returns import plan_returns
+from tallyglass.restore.proof.returns import plan_returns, with_again
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.timeline.identity import list_live
 from tallyglass.restore.undo.expiry import expiry_of
@@ -51,7 +51,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
         doubts=found.doubts,
         groups=found.groups,
         left_out=found.left_out,
-        returns=returns,
+        returns=with_again(returns, replayed.base.again, accident),
         definitions=await find_definitions(
             gateway, catalog, loss.changed, live.names - live.views, inputs.incident, returns
         ),

@@ -16,7 +16,7 @@ from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, documents, id_key
 from tallyglass.restore.model.indexes import index_names
 from tallyglass.restore.proof.catalog import Catalog, Collection
-from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, UPDATE_ONLY
+from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, INSERTED, UPDATE_ONLY
 from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
 from tallyglass.restore.timeline.timeline import VIEWS, Removal, Timeline
@@ -60,6 +60,8 @@ class BaseFacts:
     """Indexes that the backup lacks or has against the last command about them before the start, by namespace."""
     unlike_later: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Missing documents and surplus documents, as the entries after the point show, by namespace."""
+    again: dict[str, int] = field(default_factory=dict)
+    """Documents of the point that were removed since and whose ``_id`` was inserted again, by namespace."""
     large: dict[str, int] = field(default_factory=dict)
     """Documents of more than :data:`LARGE` in the backup, by namespace at the point."""
 
@@ -72,9 +74,10 @@ def read_base(
     *,
     earlier: EarlierWrites | None = None,
     later: LaterWrites | None = None,
+    live: Mapping[bytes, str] | None = None,
 ) -> BaseFacts:
     """Walk every file of the backup that the replay builds on, or the ``archive``, and compare it with what the oplog
-    shows before and after the window.
+    shows before and after the window. ``live`` are the names of the live collections by UUID.
 
     Slow: run it in a thread.
     """
@@ -84,15 +87,16 @@ def read_base(
     later.ids.end()
     by_base = {id(item.base): ("", item) for item in catalog.removed if item.base is not None}
     by_base |= {id(item.base): (ns, item) for ns, item in catalog.collections.items() if item.base is not None}
+    uuids = {ns: uuid for uuid, ns in (live or {}).items()}
     counts = []
     for source in stored.values():
         ns, item = by_base.get(id(source), ("", None))
-        counts.append(_Count(source, ns, item, earlier, later))
+        counts.append(_Count(source, ns, item, earlier, later, uuids.get(ns, b"")))
     if archive is not None:
         _read_archive(archive, counts, facts, most_bytes)
     else:
         _read_files(counts, facts, most_bytes)
-    _count_created(catalog, later, facts)
+    _count_created(catalog, later, uuids, facts)
     _compare_indexes(stored, catalog, earlier, facts)
     return facts
 
@@ -111,7 +115,7 @@ def _compare_indexes(
             facts.indexes_unlike_earlier[source.ns] = sorted(unlike)
 
 
-def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> None:
+def _count_created(catalog: Catalog, later: LaterWrites, uuids: Mapping[str, bytes], facts: BaseFacts) -> None:
     """The collections that are not in the backup: the replay creates them and everything in them."""
     for ns, made in catalog.collections.items():
         if made.base is not None:
@@ -121,6 +125,7 @@ def _count_created(catalog: Catalog, later: LaterWrites, facts: BaseFacts) -> No
         facts.largest[ns] = _largest(made, None)
         if documents is not None:
             _compare_later(ns, made, later.of(made.uuid, ns), _Untouched(), documents, facts)
+            _count_again(ns, made, later.recreated(made.uuid, ns, uuids.get(ns, b"")), 0, facts)
     for made in catalog.removed:
         if made.base is None and made.touched is not None:
             _compare_count(made.removal, made.touched.existing(), facts)
@@ -142,13 +147,21 @@ class _Count:
     """
 
     def __init__(
-        self, source: StoredCollection, ns: str, item: Collection | None, earlier: EarlierWrites, later: LaterWrites
+        self,
+        source: StoredCollection,
+        ns: str,
+        item: Collection | None,
+        earlier: EarlierWrites,
+        later: LaterWrites,
+        live: bytes,
     ) -> None:
         self.source, self.ns, self.item = source, ns, item
         uuid = item.uuid if item is not None else b""
         self._touched = item.touched if item is not None else None
         self._earlier = earlier.by_uuid.get(uuid, {}) if self._touched is not None else {}
         self._later = later.of(uuid, ns) if ns else None
+        self._recreated = later.recreated(uuid, ns, live) if ns else None
+        self._again = 0
         self._waiting: dict[bytes, bool] = {}
         """Documents whose state is not looked up yet: whether each is unlike what the entries before the start left."""
         self._total = 0
@@ -176,6 +189,7 @@ class _Count:
         keys = list(self._waiting)
         states = self._touched.of(keys) if self._touched is not None else _NONE
         later_states = self._later.ids.of(keys) if self._later is not None else _NONE
+        inserted = self._recreated.ids.of(keys) if self._recreated is not None else _NONE
         for key, unlike in self._waiting.items():
             state = states.get(key)
             if state is not None:
@@ -185,6 +199,7 @@ class _Count:
                 continue
             if (number := whole_number(key)) is not None and (self._largest is None or number > self._largest):
                 self._largest = number
+            self._again += key in inserted
             later = later_states.get(key)
             if later is not None:
                 self._untouched.documents += 1
@@ -214,6 +229,7 @@ class _Count:
         facts.documents[self.ns] = documents
         facts.largest[self.ns] = _largest(item, self._largest)
         _compare_later(self.ns, item, self._later, self._untouched, documents, facts)
+        _count_again(self.ns, item, self._recreated, self._again, facts)
 
     def skip(self, facts: BaseFacts) -> None:
         """Leave its documents unread."""
@@ -236,20 +252,37 @@ def _compare_later(
     """Compare the state at the point with the evidence of the entries after it."""
     if later is None or not later.complete or ns.partition(".")[0] in LEFT_OUT:
         return
-    there, existed_and_there, existed, now = untouched.documents, untouched.existed, 0, 0
+    there, existed_and_there, existed, now, again = untouched.documents, untouched.existed, 0, 0, 0
     items = later.ids.items()
     while some := list(islice(items, AT_ONCE)):
         at_point = item.touched.of([key for key, _ in some]) if item.touched is not None else _NONE
         for key, state in some:
             now += state & EXISTS
             existed += bool(state & EXISTED)
+            again += bool(state & EXISTED and state & (EXISTS | INSERTED) and not state & UPDATE_ONLY)
             if at_point.get(key, 0) & EXISTS:
                 there += 1
                 existed_and_there += bool(state & EXISTED)
     missing, surplus = existed - existed_and_there, there - existed_and_there
     if missing or surplus:
         facts.unlike_later[ns] = (missing, surplus)
+    if again:
+        facts.again[ns] = again
     _compare_count(later.dropped, documents - there + now, facts)
+
+
+def _count_again(
+    ns: str, item: Collection, recreated: CollectionWrites | None, untouched: int, facts: BaseFacts
+) -> None:
+    """Which documents of the point a collection that was made again since was given anew. ``untouched`` are those among
+    them that the window does not write."""
+    if recreated is None:
+        return
+    facts.again[ns] = untouched
+    items = recreated.ids.items()
+    while some := [key for key, _ in islice(items, AT_ONCE)]:
+        at_point = item.touched.of(some) if item.touched is not None else _NONE
+        facts.again[ns] += sum(at_point.get(key, 0) & EXISTS for key in some)
 
 
 def _compare_count(removed: Removal | None, computed: int, facts: BaseFacts) -> None:

@@ -62,6 +62,14 @@ class LaterWrites:
             None,
         )
 
+    def recreated(self, uuid: bytes, ns: str, live: bytes) -> CollectionWrites | None:
+        """The writes to another collection of this name that was made after the point: the one with the UUID ``live``,
+        where that is known. None if the collection ``uuid`` itself is live."""
+        if live:
+            return self.by_uuid.get(live) if live != uuid and self.is_newer(live) else None
+        named = [found for one, found in self.by_uuid.items() if found.ns == ns and one != uuid and self.is_newer(one)]
+        return next((found for found in reversed(named) if not found.is_dropped), None)
+
     def is_newer(self, uuid: bytes) -> bool:
         """Whether a collection was created after the point."""
         created = self.timeline.created.get(uuid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
@@ -34,7 +35,8 @@ async def replayed(gateway: Gateway, located: Located, start: Start, progress: P
     async def read(replay: Replay) -> BaseFacts:
         archive = contents.backup.path if contents.backup.form == ARCHIVE else None
         stored = contents.collections
-        return await asyncio.to_thread(read_base, stored, replay.catalog, archive, earlier=earlier, later=later)
+        look = functools.partial(read_base, earlier=earlier, later=later, live=live.uuids)
+        return await asyncio.to_thread(look, stored, replay.catalog, archive)
 
     base = await read(covered.replay)
     replay = covered.replay

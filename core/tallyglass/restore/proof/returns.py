@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import TEMPORARY
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
-from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.model.undo import Accident, Return, Strategy
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.earlier_returns import STAGING
 from tallyglass.restore.undo.incident_scope import (
@@ -66,6 +67,14 @@ def plan_returns(
 def merged_back(ns: str, limit: Ts, live: Container[str], kept: int) -> Return:
     """A live collection whose damage is undone from pre-images; others wrote to it ``kept`` times since."""
     return Return(ns, Strategy.MERGE, free_name(f"{ns}{STAGING}{limit.time:%Y%m%dT%H%M%S}", live), kept)
+
+
+def with_again(rows: Sequence[Return], again: Mapping[str, int], accident: Accident) -> tuple[Return, ...]:
+    """The rows with how many of the removed ``_id``s were inserted again; only a merge leaves those as they are.
+    Updates removed nothing: what was removed since is none of the accident's."""
+    if accident.kind == "updates":
+        return tuple(rows)
+    return tuple(replace(row, again=again.get(row.ns, 0)) if row.strategy is Strategy.MERGE else row for row in rows)
 
 
 def free_name(wanted: str, live: Container[str]) -> str:

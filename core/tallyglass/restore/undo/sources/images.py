@@ -95,6 +95,12 @@ class ImageSelection:
         found: int = self.rows.execute(f"SELECT COUNT(*) {_NEEDED}").fetchone()[0]
         return found
 
+    @property
+    def again(self) -> int:
+        """How many of these documents others inserted again, after an operation that may be the accident's."""
+        found: int = self.rows.execute(f"SELECT COUNT(*) {_NEEDED} AND again").fetchone()[0]
+        return found
+
     def note_missing(self, id_: bytes) -> None:
         """Note that the server does not hold the image of this document."""
         self.rows.execute("INSERT OR IGNORE INTO missing VALUES (?)", (id_,))
@@ -122,9 +128,11 @@ _NEEDED = "FROM first WHERE hit AND op != 'i'"
 
 _STORE = (
     "INSERT INTO first (id, ui, t, i, place, op, at_t, at_i, hit) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (id) DO UPDATE SET hit = hit OR excluded.hit"
+    " ON CONFLICT (id) DO UPDATE SET hit = hit OR excluded.hit,"
+    " again = again OR (hit AND excluded.op = 'i' AND NOT excluded.hit)"
 )
-"""Keeps what is known of the first operation on a document, and notes whether any of them is the accident's."""
+"""Keeps what is known of the first operation on a document, and notes whether any of them is the accident's, and
+whether others inserted it after that."""
 
 
 async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> ImageSelection:
@@ -134,7 +142,8 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
     try:
         for statement in (
             "CREATE TABLE first (id BLOB PRIMARY KEY, ui BLOB, t INTEGER, i INTEGER, place INTEGER, op TEXT,"
-            " at_t INTEGER, at_i INTEGER, hit INTEGER DEFAULT 0, given INTEGER DEFAULT 0) WITHOUT ROWID",
+            " at_t INTEGER, at_i INTEGER, hit INTEGER DEFAULT 0, again INTEGER DEFAULT 0,"
+            " given INTEGER DEFAULT 0) WITHOUT ROWID",
             "CREATE TABLE missing (id BLOB PRIMARY KEY) WITHOUT ROWID",
             "BEGIN",
         ):
