@@ -171,8 +171,7 @@ class ObjectIdsPage(Page):
 
     def _submit_time(self, text: str) -> None:
         if text.strip():
-            self._set_span(text)
-            self.give_keys(self.query_one(LiveTable))
+            self._ask_span(text)
 
     @on(RowList.Moved)
     def _moved(self) -> None:
@@ -200,7 +199,7 @@ class ObjectIdsPage(Page):
         found = find_all(text)
         if not found:
             try:
-                self._set_span(text[:200])
+                self._ask_span(text[:200])
             except InputError:
                 raise InputError("That text contains no ObjectId: 24 hexadecimal digits.") from None
             return
@@ -212,6 +211,11 @@ class ObjectIdsPage(Page):
         self._show()
         self.query_one(LiveTable).action_go(0)
         self.give_keys(self.query_one(LiveTable))
+
+    def _ask_span(self, text: str) -> None:
+        """Show a moment that was asked for; the keys go to its ids, the first of which ``y`` then copies."""
+        self._set_span(text)
+        self.give_keys(self.query_one("#moment", PickList))
 
     def _set_span(self, text: str) -> None:
         self._span = id_cells.parse_span(text)
