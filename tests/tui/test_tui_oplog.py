@@ -510,6 +510,31 @@ async def test_a_jump_shows_the_past_and_the_end_returns(screen_at: Any) -> None
         assert "is not a time" in screen.text
 
 
+async def test_a_jump_to_before_the_oplog_says_so_and_shows_no_other_entries(screen_at: Any, monkeypatch: Any) -> None:
+    class Ends:
+        async def find_one(self, *_: Any, sort: Any, **__: Any) -> dict[str, Any]:
+            return {"ts": Timestamp(BASE if sort[0][1] == 1 else BASE + 9, 1)}
+
+    async def none(_: Any) -> None:
+        return None
+
+    async def read(_: Any, wanted: OplogFilter, limit: int) -> AsyncIterator[Any]:
+        yield entry(0)
+
+    monkeypatch.setattr("tallyglass.deployment.shards.shards_of", none)
+    monkeypatch.setattr(tail, "read", read)
+    async with screen_at((120, 24)) as screen:
+        monkeypatch.setattr(screen.feeds, "ask", lambda make, seconds=30.0: make(Ends()))
+        await open_oplog(screen)
+        for at, said in ((Ts(BASE, 1), "the past from"), (Ts(BASE - 1, 0), "is before the oplog begins")):
+            await screen.press("end")
+            screen.app.visit(OplogRequested(at))
+            await screen.app.workers.wait_for_complete()
+            await screen.pilot.pause()
+            assert said in screen.text
+            assert ("the past from" in screen.text) is (at.t == BASE)
+
+
 async def test_esc_goes_back_to_the_page_that_led_here_until_something_else_is_looked_for(screen_at: Any) -> None:
     async with screen_at() as screen:
         screen.feeds.answer = [entry(n) for n in range(5)]

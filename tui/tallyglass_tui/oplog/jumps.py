@@ -28,7 +28,7 @@ class Jumps:
         page, wanted = self._page, self._following.wanted
         page.say(f"Reading from {fmt.moment(at.time)} ...")
         try:
-            rows = await page.shell.feeds.ask(lambda gateway: oplog_reads.read_from(gateway, wanted, at))
+            rows = await page.shell.feeds.ask(lambda gateway: oplog_reads.read_at(gateway, wanted, at))
         except TallyglassError as error:
             page.say(str(error))
             return

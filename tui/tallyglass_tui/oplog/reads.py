@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, check_within
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
+from tallyglass_tui import clock
 from tallyglass_tui.oplog.row_ring import ROWS
 
 if TYPE_CHECKING:
@@ -41,6 +42,21 @@ async def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUp
     async with closing(follow_shards(shards.gateways, wanted, room=ROOM)) as updates:
         async for update in updates:
             yield replace(update, trouble=f"{update.trouble} {known}".strip()) if known else update
+
+
+async def read_at(gateway: Gateway, wanted: OplogFilter, at: Ts) -> list[OplogRow]:
+    """Past entries from a moment on, as :func:`read_from` reads them. Raises InputError for one that the oplog does not
+    hold: what it holds instead is no answer to what was asked."""
+    from tallyglass.deployment.shards import shards_of
+    from tallyglass.oplog.read.entries import end_of_oplog
+
+    shards = await shards_of(gateway)
+    members = [gateway] if shards is None else list(shards.gateways.values())
+    ends = [await end_of_oplog(member, order) for member in members for order in (1, -1)]
+    known = [ts for ts in ends if ts is not None]
+    if known:
+        check_within(at, min(known), max(*known, Ts(int(clock.now().timestamp()), 0)))
+    return await read_from(gateway, wanted, at)
 
 
 async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int = PAST_ROWS) -> list[OplogRow]:
