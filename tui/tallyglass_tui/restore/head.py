@@ -53,7 +53,7 @@ def head_lines(
     backup = _backup_line(draft, room)
     if draft.planning or draft.failure or draft.plan:
         return [verdict, *_next_lines(draft, room, part), backup, *point]
-    return [line for line in (*point, backup, verdict, _window_line(drill, room)) if line]
+    return [line for line in (*point, backup, verdict, *_window_lines(drill, room)) if line]
 
 
 def parts_line(draft: Draft, incidents: int | None, here: str, place: str, width: int) -> list[Piece]:
@@ -173,14 +173,16 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
     return [label, (fit(f"proved {ago}{took}", width), "text--good")]
 
 
-def _window_line(drill: LastDrill | None, width: int) -> list[Piece]:
+def _window_lines(drill: LastDrill | None, width: int) -> list[list[Piece]]:
     """The recoverable window, as ``restore window`` last found it; nothing where it never ran."""
     found = drill.window if drill else None
     if found is None:
         return []
     style = ("text--good", "text--warn", "text--bad")[min(found.status, 2)]
     text = f"{fmt.ago(found.made, clock.now())}: {found.line}"
-    return [(" window   ", "text--muted"), (fit(text, width), style)]
+    first, *rest = wrap_words(text, width)
+    lines: list[list[Piece]] = [[(" window   ", "text--muted"), (first, style)]]
+    return [*lines, [(" " * 10, ""), (fit(" ".join(rest), width), style)]] if rest else lines
 
 
 def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:

@@ -38,11 +38,12 @@ class LastWindow:
 
     @property
     def line(self) -> str:
-        """One line without the time at which it was computed."""
+        """One line without the time at which it was computed. What speaks against it comes first, as in the output of
+        the check: a narrow screen cuts the end."""
         if self.first is None or self.last is None:
             return f"nothing can be restored. {self.why}".rstrip()
         span = f"every second from {self.first.time:%Y-%m-%d %H:%M}Z to {self.last.time:%m-%d %H:%M}Z"
-        return f"{span}; {self.why}" if self.why else span
+        return f"{self.why}; {span}" if self.why else span
 
 
 def summary(
