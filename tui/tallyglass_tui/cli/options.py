@@ -122,6 +122,21 @@ def target_of(given: ConnectionOptions) -> Target:
 
     Raises InputError if none is given, ConnectError if a password is needed and there is no terminal.
     """
+    targets, password_file = named_targets(given)
+    given = _with_global_options(given)
+    if (given.uri or given.shards) and any(target.secrets for target in targets):
+        warn(
+            "every user of this machine can see a password on the command line (ps). "
+            f"Leave it out to be prompted, or use --password-file, ${URI_VARIABLE} or a profile."
+        )
+    return _complete(targets, password_file)
+
+
+def named_targets(given: ConnectionOptions) -> tuple[list[Target], str]:
+    """The deployment to connect to, one target for each shard that is named, and the password file, empty without one.
+
+    No password is read or asked for: a target has those of its connection string. Raises InputError if none is given.
+    """
     given = _with_global_options(given)
     if given.uri and given.shards:
         raise InputError("Give either URI or --shard, not both.", "Name every shard with a separate --shard.")
@@ -135,12 +150,7 @@ def target_of(given: ConnectionOptions) -> Target:
         raise InputError(*_NO_SERVER)
     password_file = given.password_file or (str(profile.password_file or "") if profile else "")
     targets = _parsed(uris, given.driver or os.environ.get(DRIVER_VARIABLE, "") or (profile.driver if profile else ""))
-    if (given.uri or given.shards) and any(target.secrets for target in targets):
-        warn(
-            "every user of this machine can see a password on the command line (ps). "
-            f"Leave it out to be prompted, or use --password-file, ${URI_VARIABLE} or a profile."
-        )
-    return _complete(targets, password_file)
+    return targets, password_file
 
 
 def target_of_profile(profile: Profile, *, ask: bool = True) -> Target:
@@ -191,6 +201,11 @@ def is_named(given: ConnectionOptions) -> bool:
     """Whether any deployment is named: on the command line, by a profile, or in the environment."""
     given = _with_global_options(given)
     return bool(given.uri or given.profile or os.environ.get(URI_VARIABLE))
+
+
+def is_given(given: ConnectionOptions, option: str) -> bool:
+    """Whether the command line itself has this option, before or after the command."""
+    return bool(getattr(_with_global_options(given), option))
 
 
 def _write_no_core_file() -> None:

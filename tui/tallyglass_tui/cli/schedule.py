@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
+from tallyglass.text import clean_name
+from tallyglass_tui.cli.options import DRIVER_VARIABLE, ConnectionOptions, chosen_profile, is_given, named_targets
 from tallyglass_tui.this_program import this_program
 
 if TYPE_CHECKING:
@@ -52,12 +56,64 @@ def as_schedule(kind: str, job: TimedCommand, words: Sequence[str], path: str = 
     return emitters[kind](job, words, path).rstrip("\n")
 
 
+_SET_BY_TIMERS = ("HOME", "LOGNAME", "PATH", "SHELL", "USER")
+"""The environment variables that both cron and systemd set."""
 _LEFT_OUT = frozenset({"--emit", "--every"})
 
 
-def own_words(given: Sequence[str], paths: Collection[str], folder: Path | None = None) -> list[str]:
-    """This command as it was called, without its schedule and without a password; ``folder`` and the values of the
-    options ``paths`` by their whole paths."""
+def own_words(
+    given: ConnectionOptions, words: Sequence[str], paths: Collection[str], folder: Path | None = None
+) -> list[str]:
+    """This command as it was called with ``words``, for a timer: with the deployment that the environment named,
+    without its schedule and without a password; ``folder`` and the values of the options ``paths`` by whole paths.
+
+    Raises UsageError, which ends any command with 2, if a timer could not connect with these words.
+    """
+    try:
+        added = _of_the_environment(given)
+    except InputError as error:
+        raise click.UsageError(str(error)) from None
+    return [*this_program(), *_repeated(words, paths, folder), *added]
+
+
+def _of_the_environment(given: ConnectionOptions) -> list[str]:
+    """The words for what the environment of a timer does not hold. Raises InputError for what no words can give it."""
+    targets, password_file = named_targets(given)
+    profile = chosen_profile(given)
+    if profile:
+        _check_variables(profile.name)
+    hidden = sorted({name for target in targets for name, _ in target.secrets if name != "password"})
+    if hidden:
+        raise InputError(
+            f"A schedule cannot repeat the secret option {', '.join(map(clean_name, hidden))}.",
+            "Connect the timer with a user, or a key file, that needs none.",
+        )
+    if password_file == "-" or (not password_file and any(one.secrets or one.needs_password for one in targets)):
+        raise InputError(
+            "A timer needs the password in a file: a schedule holds none, and nobody is there to type it.",
+            "Add --password-file FILE, which only the timer's user can read.",
+        )
+    words = []
+    if (driver := os.environ.get(DRIVER_VARIABLE)) and not is_given(given, "driver"):
+        words.append(f"--driver={driver}")
+    if not (profile or is_given(given, "uri") or is_given(given, "shards")):
+        words.append(targets[0].uri)
+    return words
+
+
+def _check_variables(profile: str) -> None:
+    from tallyglass.connection.profiles import load_profile
+
+    try:
+        load_profile(profile, environ={name: os.environ.get(name, "") for name in _SET_BY_TIMERS})
+    except InputError:
+        raise InputError(
+            f"Profile '{clean_name(profile, 60)}' uses environment variables, which a timer does not have.",
+            "Write its uri without them, and name a password_file.",
+        ) from None
+
+
+def _repeated(given: Sequence[str], paths: Collection[str], folder: Path | None) -> list[str]:
     from tallyglass.connection.secret import without_password
 
     words: list[str] = []
@@ -70,5 +126,6 @@ def own_words(given: Sequence[str], paths: Collection[str], folder: Path | None 
             word = str(absolute_path(word))
         elif option in paths and value:
             word = f"{option}={absolute_path(value)}"
-        words.append(without_password(word) if "://" in word else word)
-    return [*this_program(), *words]
+        uri = len(option) + 1 if option.startswith("-") and value else 0
+        words.append(word[:uri] + without_password(word[uri:]) if "://" in word else word)
+    return words

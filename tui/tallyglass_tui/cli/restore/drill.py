@@ -75,7 +75,7 @@ def drill(
     if at and backup_start:
         raise click.UsageError("--at random needs backups that record when they began: leave --backup-start out.")
     if emit is not None:
-        print_text(_schedule(emit))
+        print_text(_schedule(emit, given, backup))
         return 0
     report, metrics = checked_outputs(report, metrics)
     os.nice(max(0, nice - os.nice(0)))
@@ -103,10 +103,13 @@ def drill(
     return hand_over(rehearsed(target, request), report, metrics, wants_json=wants_json)
 
 
+_NO_BACKUP = ("No backup is named.", "Give --backup PATH: a backup, or a folder of backups.")
+
+
 def _backup(given: ConnectionOptions, named: Path | None) -> Path:
     path = absolute_path(named) if named else backup_of(given)
     if path is None:
-        raise InputError("No backup is named.", "Give --backup PATH: a backup, or a folder of backups.")
+        raise InputError(*_NO_BACKUP)
     return path
 
 
@@ -119,11 +122,14 @@ def _mongod() -> Path | None:
         return None
 
 
-def _schedule(emit: str) -> str:
+def _schedule(emit: str, given: ConnectionOptions, backup: Path | None) -> str:
     from tallyglass.restore.drill.components import search_path
     from tallyglass.restore.tools.schedule import DRILL
 
-    return as_schedule(emit, DRILL, own_words(sys.argv[1:], _PATHS), search_path(_mongod()))
+    words = own_words(given, sys.argv[1:], _PATHS)
+    if backup is None and backup_of(given) is None:
+        raise click.UsageError(" ".join(_NO_BACKUP))
+    return as_schedule(emit, DRILL, words, search_path(_mongod()))
 
 
 _PATHS = ("--backup", "--oplog", "--report", "--metrics", "--work-dir", "--password-file")

@@ -42,7 +42,7 @@ def save_oplog(
     if emit is not None or every is not None:
         from tallyglass.restore.tools import schedule
 
-        words = own_words(sys.argv[1:], ("--password-file",), folder)
+        words = own_words(given, sys.argv[1:], ("--password-file",), folder)
         print_text(as_schedule(emit or "systemd", schedule.save_oplog(every or EVERY), words))
         return 0
     from tallyglass.restore.saved_oplog.save import save_slice
