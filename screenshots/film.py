@@ -22,9 +22,9 @@ from rich.text import Text
 
 from screenshots.camera import Camera, on_demo, on_recording
 from screenshots.svg import Frame, animate, tidy
-from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.session import Demo
 from tallyglass.demo.workload import Schedule
+from tallyglass.restore.tools.find_mongod import find_mongod
 from tallyglass_tui.recorded import KINDS
 from tallyglass_tui.shell.recording import Recorder
 from tallyglass_tui.shell.replay import ReplayDashboard

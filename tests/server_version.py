@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tallyglass.demo.find_mongod import find_mongod
+from tallyglass.restore.tools.find_mongod import find_mongod
 
 
 @cache

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tallyglass.demo.find_mongod import find_mongod
+from tallyglass.restore.tools.find_mongod import find_mongod
 
 _BUILT = Path(__file__).resolve().parents[3] / ".tools" / "bin"
 """Where ``make tools`` puts the database tools and mongosh, in a checkout."""

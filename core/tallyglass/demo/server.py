@@ -19,9 +19,9 @@ from typing import Any, Self
 from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
-from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.mongod_process import HOST, POLL_SECONDS, START_SECONDS, MongodProcess, free_port, require_free
 from tallyglass.errors import EmbeddedServerError
+from tallyglass.restore.tools.find_mongod import find_mongod
 
 __all__ = ["HOST", "MongodProcess", "ReplicaSet", "Servers", "Standalone", "free_port"]
 

@@ -21,6 +21,8 @@ from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.run.processes import members
 from tallyglass.restore.run.progress import Progress
 from tallyglass.restore.run.runner import DONE, STOPPED, RunRequest, run
+from tallyglass.restore.spare.own_spare import PROGRAM
+from tallyglass.restore.tools.toolset import found_in
 
 
 class Nobody:
@@ -73,6 +75,35 @@ def test_a_tool_that_prints_nothing_new_is_ended_unless_a_server_works(tmp_path:
 
     code, told = work(folder, works)
     assert (code, asked) == (DONE, [("spare.yml", "mongorestore")]), told
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_spare_is_started_with_the_mongod_that_is_named_or_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def server(name: str, version: str) -> Path:
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\necho mongod {version}\n")
+        file.chmod(0o755)
+        return file
+
+    made = changed(with_work(tmp_path, step("mongod >>started")), files=(PlanFile(PROGRAM, ""),))
+    folder = write_folder(made, tmp_path / "plan")
+    monkeypatch.setattr("tallyglass.restore.tools.find_mongod._in_wheel", lambda: None)
+    code, told = work(folder, lambda *_: True)
+    assert (code, "$TALLYGLASS_MONGOD" in told, "tallyglass[demo]" in told) == (STOPPED, True, True), told
+    wheel = server("wheel/mongod", "6.0.5")
+    monkeypatch.setattr("tallyglass.restore.tools.find_mongod._in_wheel", lambda: wheel)
+    assert str(wheel.parent) in found_in()
+    assert work(folder, lambda *_: True)[0] == DONE
+    server("tools/mongod", "4.4.2")
+    monkeypatch.setenv("TALLYGLASS_MONGOD", str(server("other/mongod-6.0", "6.0.6")))
+    (folder / "done" / "1").unlink()
+    assert work(folder, lambda *_: True)[0] == DONE
+    assert (folder / "started").read_text() == "mongod 6.0.5\nmongod 6.0.6\n"
+    monkeypatch.setenv("TALLYGLASS_MONGOD", "/nowhere")
+    assert "'/nowhere' is not an executable" in work(folder, lambda *_: True)[1]
 
 
 @pytest.mark.usefixtures("tools")

@@ -27,7 +27,6 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient, timeout
 
-from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import ReplicaSet, Servers, free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
@@ -43,6 +42,7 @@ from tallyglass.restore.plan.prepare import prepare
 from tallyglass.restore.plan.self_extracting import MODE, script
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS
+from tallyglass.restore.tools.find_mongod import find_mongod
 from tallyglass.restore.undo.evidence import KnownStatement
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)

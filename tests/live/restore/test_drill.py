@@ -19,12 +19,12 @@ from bson import Timestamp
 from click.testing import CliRunner, Result
 from restore_scene import Scene
 
-from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.moment import Ts
 from tallyglass.restore.drill import past_drills
 from tallyglass.restore.drill.report import PHASES, from_json
 from tallyglass.restore.drill.run_folder import PREFIX, users_of
 from tallyglass.restore.drill.state import state_folder
+from tallyglass.restore.tools.find_mongod import find_mongod
 from tallyglass_tui.cli.main import main
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]

@@ -18,7 +18,6 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 from restore_scene import Scene, blocks, copy_of_data, ids, record, same, start_copy
 
-from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import free_port
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
@@ -27,6 +26,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.step_text import fold_line
 from tallyglass.restore.spare.working import works_for
+from tallyglass.restore.tools.find_mongod import find_mongod
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

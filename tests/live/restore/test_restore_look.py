@@ -13,9 +13,9 @@ from pymongo import MongoClient
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 from restore_scene import Scene, record, same
 
-from tallyglass.demo.find_mongod import find_mongod
 from tallyglass.demo.server import free_port
 from tallyglass.restore.plan.folder import write_folder
+from tallyglass.restore.tools.find_mongod import find_mongod
 
 pytestmark = [pytest.mark.live, pytest.mark.tools]
 

