@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _HEAD_ROOM_HOURS = 24.0
 """Default of --head-room: a night in which somebody can save the oplog."""
+_MINUTE = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
     if deployment:
         store_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
-    takes = [f"a restore may take {duration(band[0])} to {duration(band[1])}"] if band and found.restorable else []
+    takes = [may_take(*band)] if band and found.restorable else []
     shown = [clean(one, 300).replace("|", "/") for one in reasons[:5]]
     words = "; ".join([*shown, _span(found), *takes, *_last(drill)])
     values = {"window": f"{found.seconds}s", "holes": str(len(found.holes))}
@@ -135,6 +136,13 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
         values["head_room"] = f"{found.hours_left * 3600:.0f}s"
     perfdata = " ".join(f"{name}={value}" for name, value in values.items())
     return WindowAnswer(found, drill, int(status), words, perfdata, band)
+
+
+def may_take(least: float, most: float) -> str:
+    """The band of a restore in words. Its least is the speed of mongorestore alone: starting the spare and replaying
+    take a part of a minute more."""
+    low, high = (duration(one) if one >= _MINUTE else "less than a minute" for one in (least, most))
+    return f"a restore may take {low}" + (f" to {high}" if low != high else "")
 
 
 def _span(found: RecoverableWindow) -> str:
