@@ -1,10 +1,39 @@
-"""What the commands of a restore say of how long one may take."""
+"""What the commands of a restore say where nothing is undone, and how long one may take."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from builders.plan_folder import restored
+from builders.plans import changed
+from tallyglass.restore.model.undo import Choice
+from tallyglass.restore.plan.readme import readme
+from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome
+from tallyglass_tui.cli.restore.outcome import report_of_copy
+from tallyglass_tui.cli.restore.plan_text import as_lines
 from tallyglass_tui.cli.restore.window import may_take
+
+
+def test_a_copy_under_another_name_undoes_nothing() -> None:
+    of_all = restored()
+    made = changed(of_all, after="shop.carts delete", choice=Choice("shop.orders", "shop.orders_monday"))
+    told = readme(made).partition("## How to run")[0]
+    assert not [word for word in ("undo", "damage") if word in told]
+    assert "nothing that is live is changed" in " ".join(told.split())
+    for text in (told, "\n".join(as_lines(made))):
+        assert "First entry left out: shop.carts delete" in text
+    assert "First entry undone" in readme(changed(of_all, after="shop.carts delete"))
+
+
+def test_the_account_of_a_copy_speaks_of_no_accident() -> None:
+    rows = [NamespaceOutcome("shop.orders_monday", restored=1_150)]
+    (line,) = report_of_copy(rows, "shop.orders_monday", Path("/f"))
+    assert line == "1,150 documents are in shop.orders_monday; nothing live was changed."
+    rows[0].damaged.append(Damaged("shop.orders_monday", '{"$oid":"6"}', "It is missing."))
+    missing, *_ = report_of_copy(rows, "shop.orders_monday", Path("/f"))
+    assert missing == '  shop.orders_monday {"$oid":"6"}: It is missing.'
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import bson
@@ -16,7 +17,7 @@ from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.checks.live import live_data
 from tallyglass.restore.model.source import Backup
-from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.model.undo import Choice, Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
@@ -96,3 +97,6 @@ def test_ids_that_no_counter_handed_out(
     titles = [check.title for check in live_data(Findings(inputs, assessed)) if check.id == "ids"]
     assert len(titles) == (1 if expected_text else 0)
     assert all("1001 to 1042" in title and expected_text in title for title in titles)
+    beside = replace(inputs, choice=Choice("s.c", "s.c2"))
+    lost = [any(check.id == "loss" for check in live_data(Findings(one, assessed))) for one in (inputs, beside)]
+    assert lost == [True, False], "a copy under another name brings nothing back"

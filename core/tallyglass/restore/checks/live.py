@@ -31,7 +31,7 @@ def live_data(found: Findings) -> Checks:
             f"Feature compatibility was changed at {assessed.loss.fcv_changed}, after the point.",
             "The data at the point is of the version before; this plan compares with the one now.",
         )
-    if assessed.loss.changed:
+    if assessed.loss.changed and found.inputs.choice is None:
         total = sum(item.inserts + item.updates + item.deletes for item in assessed.loss.changed.values())
         yield warn(
             "loss",

@@ -35,19 +35,19 @@ def readme(plan: Plan) -> str:
 
 def _head(plan: Plan) -> Iterator[str]:
     point = f"just before {plan.facts.limit} ({iso(plan.facts.limit.time)})"
-    yield (
-        f"# Undo an incident in the replica set {clean(plan.facts.set_name)}"
-        if plan.facts.incident
-        else f"# Restore the replica set {clean(plan.facts.set_name)}"
-    )
+    choice, name = plan.undo.choice, f"the replica set {clean(plan.facts.set_name)}"
+    if choice is not None:
+        yield f"# Restore {clean(choice.ns)} of {name} as {clean(choice.target)}"
+    else:
+        yield f"# Undo an incident in {name}" if plan.facts.incident else f"# Restore {name}"
     yield ""
     yield "Run `tallyglass restore run DIR` with this folder: it asks before each step. Nothing was changed so far."
     yield ""
     rows = [
-        ("Undoes", plan.facts.incident),
+        ("Undoes" if choice is None else "Before", plan.facts.incident),
         ("Point", point),
         ("Last entry kept", plan.facts.before),
-        ("First entry undone", plan.facts.after),
+        (first_not_kept(plan), plan.facts.after),
         ("Documents from", f"{plan.source.path} ({plan.source.form})"),
         ("Replay from", str(plan.proof.start or "")),
         ("Spare", plan.source.spare if isinstance(plan.source, FromBackup) else ""),
@@ -56,6 +56,11 @@ def _head(plan: Plan) -> Iterator[str]:
     for label, text in rows:
         if text:
             yield from _item(f"{label}: {clean(text, 300)}")
+
+
+def first_not_kept(plan: Plan) -> str:
+    """What the entry at the point is called: a copy beside the live collection undoes nothing."""
+    return "First entry undone" if plan.undo.choice is None else "First entry left out"
 
 
 def _undone(plan: Plan) -> Iterator[str]:
@@ -78,7 +83,8 @@ def _doubts(plan: Plan) -> Iterator[str]:
 
 
 def _loss(plan: Plan) -> Iterator[str]:
-    yield from ("", "## Written since the point, what is undone included", "")
+    choice = plan.undo.choice
+    yield from ("", f"## Written since the point{', what is undone included' if choice is None else ''}", "")
     if not plan.proof.loss:
         yield "Nothing."
     for row in plan.proof.loss[:_MOST_LOSSES]:
@@ -88,9 +94,11 @@ def _loss(plan: Plan) -> Iterator[str]:
         inserts, updates, deletes = (sum(getattr(row, name) for row in rest) for name in _OPERATIONS)
         yield from _item(f"{len(rest)} other namespaces: {_operations(inserts, updates, deletes)}")
     yield ""
-    yield from _wrapped(
-        "Only what was damaged is brought back; what others wrote after the point stays, unless a warning names it."
-    )
+    if choice is None:
+        back = "Only what was damaged is brought back"
+        yield from _wrapped(f"{back}; what others wrote after the point stays, unless a warning names it.")
+    else:
+        yield from _wrapped(f"All of it stays: {clean(choice.target)} is added, and nothing that is live is changed.")
 
 
 _OPERATIONS = ("inserts", "updates", "deletes")
@@ -111,12 +119,18 @@ def _how(plan: Plan) -> Iterator[str]:
     )
     phases = ", ".join(dict.fromkeys(step.phase.value for step in plan.steps.commands))
     yield from _item(f"`--until=PHASE` ends after that phase, one of {phases}; `--yes` asks nothing.")
+    choice = plan.undo.choice
     yield from _item(
         "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
-        "Live data change in the phase `return` alone."
+        f"{'Live data change' if choice is None else 'That collection is added'} in the phase `return` alone."
+    )
+    ends = (
+        ("nothing is damaged any more", "something is damaged or unclear")
+        if choice is None
+        else (f"all is in {clean(choice.target)}", "a document is missing there")
     )
     yield from _item(
-        "It ends with 0 only if nothing is damaged any more; with 3 if something is damaged or unclear: "
+        f"It ends with 0 only if {ends[0]}; with 3 if {ends[1]}: "
         "still-damaged.jsonl has each document and the reason; with 1 if it stopped: run it again."
     )
     yield from _item(

@@ -127,6 +127,9 @@ class _Run:
     def _purpose(self) -> str:
         facts = self._plan.facts
         point = f"just before {facts.limit} ({iso(facts.limit.time)})"
+        choice = self._plan.undo.choice
+        if choice is not None:
+            return f"Restores {clean(choice.ns)} as {clean(choice.target)}, as it was {point}."
         return f"Undoes: {clean(facts.incident, 300)}; {point}." if facts.incident else f"Restores to {point}."
 
     def _passwords(self) -> AbstractContextManager[None]:

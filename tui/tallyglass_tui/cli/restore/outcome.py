@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 from tallyglass_tui.cli.headless import print_text, table
 from tallyglass_tui.cli.options import PATH
 from tallyglass_tui.cli.restore.plan_file import read_plan
@@ -53,7 +53,9 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     with private_file(ids) as file:
         file.writelines(one.line().encode() + b"\n" for row in rows for one in row.damaged)
     left = any(check.id == STAYS for check in plan.checks)
-    text = "\n".join([*_report(rows, ids), *([_LEFT] if left else [])])
+    choice = plan.undo.choice
+    lines = report(rows, ids) if choice is None else report_of_copy(rows, choice.target, ids)
+    text = "\n".join([*lines, *([_LEFT] if left else [])])
     with private_file(told) as file:
         file.write(text.encode("ascii", "backslashreplace") + b"\n")
     print_text(text)
@@ -74,7 +76,18 @@ _LEGEND = (
 _LEFT = "What the entry at the point updated or replaced stays: the plan names no incident. Plan with --incident N."
 
 
-def _report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
+def report_of_copy(rows: list[NamespaceOutcome], target: str, ids: Path) -> list[str]:
+    """The account of a collection that came back under another name: there was nothing to undo."""
+    came, damaged = sum(row.restored for row in rows), [one for row in rows for one in row.damaged]
+    lines = [f"  {clean(target)} {one.id}: {one.why}" for one in damaged[:SHOWN]]
+    if damaged:
+        lines.append(f"Not as at the point: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
+    verb = "is" if came == 1 else "are"
+    return [*lines, f"{plural(came, 'document')} {verb} in {clean(target)}; nothing live was changed."]
+
+
+def report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
+    """The account of what the accident touched."""
     from tallyglass.restore.undo.outcome import is_complete
 
     cells = [

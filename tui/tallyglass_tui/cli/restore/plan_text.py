@@ -77,13 +77,15 @@ _MOST_LOSSES = 20  # rows of each kind, so that the commands below are not scrol
 def as_lines(made: Plan) -> Iterator[str]:
     """The plan for a person: lines to paste in its folder, everything else as comments of a shell."""
     from tallyglass.restore.model.check import merged_checks
+    from tallyglass.restore.plan.readme import first_not_kept
 
+    first = first_not_kept(made)
     how = f"replaying from {made.proof.start}" if made.proof.start else f"from {clean(made.source.form)}"
     yield f"# Restore to just before {made.facts.limit} ({iso(made.facts.limit.time)}), {how}."
     if made.facts.before:
-        yield f"# Last entry kept:    {clean(made.facts.before, 160)}"
+        yield f"# {'Last entry kept:':<{len(first) + 1}} {clean(made.facts.before, 160)}"
     if made.facts.after:
-        yield f"# First entry undone: {clean(made.facts.after, 160)}"
+        yield f"# {first}: {clean(made.facts.after, 160)}"
     for word, rows in (("undone", made.undo.undone), ("stays", made.undo.left_out)):
         for row in rows[:_MOST_LOSSES]:
             yield f"# {word}: {clean(row.line, 1_000)}"
