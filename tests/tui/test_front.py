@@ -69,7 +69,9 @@ def test_oid() -> None:
         assert re.fullmatch(r"tallyglass: --at is 2023-12-02 16:42:37Z = .* local, .* ago\.\n", at.stderr)
     assert "$lt" in run("oid", "--at", "now-1h", "--until", "now").stdout
     assert run("oid", "-", text=f"a {OID} b").stdout.startswith(OID)
-    assert run("oid", text="nothing here").exit_code == 2
+    nothing = run("oid", text="nothing here")
+    assert (nothing.exit_code, "There is no ObjectId in that text" in nothing.stderr) == (2, True)
+    assert "Give one, - for stdin, or --at TIME" in run("oid").stderr
 
 
 @pytest.mark.parametrize(

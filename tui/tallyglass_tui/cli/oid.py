@@ -64,9 +64,11 @@ def _time(option: str, text: str) -> datetime:
 def _decoded(hex_texts: tuple[str, ...], wants_json: bool) -> None:
     found = [decode(text) for text in hex_texts if text != "-"]
     if "-" in hex_texts or not hex_texts:
-        if not hex_texts and sys.stdin.isatty():
-            raise InputError("No ObjectId was given.", "Name some, or pipe a text that contains them.")
-        found += [decode(text) for text in find_all(sys.stdin.read(_STDIN_CHARACTERS))]
+        given = "" if not hex_texts and sys.stdin.isatty() else sys.stdin.read(_STDIN_CHARACTERS)
+        # Nobody types on an empty stdin: a script or a service that names no id has one.
+        if not hex_texts and not given.strip():
+            raise InputError("No ObjectId was given.", "Give one, - for stdin, or --at TIME.")
+        found += [decode(text) for text in find_all(given)]
         if not found:
             raise InputError("There is no ObjectId in that text.", "An ObjectId is 24 hexadecimal digits.")
     if wants_json:

@@ -18,7 +18,7 @@ class TimedCommand:
 
     ``name`` is that of the units, ``needs`` what its user must be able to read, ``fails`` how cron's mail names a
     failure. ``when`` are the lines of the timer, ``minutes`` the five fields of cron. ``service`` are further lines of
-    the service.
+    the service. ``every`` is the interval in seconds, where there is one.
     """
 
     name: str
@@ -28,6 +28,7 @@ class TimedCommand:
     when: str
     minutes: str
     service: str = ""
+    every: float = 0.0
 
 
 DRILL = TimedCommand(
@@ -50,6 +51,7 @@ def save_oplog(every: float) -> TimedCommand:
         "saving the oplog",
         f"OnBootSec=1min\nOnUnitActiveSec={every:g}s\nAccuracySec=1s",
         _minutes(every),
+        every=every,
     )
 
 
@@ -98,7 +100,10 @@ def cron(job: TimedCommand, words: Sequence[str], path: str) -> str:
     """A crontab: where the command fails, its line of output comes by mail. Raises InputError for an interval that cron
     does not know."""
     if not job.minutes:
-        raise InputError("cron cannot run it that often.", "Use a divisor of an hour or of a day, or --emit systemd.")
+        every = f"{job.every:g} s" if job.every % _MINUTE else f"{job.every / _MINUTE:g} min"
+        raise InputError(
+            f"cron cannot run it every {every}.", "Use a divisor of an hour or of a day, or --emit systemd."
+        )
     command = shlex.join(words).replace("%", r"\%")
     place = f"PATH={path}\n" if path else ""
     return f"""# crontab -e, as a user that can read {job.needs}

@@ -26,7 +26,7 @@ DAMAGED = 3
 """The exit code of an account with something damaged or unclear."""
 
 
-@click.command()
+@click.command(hidden=True)
 @with_sides
 @click.option("--out", type=PATH, metavar="DIR", required=True, help="Write the outcome into DIR.")
 def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
