@@ -1,8 +1,15 @@
 // The old application of moving_from_mongoose.py: node mongoose_writer.js URI COUNT saves documents, one number a line.
 "use strict";
 
-const mongoose = require("mongoose");
-const AutoIncrement = require("mongoose-sequence")(mongoose);
+let mongoose, AutoIncrement;
+try {
+  mongoose = require("mongoose");
+  AutoIncrement = require("mongoose-sequence")(mongoose);
+} catch (error) {
+  if (error.code !== "MODULE_NOT_FOUND") throw error;
+  console.error("Install two packages where NODE_PATH finds them: npm install mongoose@8 mongoose-sequence@6");
+  process.exit(1);
+}
 
 async function main() {
   await mongoose.connect(process.argv[2], { dbName: "examples" });

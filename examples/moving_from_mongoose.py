@@ -28,7 +28,10 @@ def main(uri: str, each: int = 200) -> list[int]:
     counters = client.examples.counters
     with subprocess.Popen(["node", str(WRITER), uri, str(each)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
-        old = [int(writer.stdout.readline())]
+        first = writer.stdout.readline()
+        if not first:
+            raise SystemExit(1)  # the writer has said why
+        old = [int(first)]
         found = counters.find_one({"id": "number", "reference_value": None})
         if found is None:
             raise SystemExit("mongoose-sequence made no counter.")

@@ -85,6 +85,16 @@ def test_mongoose_sequence_and_the_library_share_a_counter(servers: ReplicaSet, 
     assert "The two ran at the same time." in said
 
 
+@pytest.mark.needs("node")
+def test_an_example_without_its_packages_says_so_in_one_line(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "examples.moving_from_mongoose", "mongodb://127.0.0.1:1/"]
+    environ = os.environ | {"NODE_PATH": str(tmp_path)}
+    ran = subprocess.run(argv, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    (line,) = ran.stderr.splitlines()
+    assert "npm install mongoose@8 mongoose-sequence@6" in line
+
+
 @pytest.mark.soak
 @pytest.mark.needs("node")
 def test_pyright_accepts_the_examples() -> None:
