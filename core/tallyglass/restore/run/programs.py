@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,10 +30,11 @@ def environment(plan: Plan) -> Iterator[Mapping[str, str]]:
     mongod is the one of :func:`find_mongod`."""
     shell = os.environ.get("PATH", os.defpath).split(os.pathsep)
     path = os.pathsep.join(dict.fromkeys([*shell, *plan.steps.found_in]))
-    with TemporaryDirectory(prefix="tallyglass-run-") as folder:
+    with ExitStack() as held:
         mongod = _mongod_elsewhere(path)
         if mongod is not None:
             # A link: its file may have another name, and the tools beside it may be of another version.
+            folder = held.enter_context(TemporaryDirectory(prefix="tallyglass-run-"))
             (Path(folder) / "mongod").symlink_to(mongod)
             path = os.pathsep.join((folder, path))
         yield os.environ | {"PATH": path}
