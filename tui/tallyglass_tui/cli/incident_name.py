@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_ts
 from tallyglass.text import clean, plural
+from tallyglass_tui.cli.error_boundary import print_message
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident, IncidentScan
@@ -22,6 +23,11 @@ def incident_name(text: str) -> int | Ts:
         raise InputError(
             f"'{clean(text, 60)}' names no incident.", "Give its number in tallyglass incidents, or its last column."
         ) from None
+
+
+def announce(incident: Incident, name: int | Ts) -> None:
+    """Say on stderr what was named."""
+    print_message(identified(incident, name))
 
 
 def identified(incident: Incident, name: int | Ts) -> str:

@@ -1,10 +1,12 @@
-"""One step as text: the same on the screen, in the folder, and before the script asks."""
+"""What a plan is for, and one step, as text: the same on the screen, in the folder, and before the script asks."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
 
+from tallyglass.moment import iso
+from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Command, Proof
 from tallyglass.restore.tools.files import WIDTH, fold_shell
 from tallyglass.text import clean, shell_quote
@@ -12,6 +14,15 @@ from tallyglass.text import clean, shell_quote
 _PROMPT = "  $ "
 _LABEL = 9
 """Columns up to the text: an indent of two, the longest label, its colon and a blank."""
+
+
+def purpose(plan: Plan) -> str:
+    """What a run of the plan undoes or restores, in one line."""
+    facts, choice = plan.facts, plan.undo.choice
+    point = f"just before {facts.limit} ({iso(facts.limit.time)})"
+    if choice is not None:
+        return f"Restores {clean(choice.ns)} as {clean(choice.target)}, as it was {point}."
+    return f"Undoes: {clean(facts.incident, 300)}; {point}." if facts.incident else f"Restores to {point}."
 
 
 def step_text(number: int, total: int, step: Command, width: int = WIDTH) -> Iterator[str]:

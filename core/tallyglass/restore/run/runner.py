@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tallyglass.moment import iso
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Command, Phase, RunMode
-from tallyglass.restore.plan.step_text import duration, labelled, step_text, step_title, wrapped
+from tallyglass.restore.plan.step_text import duration, labelled, purpose, step_text, step_title, wrapped
 from tallyglass.restore.run.folder_lock import sole_run
 from tallyglass.restore.run.journal import LOG, Journal, LogTail
 from tallyglass.restore.run.operator import Operator
@@ -112,7 +111,7 @@ class _Run:
             title = f"A step of a killed run is still running (process {numbers}): wait until it ends."
             raise RunStopped("still-running", title)
         self._done.mkdir(exist_ok=True)
-        self._say(self._purpose())
+        self._say(purpose(self._plan))
         try:
             with self._passwords():
                 for number, step in enumerate(self._steps, start=1):
@@ -123,14 +122,6 @@ class _Run:
         except (RunStopped, Interrupted, OSError) as stop:
             self._journal.note(_last_words(stop, self._folder)[0])
             raise
-
-    def _purpose(self) -> str:
-        facts = self._plan.facts
-        point = f"just before {facts.limit} ({iso(facts.limit.time)})"
-        choice = self._plan.undo.choice
-        if choice is not None:
-            return f"Restores {clean(choice.ns)} as {clean(choice.target)}, as it was {point}."
-        return f"Undoes: {clean(facts.incident, 300)}; {point}." if facts.incident else f"Restores to {point}."
 
     def _passwords(self) -> AbstractContextManager[None]:
         plan, until = self._plan, self._request.until

@@ -14,9 +14,8 @@ from tallyglass.moment import FORMS
 from tallyglass.paths import absolute_path
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.text import clean
-from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import timeout_option
-from tallyglass_tui.cli.incident_name import check_not_routine, chosen, identified, incident_name
+from tallyglass_tui.cli.incident_name import announce, check_not_routine, chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
 from tallyglass_tui.cli.options import (
     PATH,
@@ -99,7 +98,7 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
             incident = chosen(await scan_all(gateway, start, seconds, logs, kept), asked.number)
             if asked.only is None and known is None:
                 check_not_routine(incident, asked.number)
-            print_message(identified(incident, asked.number))
+            announce(incident, asked.number)
         request = RestoreRequest(
             backup=backup,
             source_uri=target.uri,
