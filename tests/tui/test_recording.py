@@ -174,6 +174,14 @@ def test_the_command_ends_once_the_disk_is_full(tmp_path: Path) -> None:
     assert "holds nothing to replay" in found.stderr
 
 
+def test_a_recording_of_nothing_is_no_success(tmp_path: Path) -> None:
+    words = ["record", str(tmp_path / "r"), "mongodb://127.0.0.1:1", "--seconds", "0.1"]
+    found = subprocess.run(
+        [sys.executable, "-m", "tallyglass_tui", *words], stderr=subprocess.PIPE, text=True, timeout=30, check=False
+    )
+    assert (found.returncode, "holds nothing to replay" in found.stderr) == (3, True)
+
+
 def test_a_value_that_cannot_be_written_is_left_out_and_its_feed_goes_on(tmp_path: Path, now: list[float]) -> None:
     odd = replace(SNAPSHOT, counters=(replace(COUNTER, value=object()),))
     recorder = record(

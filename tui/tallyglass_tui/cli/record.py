@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 @connection_options(shards=True)
 @seconds_option
 def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
-    """Record counters, oplog and incidents to a new FILE, until Ctrl-C or until FILE or its disk is full.
+    """Record counters, oplog and incidents to a new FILE, until Ctrl-C.
 
     tallyglass replay FILE shows them. Only you can read FILE. It holds what the screen shows: names, _ids and
-    statements, no documents, no passwords; a day of a busy set fits. To record plans too: tallyglass URI --record FILE.
+    statements, no documents, no passwords; a day of a busy set fits. It ends once FILE or its disk is full. To record
+    plans too: tallyglass URI --record FILE. Exit 3 if nothing was recorded, or something is missing.
     """
     target = target_of(given)
     path = absolute_path(file)
@@ -46,7 +47,7 @@ def command(file: str, given: ConnectionOptions, seconds: float | None) -> int:
     for trouble in feeds.troubles:
         warn(trouble.line)
     print_result(recorder, path)
-    return UNKNOWN if feeds.troubles or recorder.lacks else OK
+    return UNKNOWN if feeds.troubles or recorder.lacks or not recorder.holds_values else OK
 
 
 def recorder_of(path: Path, target: Target, label: str, when_ended: Callable[[], None] = lambda: None) -> Recorder:

@@ -40,8 +40,8 @@ async def live_expiry(gateway: Gateway, ns: str) -> frozenset[str]:
 
 
 async def expiry_of(gateway: Gateway, accident: Accident, names: Iterable[str]) -> dict[str, frozenset[str] | None]:
-    """The same of each collection in which the accident may have updated documents; None where this user may not list
-    its indexes. Raises the errors of the gateway."""
+    """The fields by which documents expire, of each collection in which the accident may have updated documents; None
+    where this user may not list its indexes. Raises the errors of the gateway."""
     found = dict[str, frozenset[str] | None]()
     for ns in names if accident.updates or accident.kind == "transaction" else ():
         try:
@@ -52,7 +52,7 @@ async def expiry_of(gateway: Gateway, accident: Accident, names: Iterable[str]) 
 
 
 def defined_expiry(entry: Entry, ns: str) -> Iterator[str]:
-    """Those of the indexes that a command makes or drops, if it is about that collection. Raises Malformed."""
+    """The fields of the TTL indexes that a command makes or drops, if it is about that collection. Raises Malformed."""
     if entry.command in ("createIndexes", "commitIndexBuild", "dropIndexes") and entry.target == ns:
         specs = [walk.value(entry.raw, one) for one in (*entry.index_specs(), entry.o2_at) if one is not None]
         yield from decisive_fields(one for one in specs if isinstance(one, Mapping))
