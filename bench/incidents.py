@@ -36,6 +36,7 @@ from tallyglass.oplog.incidents.attribution import attribute, concerning
 from tallyglass.oplog.incidents.authors import as_routine
 from tallyglass.oplog.incidents.burst import Burst
 from tallyglass.oplog.incidents.by_log import missing, read_run
+from tallyglass.oplog.incidents.compaction import Compactor
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.habits import Habits
 from tallyglass.oplog.snapshot import Incident
@@ -347,7 +348,9 @@ def _alone(fine: Sequence[Burst], _: object, seen: recurrence.Recurrence, window
     return [seen.judge(one, window) for one in fine]
 
 
-def _run_alone(run: Burst, seen: recurrence.Recurrence, _: object, window: recurrence.Window) -> Any:
+def _run_alone(
+    run: Burst, _: object, seen: recurrence.Recurrence, __: object, window: recurrence.Window
+) -> recurrence.Judgment:
     return seen.judge(run, window)
 
 
@@ -377,6 +380,10 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a pool begins with its sessions": ((verdict, "_begin_with_sessions", _none),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "two statements on a document": ((verdict, "_touch_one", _never),),
+    "a pool that uses one session most": ((verdict, "_are_one", _never),),
+    "two loops of one session": ((verdict, "_stretches", _none),),
+    "names that differ by a number": ((Compactor, "alike", lambda *_: {}),),
+    "transactions of one session": ((commands, "_loops", list),),
     "usual batches of a pool": ((verdict, "_session_verdict", _run_alone),),
     "a pool that is minutes old": ((verdict, "_may_be_started", _never),),
     "the drops of a dropDatabase": ((commands, "_last_of", _none),),
