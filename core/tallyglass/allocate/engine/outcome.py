@@ -76,7 +76,7 @@ _INDEX_NAME: Final = re.compile(r" index: (.+?)(?: collation: .*)? dup key: ", r
 
 
 def unique_fields(error: OperationFailure) -> set[tuple[str, ...]]:
-    """The fields of each unique index that refused a write, in the order of the index."""
+    """The fields of each unique index that refused a write, in the order of the index; none where it is not named."""
     return {tuple(row.get("keyPattern") or ()) for row in _duplicates(error)}
 
 
@@ -137,8 +137,9 @@ def _classify_failure(error: OperationFailure) -> Outcome:
 
 
 def _classify_duplicate(error: OperationFailure) -> Outcome:
-    # Documents that lack the fields of an index all have the same key in it: no other try gets past that index.
-    return Outcome.DUPLICATE if unique_fields(error) == {("_id",)} else Outcome.REFUSED
+    # Documents that lack the fields of an index all have the same key in it: no other try gets past that index. Of one
+    # that a compatible server does not name, another try may, and the deadline ends it.
+    return Outcome.DUPLICATE if unique_fields(error) <= {("_id",), ()} else Outcome.REFUSED
 
 
 def _classify_bulk(error: BulkWriteError) -> Outcome:
