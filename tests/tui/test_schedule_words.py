@@ -1,4 +1,4 @@
-"""What a timer is told: a schedule names its server by words alone, for a timer has no environment of the user."""
+"""The words of a schedule: they name its server, for a timer has no environment of the user."""
 
 from __future__ import annotations
 

@@ -172,43 +172,33 @@ def test_a_hanging_server_does_not_delay_the_exit() -> None:
     assert not feeds._thread.is_alive()
 
 
-def test_a_feed_that_does_not_let_go_is_abandoned_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
-
-    async def clinging(_: Any) -> AsyncIterator[int]:
-        yield 1
-        while True:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(3600)
-
-    feeds = Feeds(NoGateway)  # type: ignore[arg-type]
-    feeds.start()
-    assert taken(feeds.follow("clinging", clinging), lambda n: n == 1)
-    feeds.close(30)
-    del feeds
-    gc.collect()
-    assert [str(one.exc_value) for one in said] == []
+async def clinging(_: Any) -> AsyncIterator[int]:
+    yield 1
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
 
 
-def test_a_call_that_a_feed_abandons_is_thrown_away_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
-
+async def abandoning(_: Any) -> AsyncIterator[int]:
     async def call_of_the_driver() -> None:
         try:
             await asyncio.sleep(3600)
         finally:
             raise RuntimeError("Lock is not acquired")
 
-    async def abandoning(_: Any) -> AsyncIterator[int]:
-        call = asyncio.ensure_future(call_of_the_driver())
-        yield 1
-        await asyncio.wait({call})
+    call = asyncio.ensure_future(call_of_the_driver())
+    yield 1
+    await asyncio.wait({call})
 
+
+@pytest.mark.parametrize("feed", [clinging, abandoning])
+def test_what_does_not_end_is_abandoned_in_silence(monkeypatch: pytest.MonkeyPatch, feed: Any) -> None:
+    """A feed that does not let go, and a call of the driver that a feed leaves behind."""
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
     feeds = Feeds(NoGateway)  # type: ignore[arg-type]
     feeds.start()
-    assert taken(feeds.follow("abandoning", abandoning), lambda n: n == 1)
+    assert taken(feeds.follow("feed", feed), lambda n: n == 1)
     feeds.close(30)
     del feeds
     gc.collect()

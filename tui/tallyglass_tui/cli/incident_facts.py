@@ -16,6 +16,11 @@ def documents(incident: Incident) -> str:
     return f"{number} bucket{'s' * (incident.documents != 1)}" if incident.time_series else number
 
 
+def counted(incident: Incident) -> str:
+    """How many documents, or buckets of a time-series collection, in words."""
+    return documents(incident) + ("" if incident.time_series else f" document{'s' * (incident.documents != 1)}")
+
+
 def facts(incident: Incident) -> dict[str, Any]:
     """The incident as a JSON object."""
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tallyglass.moment import Ts, iso
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 from tallyglass_tui.cli.headless import as_json
-from tallyglass_tui.cli.incident_facts import documents, facts
+from tallyglass_tui.cli.incident_facts import counted, facts
 
 
 class IncidentJournal:
@@ -42,7 +42,5 @@ def line_of(incident: Incident, wants_json: bool) -> str:
     who = f"{incident.by} ({grade})" if incident.by else "nobody known"
     goes_on = ", goes on" if incident.open else ""
     unsure = "  (low confidence)" if incident.confidence == "low" else ""
-    counted = documents(incident) + ("" if incident.time_series else " documents")
-    return (
-        f"{iso(incident.first.time)}  {incident.title}  {counted}{goes_on}  by {who}  --before {incident.limit}{unsure}"
-    )
+    what = f"{incident.title}  {counted(incident)}{goes_on}"
+    return f"{iso(incident.first.time)}  {what}  by {who}  --before {incident.limit}{unsure}"

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_ts
-from tallyglass.text import clean, plural
+from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.incident_facts import counted
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident, IncidentScan
@@ -32,8 +33,7 @@ def announce(incident: Incident, name: int | Ts) -> None:
 
 def identified(incident: Incident, name: int | Ts) -> str:
     """What was named, in one line, and the name that stays if it was a number."""
-    about = "" if incident.documents_exact else "about "
-    size = f", {about}{plural(incident.documents, 'document')}" if incident.documents is not None else ""
+    size = f", {counted(incident)}" if incident.documents is not None else ""
     line = f"incident {name} is {clean(incident.described, 300)}{size}."
     if isinstance(name, Ts):
         return line

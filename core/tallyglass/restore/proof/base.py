@@ -274,8 +274,8 @@ def _compare_later(
 def _count_again(
     ns: str, item: Collection, recreated: CollectionWrites | None, untouched: int, facts: BaseFacts
 ) -> None:
-    """Which documents of the point a collection that was made again since was given anew. ``untouched`` are those among
-    them that the window does not write."""
+    """Which documents of the point were inserted again, into a collection that was made again since. ``untouched`` are
+    those among them that the window does not write."""
     if recreated is None:
         return
     facts.again[ns] = untouched
