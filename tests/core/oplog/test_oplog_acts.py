@@ -233,3 +233,13 @@ def test_slices_do_not_matter_where_the_clock_was_set_back() -> None:
     for entry in entries:
         apart.feed_batch(entry)
     assert without_samples(whole.incidents()) == without_samples(apart.incidents())
+
+
+def test_a_slow_statement_is_found_where_all_its_pieces_are_forgotten() -> None:
+    def write(writer: OplogWriter) -> None:
+        for run in range(400):
+            deletes(writer, range(run * 8_000, run * 8_000 + 5))
+        deletes(writer, (3_301_000 + n * 60 for n in range(600)))
+        deletes(writer, [7_000_000])
+
+    assert ("slow_loop", 600, "low") in acts(incidents(write, 120))

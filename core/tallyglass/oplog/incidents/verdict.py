@@ -187,13 +187,18 @@ def _plain(
             # After a pause of the monitor a pass is out of step with those before.
             if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
                 row.confidence = "low"
-        if row.burst.documents >= MANY and _is_slow(row.burst, fine):
-            row.form = Form.SLOW
-            row.confidence = "low"
-        elif not others and is_repeated(row.burst.touched):
-            row.form, row.parts = Form.LOOP, ()
-            row.about = documents_in(row.burst.touched, row.burst.documents) is None
+        _tell_form(row, fine, alone=not others)
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
+
+
+def _tell_form(row: Finding, fine: Sequence[Burst], *, alone: bool) -> None:
+    """Whether it is a slow statement, or a loop of single updates where nothing else writes."""
+    if row.burst.documents >= MANY and _is_slow(row.burst, fine):
+        row.form = Form.SLOW
+        row.confidence = "low"
+    elif alone and is_repeated(row.burst.touched):
+        row.form, row.parts = Form.LOOP, ()
+        row.about = documents_in(row.burst.touched, row.burst.documents) is None
 
 
 def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, window: Window) -> list[Judgment]:
@@ -225,8 +230,8 @@ def _in_pieces(rows: list[Finding], large: Iterable[Finding], fine: Sequence[Bur
 
 
 def _largest(burst: Burst, fine: Sequence[Burst]) -> int:
-    """The documents of its largest piece."""
-    return max(one.documents for one in fine if burst.holds(one))
+    """The documents of its largest piece that is kept; 0 where all are forgotten."""
+    return max((one.documents for one in fine if burst.holds(one)), default=0)
 
 
 def _is_slow(burst: Burst, fine: Sequence[Burst]) -> bool:
