@@ -115,6 +115,20 @@ def test_a_loop_of_transactions_is_one_row(count: int, every: int) -> None:
     assert (found.first.t - BEGIN // 1_000, found.txn) == (600, None)
 
 
+@pytest.mark.parametrize(("largest", "wanted"), [(1, [("transaction", 1_200, "high")]), (40, [])])
+def test_a_loop_of_transactions_is_compared_with_loops(largest: int, wanted: list[Any]) -> None:
+    """Each of them is of usual size."""
+
+    def write(writer: OplogWriter) -> None:
+        for run in range(12):
+            for n in range(largest):
+                transaction(writer, run * 280_000 + n, session(1 + run), n + 1, 30)
+        for n in range(40):
+            transaction(writer, 1_700_000 + n, session(50), n + 1, 30)
+
+    assert acts(incidents(write)) == wanted
+
+
 @pytest.mark.parametrize("sessions", [100, 400])
 def test_a_pool_of_small_transactions_is_one_row(sessions: int) -> None:
     def write(writer: OplogWriter) -> None:

@@ -12,7 +12,7 @@ from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.burst import MANY, SAMPLES
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
-from tallyglass.oplog.incidents.families import without_numbers
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, without_numbers
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
     NEAR_MILLIS,
@@ -82,6 +82,10 @@ class CommandRows:
             acts = [(row, "low" if young or one.apart else "high") for row, one in verdicts if not one.reason]
             found += _loops(replace(row, confidence=confidence) for row, confidence in acts)
             routine = [row for row, one in verdicts if one.reason]
+            if key[0] == TRANSACTION:
+                loops = _unusual_loops(routine, window)
+                found += loops
+                routine = [row for row in routine if not any(_is_of(row, loop) for loop in loops)]
             if routine:
                 found.append(_routine(routine, self._times[key]))
         return found
@@ -184,6 +188,27 @@ def _loops(rows: Iterable[Incident]) -> list[Incident]:
             last[row.session] = len(found)
         found.append(row)
     return found
+
+
+def _unusual_loops(rows: Sequence[Incident], window: Window) -> list[Incident]:
+    """The loops among transactions that are usual one by one: what a session wrote without a pause, as much at once as
+    no other session."""
+    loops, single = _loops(rows), set(map(id, rows))
+    seen = Recurrence()
+    seen.add_all(map(_closed, loops))
+    found = []
+    for loop in loops:
+        documents, first, last = _closed(loop)
+        if id(loop) in single or last - first >= CLUMP_MILLIS * documents:
+            continue
+        verdict = seen.judge_size(documents, first, last, window)
+        if not verdict.reason:
+            found.append(replace(loop, confidence="low" if verdict.apart or window.is_young else "high"))
+    return found
+
+
+def _is_of(row: Incident, loop: Incident) -> bool:
+    return row.session == loop.session and loop.first <= row.first <= loop.last
 
 
 def _pause(older: Incident, newer: Incident) -> int:
