@@ -257,3 +257,28 @@ def test_a_slow_statement_is_found_where_all_its_pieces_are_forgotten() -> None:
         deletes(writer, [7_000_000])
 
     assert ("slow_loop", 600, "low") in acts(incidents(write, 120))
+
+
+@pytest.mark.parametrize(("documents", "told"), [(5, (5, True)), (40, (350, False)), (350, (350, True))])
+@pytest.mark.parametrize("image", [False, True])
+@pytest.mark.parametrize("pool", [1, 12])
+def test_single_updates_of_sessions_count_documents(
+    documents: int, told: tuple[int, bool], image: bool, pool: int
+) -> None:
+    def write(writer: OplogWriter) -> None:
+        for n in range(350):
+            owner = session(n % pool)
+            writer.write(600_000 + n, "u", "shop.orders", n % documents, owner, image=image)
+
+    (found,) = incidents(write)
+    assert (found.documents, found.documents_exact, found.ops) == (*told, 350)
+    assert (f"{found.ops} updates of" in found.note.replace("single ", "")) == (documents < 350)
+
+
+def test_a_pool_that_updates_its_documents_again_after_a_pause_is_one_act() -> None:
+    def write(writer: OplogWriter) -> None:
+        for n in range(600):
+            writer.write(600_000 + n + 600 * (n >= 300), "u", "shop.orders", n % 300, session(n % 12))
+
+    (found,) = incidents(write)
+    assert (found.kind, found.documents, found.documents_exact) == ("fan_out", 600, False)

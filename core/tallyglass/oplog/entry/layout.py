@@ -253,37 +253,46 @@ def stamp_at(batch: bytes, start: int, end: int) -> Stamp | None:
     return _quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], number
 
 
+_SESSION_BACK = SESSION_TAIL + 12
+"""How far before the end of a session's update ``o2`` ends: ``stmtId`` lies between it and ``ts``."""
+
 _ID_TAIL = 18
 """How many bytes before ts hold the whole _id of an update, if it is one of fixed size: an ObjectId with its name."""
 
 
-def updated_documents(batch: bytes, starts: Sequence[int], ends: Sequence[int]) -> list[bytes] | None:
-    """Bytes that tell the documents of many updates of one namespace without a session from each other; None in another
-    form. All are of the types of the first and the last."""
-    o = OP_AT + NS_TEXT + int_at(batch, starts[0] + OP_AT + NS_LENGTH)[0] + _UI_AND_O
+def updated_documents(
+    batch: bytes, starts: Sequence[int], ends: Sequence[int], *, session: bool = False
+) -> list[bytes] | None:
+    """Bytes that tell the documents of many updates of one namespace from each other; None in another form. All are of
+    the types of the first and the last."""
+    at, back = (SESSION_OP_AT, _SESSION_BACK) if session else (OP_AT, TAIL)
+    o = at + NS_TEXT + int_at(batch, starts[0] + at + NS_LENGTH)[0] + _UI_AND_O
     if batch[starts[0] + o - len(_O) : starts[0] + o] != _O:
         return None
     after = [start + o + int_at(batch, start + o)[0] for start in (starts[0], starts[-1])]
     if any(batch[at : at + 4] != _O2 for at in after):
         return None
+    if session and any(not batch.startswith(_STATEMENT, end - back) for end in (ends[0], ends[-1])):
+        return None
     # On shards o2 holds the shard key too.
-    sizes = [end - TAIL - at - 14 for at, end in zip(after, (ends[0], ends[-1]), strict=True)]
+    sizes = [end - back - at - 14 for at, end in zip(after, (ends[0], ends[-1]), strict=True)]
     if all(_SIZES.get(batch[at + 8]) == size for at, size in zip(after, sizes, strict=True)):
-        far = TAIL + _ID_TAIL
-        return [batch[end - far : end - TAIL] for end in ends]
+        far = back + _ID_TAIL
+        return [batch[end - far : end - back] for end in ends]
     places = zip(starts, ends, strict=True)
-    return [batch[start + o + int_at(batch, start + o)[0] : end - TAIL] for start, end in places]
+    return [batch[start + o + int_at(batch, start + o)[0] : end - back] for start, end in places]
 
 
 _CHOSEN = bytes(n & 15 == 5 for n in range(256))
-_LONG, _INT, _COUNTER = TAIL + 9, TAIL + 5, TAIL + 2
-"""How far before the end of an update the lowest byte of its _id stands, of 64 or 32 bits, or of an ObjectId."""
+_LONG, _INT, _COUNTER = 9, 5, 2
+"""How far before its end the lowest byte of an update's _id stands, of 64 or 32 bits, or of an ObjectId."""
 
 
-def chosen_documents(batch: bytes, ends: Sequence[int]) -> bytes:
-    """For each update of one namespace without a session 1 if its document is of a part that is chosen by the ``_id``
-    alone, most often a sixteenth of all; else 0."""
-    long, small, counter = (int.from_bytes(_column(batch, ends, back), "big") for back in (_LONG, _INT, _COUNTER))
+def chosen_documents(batch: bytes, ends: Sequence[int], *, session: bool = False) -> bytes:
+    """For each update of one namespace 1 if its document is of a part that is chosen by the ``_id`` alone, most often a
+    sixteenth of all; else 0."""
+    back = _SESSION_BACK if session else TAIL
+    long, small, counter = (int.from_bytes(_column(batch, ends, back + far), "big") for far in (_LONG, _INT, _COUNTER))
     return (long ^ small ^ counter).to_bytes(len(ends), "big").translate(_CHOSEN)
 
 

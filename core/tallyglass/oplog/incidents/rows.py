@@ -7,17 +7,20 @@ from datetime import datetime, timedelta
 
 from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.incidents.burst import SAMPLES, sample_text
+from tallyglass.oplog.incidents.burst import SAMPLES, Burst, sample_text
 from tallyglass.oplog.incidents.families import Family
 from tallyglass.oplog.incidents.recurrence import Reason, interval, often
-from tallyglass.oplog.incidents.touched import documents_in
+from tallyglass.oplog.incidents.touched import documents_in, is_repeated
 from tallyglass.oplog.incidents.verdict import Finding, Form
 from tallyglass.oplog.snapshot import Harm, Incident, time_series_of
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 
 _NOUN = {"d": "deletes", "u": "updates"}
 _VERB = {"d": "delete", "u": "update"}
 _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
+_SINGLE = (Form.LOOP, Form.SINGLE, Form.BATCH, Form.FAN_OUT)
+"""Forms of single writes, which may be several of one document."""
+
 _SECOND = timedelta(seconds=1)
 
 
@@ -67,7 +70,7 @@ def row(finding: Finding, family: Family) -> Incident:
         return _routine_row(finding, family)
     kind, title = _kind_and_title(finding, family)
     note = " ".join(filter(None, (finding.note or _note(finding, family), note_on(family.ns))))
-    if finding.about and finding.form is not Form.LOOP:
+    if finding.about:
         others = (
             f"Others {_VERB[family.op]} here too: some of these documents may be theirs, and it may have begun earlier."
         )
@@ -131,27 +134,36 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
 
 def _row(finding: Finding, family: Family, kind: str, title: str, note: str) -> Incident:
     burst = finding.burst
-    documents = burst.documents
-    if finding.form is Form.LOOP:
-        documents = documents_in(burst.touched, documents) or documents
+    documents, exact = burst.documents, not finding.about
+    if finding.form in _SINGLE and is_repeated(burst.touched):
+        known = documents_in(burst.touched, documents)
+        documents, exact = known or documents, exact and known is not None
     first, last = from_millis(burst.first_wall), from_millis(burst.last_wall)
     return Incident(
         0, kind, title, clean_name(family.ns, 255), Harm.LOSS if family.op == "d" else Harm.CHANGE,
         Ts.of_number(burst.first), Ts.of_number(burst.last), first, last, burst.entries, documents,
         tuple(filter(None, map(sample_text, burst.samples)))[:SAMPLES], note=note, reason=finding.reason or "",
         op=family.op, sessions=finding.sessions, session=burst.session.hex(), user_hash=burst.user.hex(),
-        confidence=finding.confidence, documents_exact=not finding.about, parts=finding.parts,
+        confidence=finding.confidence, documents_exact=exact, parts=finding.parts,
     )  # fmt: skip
 
 
 def _note(finding: Finding, family: Family) -> str:
     burst = finding.burst
-    if finding.form is Form.LOOP:
-        documents = documents_in(burst.touched, burst.documents)
-        on = f"{documents:,} documents" if documents else "some documents more than once"
-        return f"{burst.documents:,} updates of {on}: no single statement changes a document twice."
     if finding.form is Form.SLOW and not burst.session:
         return "or an application that writes without sessions (retryWrites=false)"
+    on = _more_than_once(burst) if finding.form in _SINGLE else ""
+    if finding.form is Form.LOOP:
+        return f"{burst.documents:,} updates{on}: no single statement changes a document twice."
     if finding.form is Form.SINGLE and burst.millis:
-        return f"{burst.documents:,} single {_NOUN[family.op]} in {burst.millis / 1_000:,.1f} s: a script or a shell."
-    return ""
+        seconds = f"{burst.millis / 1_000:,.1f} s"
+        return f"{burst.documents:,} single {_NOUN[family.op]}{on} in {seconds}: a script or a shell."
+    return f"{burst.documents:,} updates{on}." if on else ""
+
+
+def _more_than_once(burst: Burst) -> str:
+    """Of how many documents updates were that changed one twice; empty where none was."""
+    if not is_repeated(burst.touched):
+        return ""
+    documents = documents_in(burst.touched, burst.documents)
+    return f" of {plural(documents, 'document')}" if documents else " of some documents more than once"

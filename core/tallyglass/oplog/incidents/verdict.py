@@ -28,7 +28,7 @@ from tallyglass.oplog.incidents.recurrence import (
     Window,
     interval,
 )
-from tallyglass.oplog.incidents.touched import documents_in, is_repeated, joined
+from tallyglass.oplog.incidents.touched import is_repeated, joined
 from tallyglass.oplog.snapshot import StatementPart
 
 MAYBE_TTL = "or the TTL index of this collection"
@@ -198,7 +198,6 @@ def _tell_form(row: Finding, fine: Sequence[Burst], *, alone: bool) -> None:
         row.confidence = "low"
     elif alone and is_repeated(row.burst.touched):
         row.form, row.parts = Form.LOOP, ()
-        row.about = documents_in(row.burst.touched, row.burst.documents) is None
 
 
 def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, window: Window) -> list[Judgment]:
@@ -343,9 +342,16 @@ def _scattered(jobs: Sequence[Burst]) -> list[Burst]:
 
 
 def _rows(
-    bursts: Sequence[Burst], verdicts: Sequence[Judgment], window: Window, least: int, reasons: Counter[Reason]
+    bursts: Sequence[Burst],
+    verdicts: Sequence[Judgment],
+    window: Window,
+    least: int,
+    reasons: Counter[Reason],
+    *,
+    single: bool = False,
 ) -> list[Finding]:
-    """The acts among bursts in order of time: neighbours that are pieces of one are one, with what lies between."""
+    """The acts among bursts in order of time: neighbours that are pieces of one are one, with what lies between.
+    ``single``: they are single writes, which may change a document twice."""
     rows: list[list[Burst]] = []
     others: list[int] = []
     between: list[Burst] = []
@@ -357,7 +363,7 @@ def _rows(
             between.append(burst)
             reasons[verdict.reason] += burst.documents
             continue
-        seam = _seam(rows[-1][-1], burst, alone=alone) if rows else _Seam.TWO
+        seam = _seam(rows[-1][-1], burst, alone=alone and not single) if rows else _Seam.TWO
         if seam is _Seam.TWO:
             rows.append([burst])
             others.append(verdict.others)
@@ -469,9 +475,9 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     ]
     dense = family.fine.bursts()
     for row in found:
-        row.parts = _stretches(row.burst, dense)
+        _read_stretches(row, dense)
     verdicts = [_verdict(one, pool, window) for one in dense]
-    spread = _rows(dense, verdicts, window, MANY, Counter())
+    spread = _rows(dense, verdicts, window, MANY, Counter(), single=True)
     for one, verdict in zip(dense, verdicts, strict=True):
         if verdict.reason and one.documents >= MANY:
             reasons[verdict.reason] += one.documents
@@ -484,14 +490,17 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     return _pools(found, family, runs, spread, shared)
 
 
-def _stretches(run: Burst, dense: Sequence[Burst]) -> tuple[StatementPart, ...]:
-    """The two or three loops that a session's writes may be, as dense stretches with pauses of more than a second that
-    hold all of them; else empty."""
-    inside = [one for one in dense if run.holds(one)]
+def _read_stretches(row: Finding, dense: Sequence[Burst]) -> None:
+    """What is known of a session's writes where dense stretches are all of them: the documents, and the two or three
+    loops that they may be, with pauses of more than a second."""
+    inside = [one for one in dense if row.burst.holds(one)]
+    if sum(one.documents for one in inside) != row.burst.documents:
+        return
+    row.burst = replace(row.burst, touched=together(inside).touched)
     opens = {newer.first for older, newer in pairwise(inside) if older.gap(newer) > EPISODE_MILLIS}
-    parts = _parts(inside, opens) if inside else ()
-    known = sum(one.documents for one in inside) == run.documents
-    return parts if known and len(parts) <= OTHERS and all((one.documents or 0) >= LEAST_RUN for one in parts) else ()
+    parts = _parts(inside, opens)
+    if len(parts) <= OTHERS and all((one.documents or 0) >= LEAST_RUN for one in parts):
+        row.parts = parts
 
 
 def _may_be_started(family: Family, window: Window) -> bool:

@@ -265,7 +265,9 @@ def _in_words(found: AttributedWrites, one_command: bool) -> str:
 def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
     if op == "d" and (incident.sessions > 1 or not incident.documents_exact):
         yield "Several clients delete here, and a delete does not say whose it is."
-    elif incident.documents_exact and incident.documents is not None and incident.documents != entries:
+    elif incident.documents is None or not incident.documents_exact:
+        pass
+    elif entries != incident.documents and not (op == "u" and entries == incident.ops):
         yield f"The incident lists {incident.documents:,} documents, and the oplog has {entries:,} in its span."
     if incident.parts:
         yield incident.reading
