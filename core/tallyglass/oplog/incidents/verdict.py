@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import pairwise
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.incidents.burst import MANY, Burst, together
+from tallyglass.oplog.incidents.burst import MANY, Burst, nothing, together
 from tallyglass.oplog.incidents.explanations import Explanations
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS, LEAST_RUN, Family
 from tallyglass.oplog.incidents.id_order import MARKS
@@ -45,6 +45,9 @@ FULL = 0.4
 
 ODD = 2
 """So many times as large as all else, seen in fifteen slots, is not what recurs. 1.5 to 2.25 find the same."""
+
+_POOL = 3
+"""The fewest sessions whose rows are one row of a pool, if they began and ended together: two may be two scripts."""
 
 _TTL_SLACK_MILLIS, _TTL_STEPS = 2_000, OTHERS
 """How late a pass may begin, and how many intervals from another one: a monitor with much to remove skips some. With
@@ -513,6 +516,13 @@ def _pools(
     found: list[Finding], family: Family, runs: Sequence[Burst], spread: Iterable[Finding], shared: bool
 ) -> list[Finding]:
     """The acts with those of a pool as one row each, for which no single session accounts."""
+    spread = list(spread)
+    for group in _begun_together(found):
+        whole = _of_pool(group, family, shared=shared)
+        dense = [row for row in spread if row.burst.overlaps(whole.burst)]
+        if all(_is_within(row.burst, whole.burst) for row in dense) and whole.burst.documents >= MANY:
+            found = [*(row for row in found if row not in group), whole]
+            spread = [row for row in spread if row not in dense]
     for row in spread:
         inside = [run for run in runs if run.overlaps(row.burst)]
         held = [run for run in inside if row.burst.holds(run)]
@@ -535,6 +545,44 @@ def _pools(
         row.burst.user = family.user or b""
         found.append(row)
     return found
+
+
+def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
+    """The rows of sessions that began within ten seconds, and ended nearly so: a pool's sessions do, three at least."""
+    groups: list[list[Finding]] = []
+    for row in sorted(rows, key=lambda row: row.burst.first):
+        group = next((group for group in groups if _began_and_ended_like(row.burst, group[0].burst)), None)
+        if group is None:
+            groups.append([row])
+        else:
+            group.append(row)
+    return [group for group in groups if len(group) >= _POOL]
+
+
+def _began_and_ended_like(run: Burst, other: Burst) -> bool:
+    """Whether two runs began within ten seconds, and ended within that, or a quarter of their time."""
+    apart = abs(run.last_wall - other.last_wall)
+    return abs(run.first_wall - other.first_wall) <= NEAR_MILLIS and apart <= max(NEAR_MILLIS, other.millis // SIMILAR)
+
+
+def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Finding:
+    """The rows of a pool's sessions as one, exact if they wrote all that was written meanwhile."""
+    whole = nothing()
+    for row in rows:
+        whole.count(row.burst)
+    inside = [one for one in family.fine.bursts() if one.overlaps(whole)]
+    whole.user, whole.samples = family.user or b"", rows[0].burst.samples
+    whole.touched = together(inside).touched if inside else ()
+    meanwhile = family.whole.documents if family.fine.forgotten else sum(one.documents for one in inside)
+    confidence = "low" if all(row.confidence == "low" for row in rows) else "high"
+    about, sessions = shared or meanwhile != whole.documents, len({row.burst.session for row in rows})
+    return Finding(whole, Form.FAN_OUT, about=about, sessions=sessions, confidence=confidence)
+
+
+def _is_within(burst: Burst, whole: Burst) -> bool:
+    """Whether a burst neither begins long before another one nor ends long after it."""
+    early, late = whole.first_wall - burst.first_wall, burst.last_wall - whole.last_wall
+    return max(early, late) <= NEAR_MILLIS
 
 
 def _are_one(shown: Sequence[Finding], row: Finding, family: Family) -> bool:
