@@ -58,6 +58,7 @@ class Grouper:
         self._inner_runs: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
         self._newest: Ts | None = None
         self._newest_wall: int | None = None
+        self._timed, self._ahead_millis = ZERO, 0
         self._oldest: Ts | None = None
         self._cut = 0
         self.known = Explanations()
@@ -85,6 +86,8 @@ class Grouper:
         """Note how far the oplog has been read, so that an incident that is still going on is known as such."""
         if self._newest is None or ts > self._newest:
             self._newest, self._newest_wall = ts, wall
+        if wall is not None and ts > self._timed:
+            self._timed, self._ahead_millis = ts, max(ts.t * 1_000 - wall, 0)
 
     def note_oldest(self, ts: Ts) -> None:
         """Note how far back the oplog was read, even if nothing was found there."""
@@ -142,11 +145,12 @@ class Grouper:
             self.damaged += 1
 
     def _note_end(self, batch: bytes, start: int, end: int) -> None:
+        wall: int | None
         try:
             number, wall, _ = stamp(batch, start, end)
             ts = Ts.of_number(number)
         except Malformed:
-            ts, wall = position(batch, start, end)[0], 0
+            ts, wall = position(batch, start, end)[0], None
         if ts != ZERO:
             self.note_newest(ts, wall)
             self.note_oldest(ts)
@@ -171,8 +175,9 @@ class Grouper:
     # Deletes and updates
 
     def _window(self) -> Window:
-        newest, oldest = self._newest or ZERO, self._oldest or ZERO
-        return Window(oldest.t * 1_000, newest.t * 1_000)
+        """What was read, by the server's clock: the cluster's time can be ahead of it."""
+        newest, oldest, ahead = self._newest or ZERO, self._oldest or ZERO, self._ahead_millis
+        return Window(oldest.t * 1_000 - ahead, newest.t * 1_000 - ahead)
 
     def _write_rows(self, window: Window) -> list[Incident]:
         found, open_runs = list[Incident](), self._writes.open_runs()

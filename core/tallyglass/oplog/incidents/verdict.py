@@ -520,7 +520,8 @@ def _pools(
     for group in _begun_together(found):
         whole = _of_pool(group, family, shared=shared)
         dense = [row for row in spread if row.burst.overlaps(whole.burst)]
-        if all(_is_within(row.burst, whole.burst) for row in dense) and whole.burst.documents >= MANY:
+        least = max(MANY, sum(row.burst.documents for row in dense))
+        if whole.burst.documents >= least and all(_is_within(row.burst, whole.burst) for row in dense):
             found = [*(row for row in found if row not in group), whole]
             spread = [row for row in spread if row not in dense]
     for row in spread:
@@ -548,7 +549,7 @@ def _pools(
 
 
 def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
-    """The rows of sessions that began within ten seconds, and ended nearly so: a pool's sessions do, three at least."""
+    """The rows of sessions that began and ended together, as those of a pool do: three at least."""
     groups: list[list[Finding]] = []
     for row in sorted(rows, key=lambda row: row.burst.first):
         group = next((group for group in groups if _began_and_ended_like(row.burst, group[0].burst)), None)
@@ -560,9 +561,9 @@ def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def _began_and_ended_like(run: Burst, other: Burst) -> bool:
-    """Whether two runs began within ten seconds, and ended within that, or a quarter of their time."""
-    apart = abs(run.last_wall - other.last_wall)
-    return abs(run.first_wall - other.first_wall) <= NEAR_MILLIS and apart <= max(NEAR_MILLIS, other.millis // SIMILAR)
+    """Whether two runs began and ended within ten seconds of each other, or within a quarter of their time."""
+    reach = max(NEAR_MILLIS, other.millis // SIMILAR)
+    return max(abs(run.first_wall - other.first_wall), abs(run.last_wall - other.last_wall)) <= reach
 
 
 def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Finding:
