@@ -19,7 +19,7 @@ const NumberInt = (n) => n;
 const passwordPrompt = () => "asked";
 const sent = [];
 const uris = [];
-const collection = (ns) => ({countDocuments: async () => there[ns],
+const collection = (ns) => ({countDocuments: async () => there[ns], getIndexes: async () => [],
   updateOne: async (query) => ({matchedCount: query._id in found ? 1 : 0, upsertedCount: 0})});
 const run = async (body) => {
   if (body.pipeline && body.pipeline.at(-1).$project) {
@@ -35,6 +35,9 @@ const run = async (body) => {
   if (body.renameCollection) {
     there[body.to] = there[body.renameCollection];
     delete there[body.renameCollection];
+  }
+  if (!answer.ok) {
+    throw Object.assign(new Error("refused"), answer);
   }
   return answer;
 };
@@ -192,6 +195,23 @@ def test_a_counter_that_is_missing_stops_the_program(tmp_path: Path) -> None:
     assert gone.returncode != 0
     assert "It is gone." in gone.stderr
     assert sent(run(tmp_path, mongosh.must_match(update))) == [], "where it need not be there"
+
+
+INDEX = [{"name": "k", "key": {"k": 1}, "unique": True}]
+
+
+@pytest.mark.parametrize(("answer", "right"), [({"ok": 1}, True), ({"ok": 0, "code": 11000}, True), ({"ok": 0}, False)])
+def test_an_index_that_a_live_collection_refuses_ends_nothing(
+    tmp_path: Path, answer: dict[str, Any], right: bool
+) -> None:
+    done = run(tmp_path, mongosh.restore_definitions("s.c", INDEX, {}), answer=answer)
+    assert (done.returncode == 0) is right, "without a code there was no answer"
+
+
+@pytest.mark.parametrize(("code", "right"), [(85, True), (11000, False)])
+def test_an_index_that_a_stopped_run_built_is_not_built_otherwise(tmp_path: Path, code: int, right: bool) -> None:
+    built = mongosh.build_indexes("s.c_pitr", [{"name": "k", "key": {"k": 1}}])
+    assert (run(tmp_path, built, answer={"ok": 0, "code": code}).returncode == 0) is right
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,15 @@ function must(result) {
 async function run(name, body) {
   return must(await db.getSiblingDB(name).runCommand(body));
 }
+// What a server answers, also where it refuses: mongosh throws that.
+async function answer(name, body) {
+  try {
+    return await db.getSiblingDB(name).runCommand(body);
+  } catch (error) {
+    if (error.code === undefined) { throw error; }  // there was no answer
+    return {ok: 0, code: error.code, errmsg: error.message};
+  }
+}
 // Whatever the server's default: an acknowledgement by one member alone is lost with that member.
 const MAJORITY = {w: "majority"};
 async function write(name, body) {
@@ -128,8 +137,7 @@ async function buildIndexes(staging, indexes) {
         one.expireAfterSeconds = NEVER;
       }
     }
-    const result = await db.getSiblingDB(name).runCommand(
-      {createIndexes: rest, indexes: [one], writeConcern: MAJORITY});
+    const result = await answer(name, {createIndexes: rest, indexes: [one], writeConcern: MAJORITY});
     if (result.code !== 85) {  // 85: it was built by a run that was stopped, before a document expired
       must(result);
     }

@@ -215,8 +215,7 @@ async function writeNullId(ns) {
   const update = {q: {_id: null, $expr: {$eq: ["$$ROOT", {$literal: one.was}]}},
     u: [{$replaceWith: {$literal: one.wanted}}], collation: {locale: "simple"}};
   const change = one.was ? {update: rest, updates: [update]} : {insert: rest, documents: [one.wanted]};
-  const result = await db.getSiblingDB(name).runCommand(
-    {...change, bypassDocumentValidation: true, writeConcern: MAJORITY});
+  const result = await answer(name, {...change, bypassDocumentValidation: true, writeConcern: MAJORITY});
   const problem = result.ok ? (result.writeErrors || [])[0] || result.writeConcernError : result;
   await shell.print(quoted(ns) + ": the document whose _id is null "
     + (problem ? "is left out: " + quoted(String(problem.errmsg)) : "is written by itself"));
@@ -298,10 +297,9 @@ async function carryOver(ns, staging, kept, since, count) {
 // The definitions of a collection that was made again without them.
 async function restoreDefinitions(ns, indexes, options) {
   const [name, rest] = split(ns);
-  const home = db.getSiblingDB(name);
   const live = (await collection(ns).getIndexes()).map((one) => one.name);
   for (const one of indexes.filter((index) => !live.includes(index.name))) {
-    const result = await home.runCommand({createIndexes: rest, indexes: [one], writeConcern: MAJORITY});
+    const result = await answer(name, {createIndexes: rest, indexes: [one], writeConcern: MAJORITY});
     if (!result.ok) {
       await shell.print(quoted(ns) + ": the index " + quoted(one.name) + " cannot be built: "
         + quoted(String(result.errmsg)));
