@@ -158,7 +158,7 @@ def test_mongodump_and_mongosh_log_in(
     dumped = run_tool(tmp_path, "mongodump", "--config=source.yml", "--db=app", "--collection=things", "--out=dump")
     assert "(1 document)" in dumped
     ask = "print((await db.runCommand({connectionStatus: 1})).authInfo.authenticatedUsers[0].user);"
-    text = mongosh.program([mongosh.on_live(), ask])
+    text = mongosh.program([mongosh.on_live(""), ask])
     (tmp_path / mongosh.HELPERS).write_text(mongosh.helpers([text]), encoding="ascii")
     (tmp_path / "who.js").write_text(text, encoding="ascii")
     assert found in run_tool(tmp_path, "mongosh", "--nodb", "--norc", "--quiet", "--file=who.js").splitlines()

@@ -8,13 +8,19 @@ from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Document, Gateway
 
 
-async def identify(gateway: Gateway, hello: Document) -> str:
-    """A name for this deployment that stays the same across runs; empty if no reliable one exists."""
+async def set_id(gateway: Gateway) -> str:
+    """The id that a replica set got when it was initiated, which two sets of one name do not share; empty if it has
+    none, or this user may not read it."""
     try:
         config = await gateway.command("replSetGetConfig")
-        identity = str(config["config"]["settings"]["replicaSetId"])
+        return str(config["config"]["settings"]["replicaSetId"])
     except (PrivilegeError, ReadError, KeyError, TypeError):
-        identity = ""
+        return ""
+
+
+async def identify(gateway: Gateway, hello: Document) -> str:
+    """A name for this deployment that stays the same across runs; empty if no reliable one exists."""
+    identity = await set_id(gateway)
     if not identity and hello.get("setName"):
         identity = f"{hello['setName']}@{','.join(sorted(map(str, hello.get('hosts', ()))))}"
     if not identity:

@@ -22,6 +22,9 @@ const uris = [];
 const collection = (ns) => ({countDocuments: async () => there[ns], getIndexes: async () => [],
   updateOne: async (query) => ({matchedCount: query._id in found ? 1 : 0, upsertedCount: 0})});
 const run = async (body) => {
+  if (body.replSetGetConfig) {
+    return {ok: 1, config: {settings: {replicaSetId: "0123"}}};
+  }
   if (body.pipeline && body.pipeline.at(-1).$project) {
     return {ok: 1, cursor: {firstBatch: repeated}};
   }
@@ -51,11 +54,13 @@ REPLACE = mongosh.replace_by("s.c", "s.c_pitr", "s.c_before", 2, ["seq"], "seen"
 THERE = {"s.c": 3, "s.c_pitr": 2}
 
 
-def run(folder: Path, *statements: str, config: str = 'uri: "mongodb://h:1/"', **stage: Any) -> Run:
-    """``there`` are the collections with their counts, ``found`` the counters, ``oplog`` what a search of it finds,
-    ``repeated`` the counters with one field name twice."""
+def run(
+    folder: Path, *statements: str, config: str = 'uri: "mongodb://h:1/"', set_id: str = "0123", **stage: Any
+) -> Run:
+    """``set_id`` is that of the plan, ``there`` are the collections with their counts, ``found`` the counters,
+    ``oplog`` what a search of it finds, ``repeated`` the counters with one field name twice."""
     given = {"there": THERE, "found": {}, "answer": {"ok": 1}, "oplog": [], "repeated": []} | stage
-    text = mongosh.program([mongosh.on_live(), *statements, "console.log(JSON.stringify({sent, there, uris}));"])
+    text = mongosh.program([mongosh.on_live(set_id), *statements, "console.log(JSON.stringify({sent, there, uris}));"])
     (folder / mongosh.HELPERS).write_text(mongosh.helpers([text]))
     (folder / "source.yml").write_text(f"{config}\n")
     (folder / "seen").write_text("7:1")
@@ -158,6 +163,13 @@ def test_what_is_for_the_spare_does_not_run_on_the_live_set(tmp_path: Path, repl
     done = run(tmp_path, mongosh.on_spare("rs"), answer={"ok": 1} | reply)
     assert (done.returncode == 0) is right
     assert right or "not the spare" in done.stderr
+
+
+@pytest.mark.parametrize(("set_id", "right"), [("0123", True), ("4567", False), ("", True)])
+def test_what_is_for_the_live_set_does_not_run_on_another_of_its_name(tmp_path: Path, set_id: str, right: bool) -> None:
+    done = run(tmp_path, mongosh.must("s", {"create": "c"}), set_id=set_id)
+    assert (done.returncode == 0) is right
+    assert right or "another set than that of the plan" in done.stderr
 
 
 @pytest.mark.parametrize(

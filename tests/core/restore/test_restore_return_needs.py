@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, cast
 
 import pytest
@@ -11,7 +12,7 @@ from builders.plans import changed
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.undo.return_needs import check_return, missing_privileges
+from tallyglass.restore.undo.return_needs import check_return, check_set, missing_privileges
 
 WANTED = (("s", "", ("insert",)), ("s", "c", ("find",)))
 
@@ -52,12 +53,14 @@ def test_without_access_control_nothing_is_missing() -> None:
 class Live:
     """A live set with one user and one collection."""
 
-    def __init__(self, info: dict[str, Any]) -> None:
-        self.info = info
+    def __init__(self, info: dict[str, Any], name: str = "rs", set_id: str = "0123") -> None:
+        config = {"settings": {"replicaSetId": set_id} if set_id else {}}
+        self.replies = {"connectionStatus": {"authInfo": info}, "hello": {"setName": name}} | {
+            "replSetGetConfig": {"config": config}
+        }
 
     async def command(self, name: str, **_: Any) -> dict[str, Any]:
-        assert name == "connectionStatus"
-        return {"authInfo": self.info}
+        return self.replies[name]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
         return [CollectionInfo(Namespace(db, "weather"), "timeseries", {})]
@@ -72,6 +75,23 @@ async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() 
     with pytest.raises(PrivilegeError, match=r"Missing privileges for the return: .*insert.* on s.c_pitr"):
         await check(reads, Return("s.c", Strategy.WHOLE, "s.c_pitr"))
     await check({"authenticatedUsers": []}, Return("s.c", Strategy.WHOLE, "s.c_pitr"))
+
+
+@pytest.mark.parametrize(
+    ("name", "there", "planned", "right"),
+    [
+        ("rs", "0123", "0123", True),
+        ("rs", "4567", "0123", False),
+        ("rs", "4567", "", True),
+        ("rs", "", "0123", True),
+        ("other", "", "", False),
+        ("", "", "", False),
+    ],
+)
+async def test_another_set_than_that_of_the_plan_is_refused(name: str, there: str, planned: str, right: bool) -> None:
+    facts = changed(plan(step("true")), set_id=planned).facts
+    with contextlib.nullcontext() if right else pytest.raises(InputError, match="leads to another set"):
+        await check_set(cast(Gateway, Live({}, name, there)), facts)
 
 
 async def test_a_collection_that_comes_back_under_its_own_name_must_be_absent() -> None:

@@ -20,6 +20,7 @@ from tallyglass.restore.model.undo import PlanUndo
 class PlanFacts:
     """The point of a plan, which is just before ``limit`` in the oplog of ``set_name``, and what lies around it.
 
+    ``set_id`` is the id of that set, which another set of its name does not have; empty if it could not be read.
     ``incident`` describes what is undone, empty where none was named. ``before`` and ``after`` describe in one line the
     entry on each side of the point. ``hours_left`` is how long the server still holds what is needed of its oplog, None
     if unknown. ``made_by`` is the version of Tallyglass that made the plan; its steps call no other.
@@ -29,6 +30,7 @@ class PlanFacts:
     set_name: str
     made: datetime
     made_by: str = ""
+    set_id: str = ""
     server_version: str = ""
     incident: str = ""
     before: str = ""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from tallyglass import __version__
 from tallyglass.deployment.cluster import Deployment
+from tallyglass.deployment.identity import set_id
 from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.paths import home
-from tallyglass.restore.model.plan import PlanFacts
+from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.step import PlanSteps
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.tools.tool_uri import ToolUri
@@ -28,6 +31,11 @@ def plan_facts(deployment: Deployment, limit: Ts, incident: Incident | None) -> 
         server_version=deployment.version,
         incident=incident.described if incident else "",
     )
+
+
+async def of_this_set(gateway: Gateway, plan: Plan) -> Plan:
+    """The plan with the id of the set that it is for. Raises the errors of the gateway."""
+    return replace(plan, facts=replace(plan.facts, set_id=await set_id(gateway)))
 
 
 def plan_needs(

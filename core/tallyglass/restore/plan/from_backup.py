@@ -11,7 +11,7 @@ from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import FromBackup
 from tallyglass.restore.model.undo import PlanUndo
-from tallyglass.restore.plan.facts import entry_line, plan_facts, plan_needs
+from tallyglass.restore.plan.facts import entry_line, of_this_set, plan_facts, plan_needs
 from tallyglass.restore.plan.steps.commands import commands
 from tallyglass.restore.plan.steps.return_work import live_fixes
 from tallyglass.restore.proof.findings import Findings
@@ -28,7 +28,7 @@ async def plan_restore(gateway: Gateway, request: RestoreRequest, progress: Prog
     batch. Raises InputError for a request or a backup that cannot be read, and the errors of the gateway.
     """
     found = await prove(gateway, request, progress)
-    plan = _describe(found, request)
+    plan = await of_this_set(gateway, _describe(found, request))
     if plan.is_blocked:
         return plan
     inputs, assessed, part = found.inputs, found.assessed, plan.proof.slice

@@ -12,6 +12,7 @@ from tallyglass.restore.checks import images, images_held
 from tallyglass.restore.checks.undone import inserted_again
 from tallyglass.restore.model.check import Check, Level, worst
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.plan.facts import of_this_set
 from tallyglass.restore.plan.images_plan import begin, describe
 from tallyglass.restore.plan.steps.undo_steps import undo_steps
 from tallyglass.restore.pre_images.damaged import find_damaged
@@ -37,7 +38,7 @@ async def plan_undo(gateway: Gateway, request: RestoreRequest) -> Plan:
         checks.append(images.refused(error))
     if source is None or worst(checks) is Level.BLOCK:
         return replace(begin(request, deployment, None), checks=tuple(checks))
-    plan = begin(request, deployment, source)
+    plan = await of_this_set(gateway, begin(request, deployment, source))
     try:
         return await _prove(gateway, plan, checks, source, request)
     except PrivilegeError as error:

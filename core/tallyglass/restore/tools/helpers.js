@@ -58,11 +58,17 @@ async function connectTo(file) {
   const password = held ? plain(held[1]) : await shell.passwordPrompt();
   return await shell.connect(uri.slice(0, at) + ":" + encodeURIComponent(password) + uri.slice(at));
 }
-async function onLive() {
+// An address may lead elsewhere by now: a tunnel that was opened again, a name that moved. Who may not read the id of
+// the set cannot compare it.
+async function onLive(id) {
   db = await connectTo("source.yml");
+  const {config} = id ? await answer("admin", {replSetGetConfig: 1}) : {};
+  const here = config && config.settings && config.settings.replicaSetId;
+  if (here && String(here) !== id) {
+    throw new Error("This is another set than that of the plan, of the same name. Nothing was written.");
+  }
   return db;
 }
-// The spare's address may lead elsewhere by now: a tunnel that was opened again, a name that moved.
 async function onSpare(liveSet) {
   db = await connectTo("spare.yml");
   if ((await run("admin", {hello: 1})).setName === liveSet) {

@@ -26,9 +26,9 @@ _PRINTED_WIDTH = 78
 """Columns of what a script prints, so that a usual terminal breaks no word of it."""
 
 
-def on_live() -> str:
-    """What follows runs on the live set."""
-    return "db = await onLive();"
+def on_live(set_id: str) -> str:
+    """What follows runs on the live set, which must have this id where it is known."""
+    return f"db = await onLive({literal(set_id)});"
 
 
 def on_spare(live_set: str) -> str:

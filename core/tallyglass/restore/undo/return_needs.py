@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tallyglass.deployment.identity import set_id
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.text import clean_name
+from tallyglass.text import clean, clean_name
 
 Needs = tuple[tuple[str, str, tuple[str, ...]], ...]
 
@@ -79,9 +80,25 @@ def _covers(resource: Mapping[str, Any], db: str, collection: str) -> bool:
     return in_db and (resource.get("collection") == collection or any_collection)
 
 
+async def check_set(source: Gateway, facts: PlanFacts) -> None:
+    """Raise InputError where the address of the live set leads to another set than that of the plan: a tunnel that was
+    opened again, a name that moved. Two sets may have one name, so their ids are compared too, where both are known."""
+    name, here = str((await source.command("hello")).get("setName", "")), await set_id(source)
+    if clean(name) == facts.set_name and (not here or not facts.set_id or here == facts.set_id):
+        return
+    there, wanted = (
+        f"{shown} (id {id_ or 'unknown'})" for shown, id_ in ((clean(name), here), (facts.set_name, facts.set_id))
+    )
+    raise InputError(
+        f"The address of the live set leads to another set, {there}; the plan is for {wanted}.",
+        "Check the address in source.yml, and a tunnel behind it. Nothing was written.",
+    )
+
+
 async def check_return(source: Gateway, plan: Plan) -> None:
-    """Raise PrivilegeError where a later step would not be allowed, and InputError where a collection that comes back
-    under its own name at once was created since the plan. Nothing is written."""
+    """Raise PrivilegeError where a later step would not be allowed, and InputError where this is another set, or a
+    collection that comes back under its own name at once was created since the plan. Nothing is written."""
+    await check_set(source, plan.facts)
     status = await source.command("connectionStatus", showPrivileges=True)
     lacking = missing_privileges(status.get("authInfo", {}), needs(plan.undo.returns, plan.undo.raised))
     if lacking:

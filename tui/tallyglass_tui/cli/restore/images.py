@@ -11,9 +11,9 @@ import click
 from tallyglass.errors import InputError, ReadError
 from tallyglass.text import clean_name, plural
 from tallyglass_tui.cli.error_boundary import print_message
-from tallyglass_tui.cli.headless import ask, print_text
+from tallyglass_tui.cli.headless import print_text
 from tallyglass_tui.cli.options import PATH, ConnectionOptions
-from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
+from tallyglass_tui.cli.restore.plan_file import PATIENT, ask_live, read_plan, server
 from tallyglass_tui.cli.restore.sides import private_file
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def images(plan_file: Path, source: str, source_password_file: str, out: Path) -
         ]
 
     target = server(source, ConnectionOptions(password_file=source_password_file))
-    for ns, count in ask(target, work, None, **PATIENT):
+    for ns, count in ask_live(plan, target, work, **PATIENT):
         print_text(f"{clean_name(ns)}: {plural(count, 'document')} saved")
 
 

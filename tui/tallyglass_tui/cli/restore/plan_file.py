@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
+from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.options import ConnectionOptions, target_of
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
+    from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.model.plan import Plan
+
+Answer = TypeVar("Answer")
 
 _PLAN_BYTES = 200_000_000  # of a plan that lists a million ids; a file that is no plan must not fill the memory
 # Counting a large collection is one command without an answer for minutes; heartbeats notice a dead server.
@@ -39,6 +44,17 @@ def server(named: str, given: ConnectionOptions) -> Target:
     if password and not given.password_file:
         return Target.parse(uri).with_password(Secret(password))
     return target_of(replace(given, uri=uri))
+
+
+def ask_live(plan: Plan, target: Target, work: Callable[[Gateway], Awaitable[Answer]], **options: Any) -> Answer:
+    """Run ``work`` on the live set of a plan, without a deadline. Raises InputError where the target is another set."""
+    from tallyglass.restore.undo.return_needs import check_set
+
+    async def checked(gateway: Gateway) -> Answer:
+        await check_set(gateway, plan.facts)
+        return await work(gateway)
+
+    return ask(target, checked, None, **options)
 
 
 def read_plan(path: Path) -> Plan:

@@ -14,9 +14,8 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean
-from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.options import PATH, ConnectionOptions
-from tallyglass_tui.cli.restore.plan_file import PATIENT, server
+from tallyglass_tui.cli.restore.plan_file import PATIENT, ask_live, server
 
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
@@ -88,7 +87,7 @@ def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource],
         from tallyglass.restore.undo.sources.image_files import ImageFiles
 
         with closing(ImageFiles(copy, plan)) as files:
-            return ask(live, lambda gateway: with_saved(gateway, files), None, **lasting)
+            return ask_live(plan, live, lambda gateway: with_saved(gateway, files), **lasting)
     spare = server(copy, ConnectionOptions(password_file=sides.spare_password_file))
 
     async def on_both(gateway: Gateway) -> Answer:
@@ -100,7 +99,7 @@ def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource],
         finally:
             await other.close()
 
-    return ask(live, on_both, None, **lasting)
+    return ask_live(plan, live, on_both, **lasting)
 
 
 def private_file(path: Path) -> IO[bytes]:

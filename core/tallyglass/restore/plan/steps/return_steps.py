@@ -98,6 +98,10 @@ def _account(work: ReturnWork) -> PlanSteps:
     )  # fmt: skip
 
 
+def _on_live(work: ReturnWork) -> str:
+    return mongosh.on_live(work.plan.facts.set_id)
+
+
 def _both_sides(work: ReturnWork, command: str, *options: str) -> tuple[str, ...]:
     """A command of ``tallyglass restore`` that reads the live set and the documents as they were at the point."""
     copy = f"--images={FOLDER}" if isinstance(work.plan.source, FromImages) else f"--spare={SPARE}"
@@ -123,7 +127,7 @@ def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanS
     )  # fmt: skip
     review = run_mongosh(
         Phase.RETURN, "Review the repairs", Effect.WRITES_LIVE, "review.js",
-        [mongosh.on_live(), *_announced(work), *(_review(work, row) for _, row in rows)],
+        [_on_live(work), *_announced(work), *(_review(work, row) for _, row in rows)],
         why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It writes marks in "
         "the staging collections alone.", mode=RunMode.PREVIEW, seconds=work.seconds,
     )  # fmt: skip
@@ -189,7 +193,7 @@ def _merge(work: ReturnWork, rows: Sequence[Return], fixes: Sequence[str]) -> Pl
     title = "; ".join(titles)
     return run_mongosh(
         Phase.RETURN, title[0].upper() + title[1:], Effect.WRITES_LIVE, _MERGE,
-        [mongosh.on_live(), *_merges(work, rows), *fixes], why=" ".join(reasons),
+        [_on_live(work), *_merges(work, rows), *fixes], why=" ".join(reasons),
         undo="The oplog holds every change that it makes.", seconds=work.seconds,
         counts=_first([_merge_count(row, work.damage.get(row.ns, Damage())) for row in rows]),
     )  # fmt: skip
@@ -404,7 +408,7 @@ def _rename(work: ReturnWork, rows: Sequence[Return]) -> PlanSteps:
     title, why, back = title[0].upper() + title[1:], " ".join(reasons), " ".join(undo)
     counts = _first([_copy_count(row, work.documents.get(row.ns)) for row in rows])
     part = run_mongosh(
-        Phase.RETURN, title, Effect.WRITES_LIVE, "write-live.js", [mongosh.on_live(), *statements],
+        Phase.RETURN, title, Effect.WRITES_LIVE, "write-live.js", [_on_live(work), *statements],
         why=why, undo=back, counts=counts,
     )  # fmt: skip
     if not replaced:
@@ -429,7 +433,7 @@ def _first(counts: Sequence[str]) -> tuple[str, ...]:
 def _definitions(work: ReturnWork) -> PlanSteps:
     return run_mongosh(
         Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
-        [mongosh.on_live(), *work.definitions],
+        [_on_live(work), *work.definitions],
         why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
         mode=RunMode.BY_HAND, seconds=None,
     )  # fmt: skip
