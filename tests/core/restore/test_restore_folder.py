@@ -229,6 +229,23 @@ def test_a_stop_ends_the_step_that_runs_first(tmp_path: Path, number: signal.Sig
     assert not (tmp_path / "work" / "running").exists()
 
 
+def test_a_hang_up_that_a_run_was_started_to_ignore_ends_nothing(tmp_path: Path) -> None:
+    """As with nohup."""
+    os.mkfifo(tmp_path / "release")
+    made = with_work(tmp_path, step(f"cd {tmp_path}; touch begun; read -r x <release"))
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        running = begin(tmp_path, made, "--yes")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    while not (tmp_path / "begun").exists():
+        assert running.poll() is None
+    running.send_signal(signal.SIGHUP)
+    (tmp_path / "release").write_text("x\n")
+    _, said = running.communicate(timeout=180)
+    assert (running.returncode, "Stopped" in said) == (0, False)
+
+
 def test_zsh_and_bash_run_a_folded_line_alike(tmp_path: Path) -> None:
     made = large()
     steps = (write_folder(made, tmp_path / "plan") / "README.md").read_text()

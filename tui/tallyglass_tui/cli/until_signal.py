@@ -6,7 +6,7 @@ import select
 import signal
 import socket
 
-_END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from tallyglass.signals import ending_signals
 
 
 class EndSignal:
@@ -17,7 +17,7 @@ class EndSignal:
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         signal.set_wakeup_fd(self._writer.fileno())
-        for number in _END_SIGNALS:
+        for number in ending_signals():
             signal.signal(number, lambda *_: None)
 
     def end(self) -> None:

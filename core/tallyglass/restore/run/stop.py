@@ -9,6 +9,7 @@ from types import FrameType
 from typing import NoReturn
 
 from tallyglass.errors import TallyglassError
+from tallyglass.signals import ending_signals
 
 _CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 143}
 """The signals that stop a run, and the exit status after each."""
@@ -33,7 +34,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Raise :class:`Interrupted` at the first SIGINT, SIGTERM or SIGHUP; later ones are ignored, so that they do not
+    """Raise :class:`Interrupted` at the first of :func:`ending_signals`; later ones are ignored, so that they do not
     disturb the cleaning up."""
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
@@ -41,7 +42,7 @@ def interruptible() -> Iterator[None]:
             signal.signal(one, signal.SIG_IGN)
         raise Interrupted(_CODES[signal.Signals(number)])
 
-    before = {number: signal.signal(number, stop) for number in _CODES}
+    before = {number: signal.signal(number, stop) for number in ending_signals()}
     try:
         yield
     finally:

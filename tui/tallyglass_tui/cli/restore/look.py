@@ -11,6 +11,7 @@ import click
 
 from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
+from tallyglass.signals import ending_signals
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask, print_text
@@ -79,7 +80,7 @@ def _is_as_computed(plan: Plan, folder: Path) -> bool:
 def _wait(seconds: float) -> None:
     """Until a signal comes that ends a program, or the deadline."""
     ended = threading.Event()
-    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signals = ending_signals()
     before = [signal.signal(one, lambda *_: ended.set()) for one in signals]
     try:
         ended.wait(seconds)
