@@ -51,28 +51,38 @@ async function leaveOut(side, stages, collation, among = [OPEN]) {
       + " marked: mongosh does not read their _id exactly. Nothing live was written.");
   }
 }
+// The document in `one` once for each value by which an index holds it, as with the elements of an array; `e` tells an
+// empty array from a field that is not there.
+function perValue(fields) {
+  const parts = fields.flatMap((field) => field.split(".").map((_, at, all) => all.slice(0, at + 1).join(".")));
+  const paths = [...new Set(parts)].sort((one, other) => one.length - other.length);
+  return paths.flatMap((path) => [
+    ...(fields.includes(path) ? [{$set: {["e" + fields.indexOf(path)]: {$eq: ["$one." + path, []]}}}] : []),
+    {$unwind: {path: "$one." + path, preserveNullAndEmptyArrays: true}}]);
+}
 async function leaveOutConflicts(ns, side, index) {
-  const name = (field) => ({$ifNull: ["$" + field, null]});
   const fields = Object.keys(index.key);
-  const joins = parseInt(await db.version()) >= 5;
-  const compared = joins ? fields.slice(1) : fields;
   const collation = plainCollation(index.collation);
-  const given = {id: "$_id"};
-  compared.forEach((field, at) => { given["k" + at] = name(field); });
-  const same = compared.map((field, at) => ({$eq: [name(field), "$$k" + at]}));
+  const held = [{$match: condition(index)}, {$replaceWith: {_id: "$_id", one: "$$ROOT"}}, ...perValue(fields)];
+  const key = {};
+  fields.forEach((field, at) => {
+    key["k" + at] = {$ifNull: ["$one." + field, null]};
+    key["e" + at] = "$e" + at;
+  });
+  const same = Object.entries(key).map(([name, value]) => ({$eq: [value, "$$" + name]}));
   // Under another collation two documents may have an _id that is alike: leaveOut compares them exactly.
   const other = isSimple(collation) ? [{$ne: ["$_id", "$$id"]}] : [];
-  const lookup = {from: split(ns)[1], let: given, as: "by", pipeline: [{$match: condition(index)},
-    {$match: {$expr: {$and: [...other, ...same]}}}, {$limit: 2}, {$project: {_id: 1}}]};
-  const join = joins ? {localField: fields[0], foreignField: fields[0]} : {};
-  await leaveOut(side, [{$match: condition(index)}, {$lookup: {...lookup, ...join}}, {$unwind: "$by"},
+  const lookup = {from: split(ns)[1], let: {id: "$_id", ...key}, as: "by",
+    pipeline: [...held, {$match: {$expr: {$and: [...other, ...same]}}}, {$limit: 2}, {$project: {_id: 1}}]};
+  const joins = parseInt(await db.version()) >= 5;
+  const join = joins ? {localField: "one." + fields[0], foreignField: fields[0]} : {};
+  await leaveOut(side, [...held, {$lookup: {...lookup, ...join}}, {$unwind: "$by"},
     {$project: {x: {index: {$literal: index.name}, by: "$by._id"}}}], collation, [OPEN_OR_KEPT]);
-  const key = {};
-  fields.forEach((field, at) => { key["k" + at] = name(field); });
-  await leaveOut(side, [{$match: condition(index)}, {$group: {_id: key, ids: {$push: "$_id"}}},
+  await leaveOut(side, [...held, {$group: {_id: key, ids: {$push: "$_id"}}},
     {$match: {"ids.1": {$exists: true}}},
     {$project: {_id: 0, id: {$slice: ["$ids", 1, {$size: "$ids"}]}, by: {$first: "$ids"}}}, {$unwind: "$id"},
-    {$project: {_id: "$id", x: {index: {$literal: index.name}, by: "$by", wanted: true}}}], collation,
+    ...(isSimple(collation) ? [{$match: {$expr: {$ne: ["$id", "$by"]}}}] : []),
+    {$project: {_id: "$id", x: {index: {$literal: index.name}, by: "$by", wanted: {$literal: true}}}}], collation,
     [OPEN_OR_KEPT, {$sort: {x: 1, _id: 1}}]);  // open ones come first
 }
 // Where the live document that has a value is to be repaired too, and that frees it, the other repair is written after
@@ -220,6 +230,30 @@ async function writeNullId(ns) {
   await shell.print(quoted(ns) + ": the document whose _id is null "
     + (problem ? "is left out: " + quoted(String(problem.errmsg)) : "is written by itself"));
 }
+// Writes `count` of the repairs that `select` gives in order, from one on: in halves where a unique index refuses some,
+// down to those that it refuses. Returns where these are, and its name.
+async function writeHalves(side, select, last, collation, from, count) {
+  try {
+    await aggregate(side, [...select, {$skip: from}, {$limit: count}, ...last], collation);
+    return [];
+  } catch (error) {
+    if (error.code !== 11000) { throw error; }
+    if (count === 1) { return [[from, (/ index: (.*?) dup key:/.exec(error.message) || ["", "?"])[1]]]; }
+    const half = Math.floor(count / 2);
+    return [...await writeHalves(side, select, last, collation, from, half),
+      ...await writeHalves(side, select, last, collation, from + half, count - half)];
+  }
+}
+async function writeAllButRefused(ns, side, select, last, collation) {
+  const [all] = await aggregate(side, [...select, {$count: "n"}], collation);
+  const refused = all ? await writeHalves(side, select, last, collation, 0, all.n) : [];
+  for (const [at, index] of refused.reverse()) {  // what is left out is not selected: those before it keep their places
+    const one = [...select, {$skip: at}, {$limit: 1}];
+    await report(ns, "are left out: index " + quoted(index) + " holds their value for another document",
+      await aggregate(side, [...one, {$project: {_id: 1}}], collation));
+    await aggregate(side, [...one, {$project: {x: {index: {$literal: index}}}}, mark(side, "merge")], collation);
+  }
+}
 async function writeRepairs(ns, side, done) {
   const collation = plainCollation((await liveInfo(ns)).options.collation);
   const [into, staged] = [split(ns)[1], split(side)];
@@ -231,18 +265,20 @@ async function writeRepairs(ns, side, done) {
     await writeNullId(ns);
     done.alone = true;
   }
+  const plainly = (select, last, by) => aggregate(side, [...select, ...last], by);
+  const put = done.inHalves ? (...what) => writeAllButRefused(ns, side, ...what) : plainly;
   const atOnce = {$match: {o: {$exists: false}}};
   const later = [{$match: {o: {$exists: true}}}, {$sort: {o: 1}}];
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
   const insert = async (which) => {
-    const merge = (matched) => aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, ...which,
-      {$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
+    const merge = (matched, how) => how([OPEN, {$match: {f: {$exists: false}}}, ...which],
+      [{$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
     try {
-      await merge("fail");
+      await merge("fail", plainly);
     } catch (error) {
       if (error.code !== 11000) { throw error; }
       // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
-      await merge([{$replaceWith: "$$ROOT"}]);
+      await merge([{$replaceWith: "$$ROOT"}], put);
     }
   };
   // What others deleted since it came back stays so.
@@ -254,9 +290,10 @@ async function writeRepairs(ns, side, done) {
   // its index, which has a collation.
   const hashed = !isSimple(collation) && parseInt(await db.version()) >= 6;
   const stages = repairStages((value) => (hashed ? {$toHashedIndexKey: value} : value));
-  for (const which of [[atOnce], later]) {
-    await aggregate(side, [OPEN, {$match: {f: {$exists: true}}}, ...which,
-      {$merge: {into: into, whenMatched: stages, whenNotMatched: "discard"}}], hashed ? collation : {locale: "simple"});
+  const inOrder = done.inHalves ? [{$sort: {_id: 1}}] : [];
+  for (const which of [[atOnce, ...inOrder], later]) {
+    await put([OPEN, {$match: {f: {$exists: true}}}, ...which],
+      [{$merge: {into: into, whenMatched: stages, whenNotMatched: "discard"}}], hashed ? collation : {locale: "simple"});
   }
   await insert(later);
   await note({$unset: {n: ""}});
@@ -274,8 +311,10 @@ async function mergeRepairs(ns, side, indexes) {
       await writeRepairs(ns, side, done);
       left = false;
     } catch (error) {
-      if (error.code !== 11000 || !ordered) { throw error; }
-      // A conflict came up since the review. Those that wait for others are given up once that brings none of them on.
+      if (error.code !== 11000 || done.inHalves) { throw error; }
+      // A conflict came up since the review, or is none that it finds. Those that wait for others are given up once that
+      // brings none of them on.
+      done.inHalves = !ordered;
       const now = await reviewRepairs(ns, side, indexes);
       ordered = now < kept;
       kept = ordered ? now : await reviewRepairs(ns, side, indexes, false);
