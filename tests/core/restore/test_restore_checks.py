@@ -266,7 +266,7 @@ def test_what_comes_back_to_a_capped_collection_may_remove_its_oldest(
     options: dict[str, Any] | None, op: str, ids: list[str]
 ) -> None:
     live = {"s.c": CollectionInfo(Namespace("s", "c"), options=options)}
-    assert [check.id for check in collections(["s.c"], live, incident(1, 9, ns="s.c", op=op))] == ids
+    assert [check.id for check in collections(["s.c"], live, {}, incident(1, 9, ns="s.c", op=op))] == ids
 
 
 @pytest.mark.parametrize(

@@ -275,11 +275,20 @@ async def test_images_of_a_renamed_collection_are_held_under_its_old_name(kept: 
     shop, since = kept.client["shop"], kept.now()
     shop.orders.delete_many({"_id": {"$lt": 300}})
     incident = done_since(kept, since, "d")
+    planned = await kept.undo(incident)
     shop.orders.rename("away")
-    refused = await kept.undo(incident)
-    assert ids(refused) == {"images-collection"}
-    advice = next(check.advice for check in refused.checks if check.id == "images-collection")
-    assert "rename it back and plan again: its pre-images are held" in advice
+    for another in (False, True):
+        if another:
+            shop.create_collection("orders")
+        refused = await kept.undo(incident)
+        assert ids(refused) == {"images-collection"}
+        advice = next(check.advice for check in refused.checks if check.id == "images-collection")
+        assert "rename it back and plan again: its pre-images are held" in advice
+    if written:
+        stopped = kept.run(planned)
+        assert (stopped.returncode, "was renamed to shop.away since" in stopped.stderr) == (1, True), stopped.stderr
+        (kept.folder / "work").rename(kept.folder / "first")
+    shop.orders.drop()
     if written:
         shop.away.update_one({"_id": 399}, {"$inc": {"n": 1}})
     shop.away.rename("orders")

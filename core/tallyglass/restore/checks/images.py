@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tallyglass.deployment.cluster import Deployment
 from tallyglass.errors import InputError, PrivilegeError
@@ -95,11 +95,19 @@ def blocking(deployment: Deployment, incident: Incident) -> Check | None:
     return next((check for check in possible(deployment, incident) if check.level is Level.BLOCK), None)
 
 
-def collections(names: list[str], live: dict[str, CollectionInfo], incident: Incident) -> Iterator[Check]:
-    """Checks that the collections of the incident still exist, and that copies of them can be named."""
+def collections(
+    names: list[str], live: dict[str, CollectionInfo], renamed: Mapping[str, str], incident: Incident
+) -> Iterator[Check]:
+    """Checks that the collections of the incident still exist under their names, and that copies of them can be
+    named."""
     gone = [clean_name(name) for name in names if name not in live] if names else [incident.ns]
     for shown in gone:
         yield block("images-collection", f"{shown} no longer exists.", GONE)
+    for name, there in renamed.items():
+        shown = clean_name(name)
+        yield block(
+            "images-collection", f"{shown} was renamed to {clean_name(there)}, and is another one by now.", GONE
+        )
     for name in names:
         if written(incident) == "d" and name in live and (live[name].options or {}).get("capped"):
             yield warn(

@@ -25,7 +25,7 @@ def damage(damaged: IncidentDamage, incident: Incident) -> Iterator[Check]:
     found = damaged.found
     yield from expired(found.accident, damaged.expiring)
     yield from unclear(found.accident, found.doubts, found.groups, incident)
-    yield from collections(damaged.names, damaged.live, incident)
+    yield from collections(damaged.names, damaged.live, damaged.renamed, incident)
 
 
 def held(proven: ImagesProof) -> Iterator[Check]:

@@ -14,17 +14,20 @@ from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.evidence import KnownStatement
 from tallyglass.restore.undo.expiry import expiry_of
 from tallyglass.restore.undo.infer import Inferred, find_accident
+from tallyglass.restore.undo.renamed import renamed_to
 from tallyglass.text import clean_name
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentDamage:
     """What was ``found`` of the accident, the ``names`` of the namespaces that it wrote, and the ``live`` collections
-    that those may be. ``expiring`` is what :func:`expiry_of` says of these names."""
+    that those may be. ``renamed`` says where the collections are by now of which others have the name, and ``expiring``
+    is what :func:`expiry_of` says of these names."""
 
     found: Inferred
     names: list[str]
     live: dict[str, CollectionInfo]
+    renamed: Mapping[str, str]
     expiring: Mapping[str, frozenset[str] | None]
 
 
@@ -33,7 +36,8 @@ async def find_damaged(gateway: Gateway, incident: Incident, limit: Ts, known: K
     live = await live_collections(gateway, incident)
     found = await find_accident(gateway, incident, limit, incident.last, None, live, known)
     names = [found.accident.ns] if found.accident.ns else await _of_transaction(gateway, found.accident)
-    return IncidentDamage(found, names, live, await expiry_of(gateway, found.accident, names))
+    renamed = {name: there for name in names if name in live and (there := await renamed_to(gateway, name, limit))}
+    return IncidentDamage(found, names, live, renamed, await expiry_of(gateway, found.accident, names))
 
 
 async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, CollectionInfo]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from bson.binary import UUID_SUBTYPE, Binary
-
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
@@ -27,8 +25,8 @@ from tallyglass.restore.undo.history import (
     HistoryStep,
 )
 from tallyglass.restore.undo.history_file import HistoryFile
+from tallyglass.restore.undo.renamed import refuse_renamed, renamed_back
 from tallyglass.restore.undo.sources.source import DocumentSource
-from tallyglass.text import clean_name
 
 _STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -96,13 +94,16 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         own = OWN if attribution.owns(entry, whole) else OTHERS
         if entry.op == "c":
             if _removes(entry, history.ns):
+                if own == OTHERS and rows.execute("SELECT 1 FROM removal").fetchone() is None:
+                    await refuse_renamed(source, history.ns, entry)
                 rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (number, own, *whole.ts))
             elif name := staging_of(entry, history.ns):
                 rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
             elif fields := list(defined_expiry(entry, history.ns)):
                 rows.executemany("INSERT INTO expiring VALUES (?)", ((field,) for field in fields))
-            elif await _is_renamed_back(source, history.ns, entry, limit):
-                rows.execute("DELETE FROM removal WHERE n = (SELECT max(n) FROM removal)")
+            elif (away := await renamed_back(source, history.ns, entry, limit)) is not None:
+                # Removals since then are of other collections.
+                rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
             continue
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
@@ -116,24 +117,6 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
     history.removals = [HistoryStep(n, own, "d", b"", Ts(t, i)) for n, own, t, i in removals]
     return held if last is None else (last.ts, _digest(last))
-
-
-async def _is_renamed_back(source: Gateway, ns: str, entry: Entry, limit: Ts) -> bool:
-    """Whether a command gives a collection that was renamed since the point its name back, with its documents. Raises
-    ReadError where it was written to under the other name, or another one under its own: that is not in the history."""
-    if entry.command != "renameCollection" or entry.o.get("to") != ns:
-        return False
-    before, ui = {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, Binary(entry.ui, UUID_SUBTYPE)
-    away = await edge(source, -1, {"ts": before, "op": "c", "ui": ui, "o.renameCollection": ns})
-    if away is None:
-        return False
-    about = [{"ui": ui, "op": {"$in": ["i", "u", "d"]}}, {"ns": ns}, {"o.applyOps": {"$elemMatch": {"ui": ui}}}]
-    if await edge(source, 1, {"ts": {"$gt": stamp(away.ts), "$lt": stamp(entry.ts)}, "$or": about}) is not None:
-        raise ReadError(
-            f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.",
-            "That is not worked out. Plan with --only to get its documents under another name.",
-        )
-    return True
 
 
 def _removes(entry: Entry, ns: str) -> bool:

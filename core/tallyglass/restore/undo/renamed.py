@@ -1,0 +1,52 @@
+"""Collections that were renamed since the point: a rename takes documents from a name, and removes none."""
+
+from __future__ import annotations
+
+from bson.binary import UUID_SUBTYPE, Binary
+
+from tallyglass.errors import ReadError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.read.entries import edge, stamp
+from tallyglass.text import clean_name
+
+_ADVICE = "That is not worked out. Plan with --only to get its documents under another name."
+
+
+async def renamed_to(gateway: Gateway, ns: str, since: Ts) -> str:
+    """The name under which the collection is live that was ``ns`` until it was renamed after ``since``; empty if it was
+    not, has its name again, or is gone. Raises the errors of the gateway."""
+    commands = {"ns": {"$in": [f"{ns.partition('.')[0]}.$cmd", "admin.$cmd"]}, "op": "c", "o.renameCollection": ns}
+    found = await edge(gateway, 1, {"ts": {"$gte": stamp(since)}, **commands})
+    return "" if found is None else await _live_name(gateway, ns, found)
+
+
+async def refuse_renamed(gateway: Gateway, ns: str, entry: Entry) -> None:
+    """Raise ReadError if a command renamed the collection ``ns``, and it is live under another name. Raises the errors
+    of the gateway."""
+    if entry.command == "renameCollection" and (there := await _live_name(gateway, ns, entry)):
+        raise ReadError(f"{clean_name(ns)} was renamed to {clean_name(there)} since, with its documents.", _ADVICE)
+
+
+async def _live_name(gateway: Gateway, ns: str, renaming: Entry) -> str:
+    live = await gateway.list_collections(ns.partition(".")[0])
+    return next((str(one.ns) for one in live if one.uuid and one.uuid == renaming.ui and str(one.ns) != ns), "")
+
+
+async def renamed_back(gateway: Gateway, ns: str, entry: Entry, limit: Ts) -> Ts | None:
+    """When a collection was renamed away since the point that a command gives its name back, with its documents; None
+    for any other command. Raises ReadError where it was written to under the other name, or another one under its own:
+    that is not in the history."""
+    if entry.command != "renameCollection" or entry.o.get("to") != ns:
+        return None
+    before, ui = {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, Binary(entry.ui, UUID_SUBTYPE)
+    away = await edge(gateway, -1, {"ts": before, "op": "c", "ui": ui, "o.renameCollection": ns})
+    if away is None:
+        return None
+    about = [{"ui": ui, "op": {"$in": ["i", "u", "d"]}}, {"ns": ns}, {"o.applyOps": {"$elemMatch": {"ui": ui}}}]
+    if await edge(gateway, 1, {"ts": {"$gt": stamp(away.ts), "$lt": stamp(entry.ts)}, "$or": about}) is not None:
+        raise ReadError(
+            f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.", _ADVICE
+        )
+    return away.ts
