@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from builders.plans import changed
 from pseudo_terminal import Terminal
 from tallyglass.restore.model.step import PlanFile, RunMode
 from tallyglass.restore.plan.folder import write_folder
+from tallyglass.restore.run.passwords import passwords_in_place
 from tallyglass.restore.run.processes import members
 from tallyglass.restore.run.progress import Progress
 from tallyglass.restore.run.runner import DONE, STOPPED, RunRequest, run
@@ -184,6 +186,21 @@ def test_a_person_is_asked_before_each_step(tmp_path: Path) -> None:
         assert b"(done before)" in terminal.wait_raw(partial(has_asked, 1))
         terminal.press("\x03")
         assert terminal.wait_for_exit() == 130
+
+
+def test_a_password_is_removed_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """As on a full disk, which a restore itself may have filled."""
+    config, secret = tmp_path / "source.yml", tmp_path / "secret"
+    config.write_text('uri: "x"\n')
+    secret.write_text("it's\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with passwords_in_place(tmp_path, {"source": "u"}, {"source": secret}, frozenset({"source"}), Nobody()):
+            assert "it''s" in config.read_text()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert config.read_text() == 'uri: "x"\n'
 
 
 def test_the_progress_of_a_tool_is_that_of_all_its_collections(monkeypatch: pytest.MonkeyPatch) -> None:

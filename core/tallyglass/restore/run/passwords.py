@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -57,12 +58,19 @@ def _asked(role: str, user: str, operator: Operator) -> str:
 def _write(folder: Path, role: str, password: str | None) -> None:
     """Replace the file at once: with this password, or without any."""
     path = folder / f"{role}.yml"
+    draft = path.with_suffix(".yml.new")
     before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.exists() else ""
-    quoted = "" if password is None else "password: '" + password.replace("'", "''") + "'\n"
-    text = without_password(before) + quoted
+    text = without_password(before)
+    if password is None:
+        draft.unlink(missing_ok=True)  # of a run that was killed
+        if before.startswith(text) and before != text:
+            # Cut off in place: a password must not stay because the disk is full.
+            os.truncate(path, len(text.encode(errors="surrogateescape")))
+            return
+    else:
+        text += "password: '" + password.replace("'", "''") + "'\n"
     if text == before:
         return
-    draft = path.with_suffix(".yml.new")
     with open(draft, "w", encoding="utf-8", errors="surrogateescape", opener=private) as file:
         file.write(text)
     draft.replace(path)
