@@ -114,7 +114,7 @@ def _backup(found: Findings) -> Checks:
         advice = "Take another copy of it, or an older one."
         if problem.endswith("symbolic link"):
             advice = "Put there what it points to: a staged copy would not hold it."
-        yield block("backup-broken", f"The backup is damaged or incomplete: {problem}.", advice)
+        yield block("backup-broken", f"The backup is damaged or incomplete: {problem.removesuffix('.')}.", advice)
     if backup.form == DATA_FILES and inputs.spare is None:
         yield block(
             "data-files-not-running",
