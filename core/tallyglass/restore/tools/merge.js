@@ -230,15 +230,18 @@ async function writeNullId(ns) {
   await shell.print(quoted(ns) + ": the document whose _id is null "
     + (problem ? "is left out: " + quoted(String(problem.errmsg)) : "is written by itself"));
 }
-// Writes `count` of the repairs that `select` gives in order, from one on: in halves where a unique index refuses some,
-// down to those that it refuses. Returns where these are, and its name.
+// The codes with which a server refuses one document for an index: a value that is taken, two arrays, a place or a
+// language that is none, an array in a hashed index. An index may be newer than the document.
+const REFUSALS = [11000, 171, 13027, 16755, 16766, 17262];
+// Writes `count` of the repairs that `select` gives in order, from one on: in halves where an index refuses some, down to
+// those that it refuses. Returns where these are, and why.
 async function writeHalves(side, select, last, collation, from, count) {
   try {
     await aggregate(side, [...select, {$skip: from}, {$limit: count}, ...last], collation);
     return [];
   } catch (error) {
-    if (error.code !== 11000) { throw error; }
-    if (count === 1) { return [[from, (/ index: (.*?) dup key:/.exec(error.message) || ["", "?"])[1]]]; }
+    if (!REFUSALS.includes(error.code)) { throw error; }
+    if (count === 1) { return [[from, error.message.split(" caused by :: ").pop().slice(0, 300)]]; }
     const half = Math.floor(count / 2);
     return [...await writeHalves(side, select, last, collation, from, half),
       ...await writeHalves(side, select, last, collation, from + half, count - half)];
@@ -247,11 +250,10 @@ async function writeHalves(side, select, last, collation, from, count) {
 async function writeAllButRefused(ns, side, select, last, collation) {
   const [all] = await aggregate(side, [...select, {$count: "n"}], collation);
   const refused = all ? await writeHalves(side, select, last, collation, 0, all.n) : [];
-  for (const [at, index] of refused.reverse()) {  // what is left out is not selected: those before it keep their places
+  for (const [at, why] of refused.reverse()) {  // what is left out is not selected: those before it keep their places
     const one = [...select, {$skip: at}, {$limit: 1}];
-    await report(ns, "are left out: index " + quoted(index) + " holds their value for another document",
-      await aggregate(side, [...one, {$project: {_id: 1}}], collation));
-    await aggregate(side, [...one, {$project: {x: {index: {$literal: index}}}}, mark(side, "merge")], collation);
+    await report(ns, "are left out: " + quoted(why), await aggregate(side, [...one, {$project: {_id: 1}}], collation));
+    await aggregate(side, [...one, {$project: {x: {refused: {$literal: why}}}}, mark(side, "merge")], collation);
   }
 }
 async function writeRepairs(ns, side, done) {
@@ -276,7 +278,7 @@ async function writeRepairs(ns, side, done) {
     try {
       await merge("fail", plainly);
     } catch (error) {
-      if (error.code !== 11000) { throw error; }
+      if (!REFUSALS.includes(error.code)) { throw error; }
       // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
       await merge([{$replaceWith: "$$ROOT"}], put);
     }
@@ -311,7 +313,7 @@ async function mergeRepairs(ns, side, indexes) {
       await writeRepairs(ns, side, done);
       left = false;
     } catch (error) {
-      if (error.code !== 11000 || done.inHalves) { throw error; }
+      if (!REFUSALS.includes(error.code) || done.inHalves) { throw error; }
       // A conflict came up since the review, or is none that it finds. Those that wait for others are given up once that
       // brings none of them on.
       done.inHalves = !ordered;

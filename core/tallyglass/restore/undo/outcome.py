@@ -70,9 +70,11 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
         mark = decode(raw)["x"]
         if "expired" in mark:
             why = f"The TTL index {clean(str(mark['expired']), 80)} would remove it again: raise its time first."
+        elif "refused" in mark:
+            why = f"The server refuses it: {clean(str(mark['refused']), 300)}."
         else:
-            holder = f"the live document {id_text(mark['by'])}" if "by" in mark else "another document"
-            why = f"The index {clean(str(mark.get('index')), 80)} has its value for {holder}"
+            holder = id_text(mark.get("by"))
+            why = f"The index {clean(str(mark.get('index')), 80)} has its value for the live document {holder}"
             why += f", {_WAITS}" if mark.get("waits") else "."
         reasons[id_key(raw)] = why
     return reasons
