@@ -6,8 +6,10 @@ import io
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -218,6 +220,18 @@ def test_a_full_disk_is_one_sentence() -> None:
         said = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     sentence = "The output cannot be written: No space left on device. Its last line may be incomplete."
     assert (said.returncode, said.stderr) == (3, f"tallyglass: {sentence}\n")
+
+
+def test_a_disk_that_is_full_of_tables_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("warnings.showwarning", None)
+    with closing(sqlite3.connect(tmp_path / "t")) as tables:
+        tables.execute("PRAGMA max_page_count = 2")
+        assert (
+            error_boundary.error_boundary(lambda: tables.executescript("CREATE TABLE a (b); CREATE TABLE c (d)")) == 3
+        )
+    assert "cannot be written: No space left on device." in capsys.readouterr().err
 
 
 def test_a_stream_that_is_no_utf8_gets_escapes(monkeypatch: pytest.MonkeyPatch) -> None:

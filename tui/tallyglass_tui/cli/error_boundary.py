@@ -24,6 +24,8 @@ from tallyglass.text import clean, clean_block
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """What the file or the disk behind stdout says; files that a command opens itself have their own sentences."""
+_TABLE_ERRORS = frozenset({"SQLITE_FULL", "SQLITE_IOERR_WRITE"})
+"""What SQLite says of the disk behind tables that do not fit into memory, by name: its module is not loaded here."""
 
 TRACEBACK_VARIABLE = "TALLYGLASS_TRACEBACK"
 # Exit codes. Commands may end with others of their own, which their help lists.
@@ -54,7 +56,7 @@ def error_boundary(work: Callable[[], object]) -> int:
     except OSError as error:
         return _unwritable(error) if error.errno in _DISK_ERRORS else _unexpected_error(error)
     except Exception as error:  # noqa: BLE001 - last resort: every other error is handled above
-        return _unexpected_error(error)
+        return _no_room() if getattr(error, "sqlite_errorname", "") in _TABLE_ERRORS else _unexpected_error(error)
     return result if isinstance(result, int) else OK
 
 
@@ -117,6 +119,13 @@ def _unexpected_error(error: Exception) -> int:
 def _broken_pipe() -> int:
     _discard_output()
     return OK
+
+
+def _no_room() -> int:
+    print_message(
+        "Temporary tables cannot be written: No space left on device. Make room in the plan's folder and in $TMPDIR."
+    )
+    return UNKNOWN
 
 
 def _unwritable(error: OSError) -> int:
