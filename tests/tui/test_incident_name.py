@@ -10,7 +10,7 @@ from builders.incidents import incident
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan
-from tallyglass_tui.cli.incident_name import check_not_routine, chosen, identified, incident_name
+from tallyglass_tui.cli.incident_name import chosen, identified, incident_name
 
 
 def scan(*firsts: int) -> IncidentScan:
@@ -33,18 +33,6 @@ def test_what_was_named_is_told_with_the_name_that_stays() -> None:
     assert named.startswith("incident 4 is deleteMany on shop.carts, 1970-01-01T00:08:20Z, 400 documents. ")
     assert named.endswith("--incident 500:2 always names this one.")
     assert identified(incident(4, 500), Ts(500, 2)).startswith("incident 500:2 is ")
-
-
-def test_a_row_of_routine_is_refused_with_a_way_to_its_documents() -> None:
-    row = replace(incident(17, 500), kind="trickle", title="routine updates on shop.carts", ns="shop.carts")
-    with pytest.raises(InputError) as refused:
-        check_not_routine(row, 17)
-    assert refused.value.title == "Incident 17 is routine (updates on shop.carts): there is no statement to undo."
-    assert "last column of tallyglass incidents" in refused.value.advice
-    assert "--before TIME --only shop.carts brings back" in refused.value.advice
-    with pytest.raises(InputError, match="the TTL index would delete them again"):
-        check_not_routine(replace(row, kind="ttl"), Ts(500, 2))
-    check_not_routine(incident(17, 500), 17)
 
 
 @pytest.mark.parametrize("name", [3, 0, Ts(900, 2), Ts(500, 1)])

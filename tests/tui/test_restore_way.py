@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from builders.plans import make_plan
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.check import Check, Level
@@ -100,3 +102,31 @@ async def test_without_a_backup_the_page_asks_for_one_where_no_image_is_held(mon
     monkeypatch.setattr(make, "possible_ways", ways)
     found = [one async for one in plan_once(GATEWAY, Draft(LIMIT, INCIDENT), "")]
     assert found == [Planned(None, "pre-images: not possible. None.", "", await ways(), FROM_BACKUP, needs_backup=True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "title", "advice"),
+    [
+        ("trickle", "routine: updates on s.c", "tallyglass restore plan --before TIME --only s.c brings back"),
+        ("ttl", "TTL deletes on s.c", "the TTL index would delete them again"),
+    ],
+)
+async def test_a_row_of_routine_is_refused_with_a_way_to_its_documents(kind: str, title: str, advice: str) -> None:
+    row = replace(INCIDENT, kind=kind, title=title, reason="as every minute")
+    with pytest.raises(InputError) as refused:
+        await command._make(GATEWAY, RestoreRequest(Path("/backup"), "", incident=row))
+    what = title.removeprefix("routine: ")
+    assert refused.value.title == f"Incident {LIMIT} is routine ({what}): there is no statement to undo."
+    assert advice in refused.value.advice
+    by_page = [found async for found in plan_once(GATEWAY, Draft(LIMIT, row, "/backup"), "")]
+    assert by_page == [Planned(None, refused.value.title, refused.value.advice)]
+
+
+async def test_what_a_person_knows_of_a_statement_among_routine_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ways(*_: object) -> tuple[Way, ...]:
+        return (Way(FROM_BACKUP, None, "No backup is named."),)
+
+    monkeypatch.setattr(make, "possible_ways", ways)
+    row = replace(INCIDENT, reason="as every minute")
+    found = [one async for one in plan_once(GATEWAY, Draft(LIMIT, row, reported=3), "")]
+    assert found == [Planned(None, (await ways())[0].line, "", await ways(), FROM_BACKUP, needs_backup=True)]

@@ -37,25 +37,7 @@ def identified(incident: Incident, name: int | Ts) -> str:
     line = f"incident {name} is {clean(incident.described, 300)}{size}."
     if isinstance(name, Ts):
         return line
-    return f"{line} {_NUMBERS_CHANGE}; --incident {incident.limit} always names this one."
-
-
-_NUMBERS_CHANGE = "Numbers may change as the oplog grows"
-
-
-def check_not_routine(incident: Incident, name: int | Ts) -> None:
-    """Raise InputError for a row of routine: it sums up what runs again and again, and nobody gave one statement for
-    it. What a person knows of a statement among it, or a copy of a collection, can be planned all the same."""
-    if not incident.routine:
-        return
-    from tallyglass.restore.undo.incident_scope import why_not_undone
-
-    what = clean(incident.title, 300).removeprefix("routine:").removeprefix("routine").strip()
-    ns = clean(incident.ns) if "." in incident.ns else "NS"
-    advice = why_not_undone(incident) or f"--before TIME --only {ns} brings back what it held then, beside it."
-    if isinstance(name, int):
-        advice = f"{_NUMBERS_CHANGE}: give the last column of tallyglass incidents if you meant another one. {advice}"
-    raise InputError(f"Incident {name} is routine ({what}): there is no statement to undo.", advice)
+    return f"{line} Numbers may change as the oplog grows; --incident {incident.limit} always names this one."
 
 
 def chosen(scan: IncidentScan, name: int | Ts) -> Incident:

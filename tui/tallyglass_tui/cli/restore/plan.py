@@ -15,7 +15,7 @@ from tallyglass.paths import absolute_path
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import timeout_option
-from tallyglass_tui.cli.incident_name import announce, check_not_routine, chosen, incident_name
+from tallyglass_tui.cli.incident_name import announce, chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
 from tallyglass_tui.cli.options import (
     PATH,
@@ -96,8 +96,6 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
         incident = None
         if asked.number is not None:
             incident = chosen(await scan_all(gateway, start, seconds, logs, kept), asked.number)
-            if asked.only is None and known is None:
-                check_not_routine(incident, asked.number)
             announce(incident, asked.number)
         request = RestoreRequest(
             backup=backup,
