@@ -302,6 +302,7 @@ async def test_a_replay_shows_copies_and_writes_nothing(tmp_path: Path, now: lis
         assert "insert later" not in text
         assert "Not recorded before" in await press("i")
         assert "drop of shop.carts" in await press("right_square_bracket", "right_square_bracket")
+        assert "nothing is copied or written" in await press("e")
         assert "Not in this recording: sources" in await press("r")
     app.feeds.close()
     assert clock.now().year == datetime.now(UTC).year

@@ -14,6 +14,7 @@ from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass_tui import clock
+from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.incidents import key_of
 from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.input_line import InputLine
@@ -26,6 +27,9 @@ def ask_for_report(shown_in: Widget, incident: Incident) -> None:
     """Ask on the page of a widget where the report of an incident goes, and write it there in the background, as the
     incident is known then."""
     page = cast("Page", shown_in.screen)
+    if page.shell.context.recorded:
+        page.say(NOT_FROM_A_RECORDING)
+        return
 
     def submit(text: str) -> None:
         if not text.strip():
