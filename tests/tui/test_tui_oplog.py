@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -401,6 +401,19 @@ async def test_changes_that_are_not_sure_are_one_row_that_enter_unfolds(screen_a
         await screen.press("/", *"shop.a", "enter")
         assert "1 match" in screen.text
         assert "not sure: 2 rows" not in screen.text
+
+
+@pytest.mark.parametrize("view", [("i", "j"), ("a",)], ids=["a line of several incidents", "rates"])
+async def test_where_no_entry_is_shown_none_is_copied_or_restored(screen_at: Any, view: Sequence[str]) -> None:
+    unsure = [replace(INCIDENT, confidence="low", harm=Harm.CHANGE, first=Ts(BASE + n, 1)) for n in (1, 2)]
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("i")
+        await screen.put("incidents", IncidentScan((INCIDENT, *unsure), 9, None, done=True))
+        await screen.press("escape", *view, "y", "r", "e")
+        assert not screen.app.clipboard
+        assert screen.app.current_mode == "oplog"
+        assert "Nothing is selected here." in screen.text
 
 
 async def test_incidents_worst_first_and_the_way_to_the_restore(screen_at: Any, monkeypatch: Any) -> None:

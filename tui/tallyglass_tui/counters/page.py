@@ -25,7 +25,7 @@ from tallyglass_tui.counters.order import ArrangedRows, Listing, RowOrder, arran
 from tallyglass_tui.counters.pool_map import shades
 from tallyglass_tui.counters.table import CounterTable
 from tallyglass_tui.shell.messages import CounterRequested, Visit
-from tallyglass_tui.shell.page import Page
+from tallyglass_tui.shell.page import NOTHING_SELECTED, Page
 from tallyglass_tui.widgets.cells import whole_pieces
 from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
@@ -207,7 +207,9 @@ class CountersPage(Page):
     def action_oplog(self) -> None:
         """Open the oplog at the moment when the value last changed."""
         counter = self._opened_counter or self._selected
-        if counter is not None and counter.at is not None:
+        if counter is None:
+            self.say(NOTHING_SELECTED)
+        elif counter.at is not None:
             self.shell.open_oplog(counter.at)
         else:
             self.say("Its value has not changed since it was first read.")

@@ -21,13 +21,13 @@ from tallyglass_tui.incidents.fold import Fold, fold
 from tallyglass_tui.incidents.report import ask_for_report
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.incidents import by_urgency, key_of, share_incidents, share_sources
+from tallyglass_tui.shell.page import NOTHING_SELECTED, Page
 from tallyglass_tui.widgets.cells import fit, whole_pieces
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
 
 if TYPE_CHECKING:
     from tallyglass.restore.plan.at_hand import SourcesAtHand
-    from tallyglass_tui.shell.page import Page
 
 
 class IncidentTable(LiveTable):
@@ -59,10 +59,14 @@ class IncidentTable(LiveTable):
 
     def follow(self, show: Callable[[IncidentScan], None]) -> Feed[IncidentScan]:
         """Read the incidents, and from what each could come back, for this page; ``show`` is called with each scan."""
-        page = cast("Page", self.screen)
+        page = self._page
         feed = page.subscribe(share_incidents(page.feeds), show)
         page.subscribe(share_sources(page.feeds, page.shell.context.backup), self.show_sources)
         return feed
+
+    @property
+    def _page(self) -> Page:
+        return cast("Page", self.screen)
 
     @property
     def incidents(self) -> Sequence[Incident]:
@@ -110,7 +114,9 @@ class IncidentTable(LiveTable):
 
     def action_report(self) -> None:
         """Ask for a report of the incident under the cursor."""
-        if self.selected is not None:
+        if self.selected is None:
+            self._page.say(NOTHING_SELECTED)
+        else:
             self._held = True
             ask_for_report(self, self.selected)
 

@@ -17,6 +17,7 @@ from tallyglass_tui.oplog.rows import incident_lines
 from tallyglass_tui.oplog.views import OplogViews
 from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.messages import RestoreRequested
+from tallyglass_tui.shell.page import NOTHING_SELECTED
 
 
 class Selection:
@@ -27,12 +28,11 @@ class Selection:
 
     @property
     def row(self) -> OplogRow | None:
-        """The opened entry, otherwise the one under the cursor of the tail."""
-        opened, tail = self._page.opened.entry, self._page.tail
-        if self._page.view == "text" and opened is not None:
-            return opened
-        rows = tail.rows
-        return rows[tail.cursor] if tail.cursor < len(rows) else None
+        """The opened entry, or the one under the cursor; None where no entry is shown."""
+        if self._page.view == "text":
+            return self._page.opened.entry
+        tail, rows = self._page.tail, self._page.tail.rows
+        return rows[tail.cursor] if self._page.view == "tail" and tail.cursor < len(rows) else None
 
     @property
     def incident(self) -> Incident | None:
@@ -48,6 +48,8 @@ class Selection:
             self._page.shell.visit(RestoreRequested(before=incident.limit, incident=incident))
         elif row is not None:
             self._page.shell.visit(RestoreRequested(before=row.ts))
+        else:
+            self._page.say(NOTHING_SELECTED)
 
     def to_copy(self) -> tuple[str, str] | None:
         """The entry or incident in full, or the rows that are selected."""
@@ -56,7 +58,7 @@ class Selection:
         incident = self.incident
         if incident is not None:
             return "the incident", "\n".join(incident_lines(incident, clock.now()))
-        rows = _with_document(self._page.tail.selected)
+        rows = _with_document(self._page.tail.selected) if self._page.view == "tail" else []
         if not rows:
             return None
         from tallyglass.oplog.entry.json import to_json

@@ -49,6 +49,9 @@ from tallyglass_tui.widgets.input_line import InputLine
 
 T = TypeVar("T")
 
+NOTHING_SELECTED = "Nothing is selected here."
+"""What a key says that needs a row, where the cursor is on none."""
+
 SMALLEST = (60, 15)
 """Columns and rows below which a page shows one sentence instead."""
 
@@ -230,7 +233,7 @@ class Page(Screen[None]):
         """Copy what the page offers."""
         offered = self.to_copy()
         if offered is None:
-            self.say("Nothing is selected here.")
+            self.say(NOTHING_SELECTED)
         else:
             self.shell.copy(*offered)
 
