@@ -27,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # An example that waits for the processor is not a failure.
     settings.register_profile("busy-machine", deadline=None)
     settings.load_profile("busy-machine")
+    # Programs under test keep their output back as they do for a person.
+    os.environ.pop("PYTHONUNBUFFERED", None)
     run_rules.begin()
     config.pluginmanager.register(run_rules)
 

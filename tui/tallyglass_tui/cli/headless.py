@@ -177,8 +177,9 @@ def write_json(rows: Iterable[Any]) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print lines of data to stdout, without control characters."""
+    """Print lines of data to stdout at once, also into a pipe, without control characters."""
     sys.stdout.write(clean_block(text, max(len(text), 1)) + "\n")
+    sys.stdout.flush()
 
 
 def table(rows: Sequence[tuple[str, ...]], *, right: frozenset[int] = frozenset()) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import select
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,15 +14,13 @@ from tallyglass_tui.cli.oplog_lines import CANONICAL, RELAXED, TEXT, Printer
 from tallyglass_tui.cli.oplog_window import require_window
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
 from tallyglass_tui.cli.shards import named_shards
+from tallyglass_tui.cli.while_read import while_read
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Mapping
 
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.filter.query import OplogFilter
-
-_READER_CHECK_SECONDS = 1.0
-"""Seconds between checks whether the reader of the output has left."""
 
 
 @click.command(epilog=f"T is a time: {FORMS}.")
@@ -96,7 +91,7 @@ async def _run_merged(
         for name, gateway in shards.items()
     }
     printing = printer.print_merged(merge(sources, hold=HOLD_SECONDS if follow else None))
-    await (_while_read(printing) if follow else printing)
+    await (while_read(printing) if follow else printing)
 
 
 async def _run(
@@ -111,33 +106,9 @@ async def _run(
         await _run_merged(shards, wanted, printer, limit, follow)
         return
     if follow:
-        await _while_read(printer.print_all(follow_entries(gateway, wanted)))
+        await while_read(printer.print_all(follow_entries(gateway, wanted)))
     else:
         await printer.print_all(each_within(read_entries(gateway, wanted, limit=limit), seconds))
-
-
-async def _while_read(printing: Coroutine[Any, Any, None]) -> None:
-    """Run ``printing`` until it ends, or until the reader of a pipe has left: a quiet oplog would never notice that."""
-    from tallyglass.tasks import cancel_all
-
-    task = asyncio.ensure_future(printing)
-    try:
-        while not task.done():
-            await asyncio.wait({task}, timeout=_READER_CHECK_SECONDS)
-            if not task.done() and _reader_has_left():
-                raise BrokenPipeError
-        task.result()
-    finally:
-        await cancel_all([task])
-
-
-def _reader_has_left() -> bool:
-    poll = select.poll()
-    try:
-        poll.register(sys.stdout.fileno(), 0)
-    except (OSError, ValueError):  # not a file of the operating system
-        return False
-    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _operations(letters: str) -> frozenset[str]:

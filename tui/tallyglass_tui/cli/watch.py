@@ -15,6 +15,7 @@ from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.incident_journal import IncidentJournal, line_of
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option, target_of
 from tallyglass_tui.cli.shards import named_shards
+from tallyglass_tui.cli.while_read import while_read
 
 if TYPE_CHECKING:
     from tallyglass.evidence.store import EvidenceFolder
@@ -43,7 +44,7 @@ def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seco
     async def work(gateway: Gateway) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await _watch(gateway, kept, wants_json)
+                await while_read(_watch(gateway, kept, wants_json))
 
     target = target_of(given)
     ask(target, work, None, **seldom_monitored(target))
