@@ -104,6 +104,15 @@ def test_what_runs_names_its_collection_and_the_line_that_stops_it_is_whole() ->
         assert max(len(what), len(stop)) <= width
 
 
+def test_while_something_runs_the_filter_and_what_is_missing_are_said_too() -> None:
+    runs = RunningOperation("remove", "shop.orders", Client("ann@admin"), 3.0, "deleteMany({})", "db.killOp(1)")
+    scan = IncidentScan((), 1, Ts(1, 1), done=True, trouble="s1: No server answers.", running=(runs,) * 5)
+    shown = ["".join(text for text, _ in line) for line in scan_lines(scan, 60, "carts", 0)]
+    assert shown[1:3] == [" 0 match 'carts' · Esc clears it", " s1: No server answers."]
+    assert len(shown) == 8, "fifteen rows must do"
+    assert shown[-1] == " and 3 more: tallyglass incidents names them"
+
+
 def test_no_number_is_cut_in_what_is_said_of_a_profile() -> None:
     state = ProfileState("prod", "db1", NOW, counter=counter(7), counters=3, window=OplogWindow(Ts(1, 0), Ts(99, 0)))
     for width in range(60, 100):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.cells import cell_len
 
 from tallyglass.evidence.facts import RunningOperation
@@ -120,11 +122,21 @@ def scan_lines(
     if scan.reached:
         pieces.append((f" · {'oplog ' * scan.done}back to {fmt.day(scan.reached.time)}", "text--muted"))
     lines = [whole_pieces(pieces, width)]
-    if scan.running and not silent:
-        return [*lines, *(line for one in scan.running[:_RUNNING] for line in _running_lines(one, width))]
     if wanted:
         lines.append([(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")])
-    return [*lines, *([[(f" {scan.trouble}", "text--warn")]] if scan.trouble and not silent else [])]
+    if silent:
+        return lines
+    if scan.trouble:
+        lines.append([(f" {scan.trouble}", "text--warn")])
+    return [*lines, *_running_now(scan.running, width)]
+
+
+def _running_now(running: Sequence[RunningOperation], width: int) -> list[list[Piece]]:
+    """The operations that have run longest, and how many more there are."""
+    lines = [line for one in running[:_RUNNING] for line in _running_lines(one, width)]
+    if len(running) > _RUNNING:
+        lines.append([(f" and {len(running) - _RUNNING:,} more: tallyglass incidents names them", "text--bad")])
+    return lines
 
 
 def _running_lines(one: RunningOperation, width: int) -> list[list[Piece]]:
