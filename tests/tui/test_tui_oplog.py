@@ -162,6 +162,13 @@ async def test_one_entry_in_full_copied_and_saved(screen_at: Any, tmp_path: Path
         assert saved_ids(tmp_path) == [{"$numberInt": str(n)} for n in (35, 36, 37)]
 
 
+async def test_all_selected_rows_are_copied(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen, 1_020)
+        await screen.press("v", "g", "y")
+        assert len(screen.app.clipboard.splitlines()) == 1_020
+
+
 async def test_an_entry_is_shown_with_what_was_read_of_its_document(screen_at: Any) -> None:
     async with screen_at((100, 30)) as screen:
         await screen.press("3")

@@ -63,7 +63,7 @@ class Selection:
             return None
         from tallyglass.oplog.entry.json import to_json
 
-        return fmt.plural(len(rows), "entry", "entries"), "\n".join(to_json(row.raw) for row in rows[:1000])
+        return fmt.plural(len(rows), "entry", "entries"), "\n".join(to_json(row.raw) for row in rows)
 
     def save(self) -> None:
         """Save it as JSON lines in the current folder."""
