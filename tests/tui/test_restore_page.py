@@ -585,3 +585,13 @@ async def test_e_writes_a_report_without_values_and_says_where(
         await screen.press("e")
         await fill(screen, str(written))
         assert "Name a new file" in screen.text
+
+
+async def test_groups_of_writes_that_are_not_listed_are_counted_and_copied(screen_at: Any) -> None:
+    rows = tuple(WriteGroup(f"s.c{n}", "delete", 1, Ts(9, 1), Ts(9, 1), 1) for n in range(14))
+    async with page(screen_at) as screen:
+        await screen.press("enter")
+        await plan(screen, Planned(changed(PLAN, undone=rows, checks=())))
+        await screen.press("end", "y")
+        assert "and 2 more: y copies them" in screen.text
+        assert screen.app.clipboard == "\n".join(row.line for row in rows[12:])

@@ -263,3 +263,14 @@ async def test_a_new_user_is_told_the_questions_and_their_keys(
         assert told.split() == " ".join(screen.lines[-3:]).split(), "whole, also where it is narrow"
     (tmp_path / "tallyglass").mkdir()
     assert _questions(PAGES) == "", "who was here before knows them"
+
+
+async def test_a_message_is_whole_or_shows_that_it_is_cut(screen_at: Any) -> None:
+    saved = "Saved 3 entries to /var/" + "a" * 100
+    async with screen_at((60, 15)) as screen:
+        screen.app.say(saved)
+        await screen.pilot.pause()
+        assert "".join(saved.split()) == "".join("".join(screen.lines[-3:]).split())
+        screen.app.say("no room for it " * 20)
+        await screen.pilot.pause()
+        assert screen.lines[-1].rstrip().endswith("…")

@@ -11,7 +11,7 @@ from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import name
 from tallyglass_tui.counters.facts import Line, background, ends, facts
 from tallyglass_tui.counters.graph import Band, graph, legend
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.widgets.cells import fit, fit_middle
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 LEAST_HEIGHT = 34
@@ -24,7 +24,7 @@ _COARSE = 600.0
 _TREND = 40
 """Bars of the trend at most: half of 80 columns leaves room for its scale."""
 _MOST_NAME = 60
-"""Characters of a name in the title of the lower half."""
+"""Cells of a name in the title of the lower half."""
 
 
 def band_of(forecast: Forecast) -> Band | None:
@@ -38,7 +38,7 @@ def band_of(forecast: Forecast) -> Band | None:
 def glance(counter: CounterView, now: datetime, size: tuple[int, int], plain: bool = False) -> list[Line]:
     """At most ``size`` cells about one counter, the answer first."""
     width, height = size
-    title = f" {name(counter)[:_MOST_NAME]} "
+    title = f" {fit_middle(name(counter), _MOST_NAME).rstrip()} "
     rule = "-" if plain else "─"
     lines: list[Line] = [[(rule * 2, "text--muted"), (title, "text--title"), (rule * width, "text--muted")]]
     if counter.pool is not None or counter.members is not None:

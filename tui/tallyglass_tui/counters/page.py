@@ -15,6 +15,7 @@ from textual.events import Resize
 
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.text import clean
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name, short_name
@@ -341,7 +342,7 @@ class CountersPage(Page):
         pieces: list[Piece] = [(f" {counted}:" if snapshot.counters else f" {counted}", "")]
         if self._filter:
             rows = f"{len(shown.rows):,}" if shown.order == order else "..."
-            pieces.append((f" {rows} with '{self._filter[:30]}' ·", "text--warn"))
+            pieces.append((f" {rows} with '{clean(self._filter, 30)}' ·", "text--warn"))
         groups = shown.groups
         counts = (
             (groups.urgent, "urgent", "text--bad"),

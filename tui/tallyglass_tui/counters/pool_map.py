@@ -9,11 +9,14 @@ from textual.binding import Binding, BindingType
 
 from tallyglass.counters.snapshot import PoolView
 from tallyglass_tui import format as fmt
-from tallyglass_tui.widgets.cells import whole_pieces
+from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _STEPS = ((1.0, "X", "X", "map--full"), (0.9, "█", "#", "map--hot"), (0.75, "▓", "+", "map--warm"),
           (0.5, "▒", "=", ""), (0.25, "░", "-", ""), (0.0, "·", ".", "map--cool"))  # fmt: skip
+
+_MOST_ID = 40
+"""Cells of an _id in the line below the map."""
 
 
 def shades(plain: bool) -> str:
@@ -89,7 +92,7 @@ class PoolMapWidget(LineView, can_focus=True):
         id_text = pool.ids[at] if at < len(pool.ids) else fmt.UNKNOWN
         value = fmt.count(pool.values[at]) if at < len(pool.values) else fmt.UNKNOWN
         most = fmt.count(pool.maxima[at]) if at < len(pool.maxima) else fmt.UNKNOWN
-        numbers = f"{id_text[:40]}: {value} of {most}, {fmt.share(pool.used[at])} used"
+        numbers = f"{fit_middle(id_text, _MOST_ID).rstrip()}: {value} of {most}, {fmt.share(pool.used[at])} used"
         return [(numbers, ""), (f" ({at + 1:,} of {self._count:,})", "")]
 
     def move_to(self, index: int) -> None:

@@ -115,7 +115,7 @@ class Following:
     @property
     def _waiting_line(self) -> str:
         if self.wanted_text:
-            shown = self.wanted_text[:60]
+            shown = clean(self.wanted_text, 60)
             return f"Nothing that matches '{shown}' yet. It is applied as entries arrive; Esc clears it."
         if self.last and self.last.trouble:
             return "No entry has arrived since this page was opened; what was written meanwhile is unknown."

@@ -101,11 +101,15 @@ def group_items(plan: Plan) -> list[Item]:
         Item(f"{word} {n}", _group(word, look, replace(row, samples=row.samples[:_MOST_IDS]).line), row.line)
         for n, (word, look, row) in enumerate(rows)
     ]
-    return shown[:_MOST_GROUPS]
+    if len(rows) <= _MOST_GROUPS:
+        return shown
+    rest = "\n".join(row.line for _, _, row in rows[_MOST_GROUPS:])
+    more = f"and {len(rows) - _MOST_GROUPS:,} more: y copies them"
+    return [*shown[:_MOST_GROUPS], Item("more groups", _group("", "", more), rest)]
 
 
 _MOST_GROUPS = 12
-"""Groups of writes that can be picked: more do not fit on 24 rows."""
+"""Groups of writes that are listed above the checks: more do not fit on 24 rows."""
 
 _MOST_IDS = 2
 """How many ids of a group are shown: five ObjectIds hid the rest of the checks at 80x24. All are copied."""
