@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
 from tallyglass.connection.profiles import Profile
@@ -42,6 +43,20 @@ def child(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "found"),
+    [
+        ([], "res", ["restore"]),
+        (["--profile", "prod"], "che", ["check"]),
+        (["restore"], "start", ["start-copy"]),
+        (["mongodb://h/"], "--al", ["--alarm"]),
+    ],
+)
+def test_a_shell_completes_commands_and_options(words: list[str], begun: str, found: list[str]) -> None:
+    shell = BashComplete(main, {}, "tallyglass", "_TALLYGLASS_COMPLETE")
+    assert [item.value for item in shell.get_completions(words, begun)] == found
 
 
 @pytest.mark.parametrize("words", [f"['oid', '--json', '{OID}']", "['--help']", "['restore', '--help']"])

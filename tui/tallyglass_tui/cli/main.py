@@ -45,8 +45,10 @@ class Front(click.Group):
         return list(COMMANDS)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Words that name no command are for the dashboard, whose options need no connection string before them."""
-        return super().parse_args(ctx, [DASHBOARD, *args] if self._are_for_dashboard(ctx, args) else args)
+        """Words that name no command are for the dashboard, whose options need no connection string before them. A
+        shell that completes a word leaves it out: there a command may still follow."""
+        names_none = not ctx.resilient_parsing and self._are_for_dashboard(ctx, args)
+        return super().parse_args(ctx, [DASHBOARD, *args] if names_none else args)
 
     def _are_for_dashboard(self, ctx: click.Context, args: list[str]) -> bool:
         if any(word in ("-h", "--help") for word in args):
