@@ -595,3 +595,9 @@ async def test_groups_of_writes_that_are_not_listed_are_counted_and_copied(scree
         await screen.press("end", "y")
         assert "and 2 more: y copies them" in screen.text
         assert screen.app.clipboard == "\n".join(row.line for row in rows[12:])
+
+
+def test_why_there_is_no_other_way_is_true_of_the_incident() -> None:
+    assert Draft(Ts(9, 1)).why_no_other_way.startswith("Pick an incident first")
+    assert Draft(Ts(9, 1), LOST, planning=True).why_no_other_way == "The ways to undo it are not known yet."
+    assert Draft(Ts(9, 1), LOST, failure="It is routine.").why_no_other_way == "There is no other way to undo it."

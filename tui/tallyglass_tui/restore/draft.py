@@ -114,8 +114,10 @@ class Draft:
     @property
     def why_no_other_way(self) -> str:
         """Why it cannot be planned in another way; empty where it can."""
-        if self.other_way is None:
+        if self.incident is None:
             return "Pick an incident first: then the ways to undo it are known."
+        if self.other_way is None:
+            return "The ways to undo it are not known yet." if self.planning else "There is no other way to undo it."
         return clean(self.other_way.line, 300) if self.other_way.possible is False else ""
 
     @property
