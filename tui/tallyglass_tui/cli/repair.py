@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +81,7 @@ def _lines(row: Difference) -> Iterator[str]:
         yield f"  gaps       largest among the newest {row.looked_at:,} ids: {gaps}"
     if row.counter.repair:
         yield f"  run        {row.counter.repair}"
-        yield f"  then       tallyglass repair --match {shell_quote(name)} must exit with 0"
+        yield f"  then       tallyglass repair --match {shell_quote(escape(name))} must exit with 0"
 
 
 def _facts(row: Difference) -> dict[str, Any]:
