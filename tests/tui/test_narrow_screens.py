@@ -14,16 +14,19 @@ from textual.widgets import Input
 from builders.counters import counter
 from builders.incidents import incident
 from builders.plans import make_plan
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.evidence.facts import Client, RunningOperation
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, IncidentScan, OplogWindow
+from tallyglass.restore.drill.last_window import LastWindow
+from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.source import Backup, FromImages
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, about, incident_cell
 from tallyglass_tui.oplog.state import scan_lines
 from tallyglass_tui.profiles.overview import ProfileState
-from tallyglass_tui.profiles.rows import facts
+from tallyglass_tui.profiles.rows import FACTS, facts
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.restore.head import head_lines, parts_line
 from tallyglass_tui.restore.items import command_items
@@ -119,6 +122,23 @@ def test_no_number_is_cut_in_what_is_said_of_a_profile() -> None:
         shown = ["".join(text for text, _ in line) for line in facts(state, NOW, width)]
         told = next(line for line in shown if line.startswith(" counter"))
         assert "…" not in told
+
+
+def test_what_may_not_be_read_of_a_profile_is_said_below_all_else() -> None:
+    window = LastWindow(NOW, 1, None, None, 2)
+    state = ProfileState(
+        "prod", "db1", NOW, deployment=Deployment(Kind.REPLICA_SET, "8.0.1"), counter=counter(7), counters=3,
+        window=OplogWindow(Ts(1, 0), Ts(99, 0)), drill=LastDrill(NOW, True, "Proved.", window=window),
+        lacking=("Oplog: needs read on local.", "Counters: needs read on shop."),
+    )  # fmt: skip
+    shown = ["".join(text for text, _ in line) for line in facts(state, NOW, 80)]
+    assert len(shown) == FACTS
+    assert shown[-1] == " unknown  Oplog: needs read on local. (and 1 more)"
+
+
+def test_a_profile_that_cannot_be_read_says_why_or_that_there_is_more() -> None:
+    state = ProfileState("prod", "db1", problem="no server answers at db1 " * 30, since=NOW)
+    assert "".join(text for text, _ in facts(state, NOW, 60)[-1]).endswith("…")
 
 
 def test_the_step_under_the_cursor_has_its_whole_title() -> None:

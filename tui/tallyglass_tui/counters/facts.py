@@ -9,7 +9,7 @@ from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Flag, Forecast,
 from tallyglass.counters.verdict import CRITICAL, WARNING, grade
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import LIMITS, level, name
-from tallyglass_tui.widgets.cells import wrap
+from tallyglass_tui.widgets.cells import fit_middle, wrap
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL = 11
@@ -31,7 +31,8 @@ _LEVEL_WORDS = {CRITICAL: (" urgent ", "text--bad"), WARNING: (" warning ", "tex
 def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) -> Iterator[Line]:
     """What is asked first: when the counter runs out, what is wrong with it, and how far it is."""
     word, style = _LEVEL_WORDS.get(level(counter, now), ("", ""))
-    yield [(f" {name(counter)[: width - 12]}", "text--title"), ("  ", ""), (word, style)]
+    title = fit_middle(name(counter), max(8, width - 12)).rstrip()
+    yield [(f" {title}", "text--title"), ("  ", ""), (word, style)]
     if counter.pool is None:
         yield from _fact("runs out", ends(counter.forecast, now), width)
     else:

@@ -9,7 +9,7 @@ from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.profiles.overview import Overview, ProfileState, hours_left
 from tallyglass_tui.shell.status_line import is_unwell, member_letters
-from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces, wrap_words
+from tallyglass_tui.widgets.cells import at_most, fit, fit_middle, whole_pieces, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
 
@@ -23,8 +23,8 @@ COLUMNS = (
     Column("oplog", "oplog", 7, right=True),
     Column("drill", "drill", 9, right=True, rank=2),
 )
-FACTS = 6
-"""Lines about the profile under the cursor: a name, four facts and a line for a long one."""
+FACTS = 7
+"""Lines about the profile under the cursor: a name, five facts, and what this user may not read."""
 _SHORT_OPLOG_HOURS = 24.0
 """Hours of oplog below which it is marked: a mistake of last evening may be out of reach in the morning."""
 _DRILL_EVERY = timedelta(weeks=1)
@@ -111,7 +111,7 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
     if state.problem:
         since = f"Since {fmt.clock(state.since)}. " if state.since else ""
         last = f" It last answered at {fmt.moment(state.at)}." if state.at else ""
-        for text in wrap_words(f"{since}{clean(state.problem, 400)}{last}", room)[: FACTS - 1]:
+        for text in at_most(wrap_words(f"{since}{clean(state.problem, 400)}{last}", room), FACTS - 1, room):
             lines.append([(" " * 10, ""), (text, "text--bad")])
         return lines
     found = state.deployment
@@ -142,8 +142,9 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
         text = f"{fmt.ago(recoverable.made, now)}: {recoverable.line}"
         lines.append(_fact("window", text, room, "" if recoverable.status == 0 else "text--warn"))
     if state.lacking:
-        lines.append(_fact("unknown", clean(state.lacking[0], 300), room, "text--warn"))
-    return lines[:FACTS]
+        more = f" (and {len(state.lacking) - 1} more)" if len(state.lacking) > 1 else ""
+        lines.append(_fact("unknown", f"{clean(state.lacking[0], 300)}{more}", room, "text--warn"))
+    return lines
 
 
 def in_words(state: ProfileState, now: datetime) -> str:

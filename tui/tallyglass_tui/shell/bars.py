@@ -10,7 +10,7 @@ from textual.events import Click, Resize
 from textual.screen import Screen
 from textual.timer import Timer
 
-from tallyglass_tui.widgets.cells import fit, wrap, wrap_words
+from tallyglass_tui.widgets.cells import at_most, fit, wrap, wrap_words
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
@@ -27,13 +27,6 @@ _LEAST_SHOWN, _READ_A_SECOND = 6.0, 12
 
 _WIDE, _NAMED = 120, 80
 """The fewest columns at which the pages stand apart, and at which all of them are named: the header needs the room."""
-
-
-def _at_most(lines: Sequence[str], most: int, width: int) -> list[str]:
-    """The first lines; where there are more, the last one shows that it is cut."""
-    if len(lines) <= most:
-        return [*lines]
-    return [*lines[: most - 1], fit(f"{lines[most - 1].rstrip()} {lines[most].strip()}", width)]
 
 
 class NavLine(LineView):
@@ -136,7 +129,7 @@ class Banner(LineView):
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """The text, spread over the available lines."""
-        lines = _at_most(wrap(f" ! {self._text}", width), _BANNER_LINES, width)
+        lines = at_most(wrap(f" ! {self._text}", width), _BANNER_LINES, width)
         yield lines[y] if y < len(lines) else "", ""
 
 
@@ -193,7 +186,7 @@ class KeysLine(LineView):
         """The message above the keys, or in their place."""
         text = self._message or self._prompt
         lines = [f" {line}" for line in wrap_words(text, width - 1)] if text else []
-        return _at_most(lines, _MOST_LINES, width)
+        return at_most(lines, _MOST_LINES, width)
 
     @property
     def _prompt(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
@@ -78,6 +78,13 @@ def wrap_words(text: str, width: int) -> list[str]:
             lines += whole
         lines.append(line)
     return lines
+
+
+def at_most(lines: Sequence[str], most: int, width: int) -> list[str]:
+    """The first ``most`` of the lines of a text; where there are more, the last one shows that it is cut."""
+    if len(lines) <= most:
+        return [*lines]
+    return [*lines[: most - 1], fit(f"{lines[most - 1].rstrip()} {lines[most].strip()}", width)]
 
 
 def _words(text: str) -> list[str]:
