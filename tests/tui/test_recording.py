@@ -162,6 +162,22 @@ def test_it_ends_at_its_bound_and_says_so(tmp_path: Path, now: list[float], monk
         Recorder(tmp_path / "r", "", KINDS)
 
 
+async def test_the_dashboard_says_that_it_is_not_recorded_any_more(
+    screen_at: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording_module, "MOST_LINES", 1)
+    recorder = Recorder(tmp_path / "full", "db1", KINDS)
+    async with screen_at() as screen:
+        screen.feeds._record = recorder
+        screen.app.page.show_state()
+        assert "recording" not in screen.text
+        recorder.put("counters", "", SNAPSHOT)
+        screen.app.page.show_state()
+        await screen.pilot.pause()
+        assert " ! The recording is full: 1 lines, 0 MB." in screen.text
+    recorder.close()
+
+
 def test_the_command_ends_once_the_disk_is_full(tmp_path: Path) -> None:
     limits = (resource.RLIMIT_FSIZE, (0, 0))
     found = subprocess.run(

@@ -137,6 +137,11 @@ def open_target(target: Target, **options: Any) -> Gateway:
 class Record(Protocol):
     """Keeps what the feeds deliver."""
 
+    @property
+    def ended(self) -> str:
+        """Why it keeps nothing more, in one sentence; empty while it does."""
+        ...
+
     def put(self, feed: str, subject: str, value: object, merge: Callable[[Any, Any], Any] | None = None) -> None:
         """Keep a value of a feed; ``merge`` joins it with one that was not kept yet."""
         ...
@@ -204,6 +209,11 @@ class Feeds:
             return await asyncio.wrap_future(self._submit(bounded()))
         except TimeoutError:
             raise ReadError(f"No answer within {seconds:.0f} s.") from None
+
+    @property
+    def record_ended(self) -> str:
+        """Why what they deliver is not recorded any more, in one sentence; empty where it is, or was never wanted."""
+        return self._record.ended if self._record else ""
 
     def latest(self, name: str, kind: type[T]) -> T | None:
         """The latest value of the feed with this name; None before the first, and for a feed of another kind."""
@@ -289,7 +299,7 @@ class Feeds:
                     feed.ended = True
                     return
             except TimeoutError:
-                feed.fail(ReadError(f"No data for {feed.silence:.0f} s.", "Trying again."))
+                feed.fail(ReadError(f"No data for {feed.silence:.0f} s."))
             except TallyglassError as error:
                 feed.fail(error)
             except Exception as error:  # noqa: BLE001 - the outermost guard of a feed: it reports and restarts
