@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual import events
 from textual.widgets import Input
 
@@ -49,12 +50,13 @@ def test_of_a_long_title_the_collection_stays() -> None:
 
     def shown(title: str, width: int) -> str:
         ((text, _),) = incident_cell(replace(MANY[0], title=title), NOW, column, width)
-        assert len(text) == width
+        assert cell_len(text) == width
         return text.rstrip()
 
     assert shown("findAndModify updates on shop.counters", 32) == "findAndModify … on shop.counters"
     assert shown("updates by many sessions at once on shop.counters", 33) == "updates by many on shop.counters"
     assert shown("deleteMany on a.very.long.name.of.a.collection", 24).startswith("deleteMany")
+    assert shown("findAndModify updates on shop.宽宽宽宽", 36) == "findAndModify upda… on shop.宽宽宽宽"
 
 
 @pytest.mark.parametrize("size", [(60, 15), (80, 24)])

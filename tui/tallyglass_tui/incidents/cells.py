@@ -76,7 +76,7 @@ def _when(age: str, going_on: bool) -> str:
 
 def _title(title: str, width: int) -> str:
     """The title; where it is too long, what was done is shortened before the name of the collection is."""
-    if len(title) <= width:
+    if cell_len(title) <= width:
         return fit(title, width)
     did, on, where = title.replace(" by many sessions at once", " by many").rpartition(" on ")
     room = width - cell_len(f"{on}{where}")
