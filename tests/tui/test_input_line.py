@@ -123,6 +123,8 @@ def test_a_path_is_completed_as_far_as_it_is_unambiguous(tmp_path: Path, monkeyp
     assert complete_path("~/.h") == "~/.hidden"
     assert complete_path("no-such/x") == "no-such/x"
     assert complete_path("zz") == "zz"
+    (tmp_path / "monthly\x1b]52;c;cm0=\x07").touch()
+    assert complete_path("mon") == "mon", "no escape sequence reaches the terminal"
 
 
 def test_a_time_is_shown_in_utc_and_local_and_with_its_age() -> None:
