@@ -26,6 +26,7 @@ from tallyglass.allocate.errors import (
     AllocationRefused,
     AllocationTimeout,
     AllocationUnknown,
+    CollisionLimit,
     CounterRewound,
     Exhausted,
     PoolEmpty,
@@ -55,7 +56,10 @@ SAME_ID = duplicate("_id_", "_id")
 OTHER_INDEX = duplicate("field_1_model_1", "field", "model")
 
 
-METHODS = ("find_one_and_update", "update_one", "find_one", "find", "bulk_write", "insert_one", "list_indexes")
+METHODS = (
+    *("find_one_and_update", "update_one", "bulk_write", "insert_one", "delete_one"),
+    *("find_one", "find", "list_indexes"),
+)
 
 
 @dataclass
@@ -505,6 +509,60 @@ def test_first_uses_that_collide_are_tried_again_but_another_index_of_the_counte
     assert server.run(gapless(client)._core.insert({"tenant": "a"}, session), *begun, SAME_ID, None, *again) == 1
     with pytest.raises(AllocationRefused, match=r"field_1_model_1 .* s\.counters"):
         server.run(gapless(client)._core.insert({"tenant": "b"}, session), *begun, OTHER_INDEX, None)
+
+
+# --- documents with an id of their own -----------------------------------------------------------------------------
+
+UNIQUE = [{"key": {"number": 1}, "unique": True}]
+NOT_SHOWN = LOST, SAME_ID, None, None
+"""Answers to an insert whose reply is lost, and to its second try, while a majority shows neither of them."""
+WRITTEN = {"_id": 1}
+
+
+def inserts(client: MongoClient[Any], **how: Any) -> dict[str, tuple[Steps[Any], tuple[Any, ...]]]:
+    """Each strategy's steps, and the answers to those before the insert in question."""
+    random_ids = RandomIds(client.s.cards, "number", NumberSpace.digits(3), **how)._core
+    proxied = ProxiedInsert(client.s.reserved, client.s.cards, "number", **how)._core
+    return {
+        "random": (random_ids.insert({}, None), (UNIQUE,)),
+        "reserve": (proxied._reserve(7, "me", proxied.budget()), ()),
+        "write": (proxied.insert({"number": 7}, None), (None,)),
+    }
+
+
+@pytest.mark.parametrize("strategy", ["random", "reserve", "write"])
+def test_a_document_that_no_majority_shows_yet_is_known_for_its_own(
+    server: Server, client: MongoClient[Any], strategy: str
+) -> None:
+    steps, before = inserts(client)[strategy]
+    server.run(steps, *before, *NOT_SHOWN, SAME_ID, WRITTEN)
+    steps, before = inserts(client, deadlines=Deadlines(total=1.0, attempt=0.5))[strategy]
+    with pytest.raises(AllocationUnknown):
+        server.run(steps, *before, *[*NOT_SHOWN, *NOT_SHOWN[1:] * 99])
+
+
+@pytest.mark.parametrize("strategy", ["random", "reserve", "write"])
+def test_a_refusal_after_a_lost_reply_does_not_mean_that_nothing_was_inserted(
+    server: Server, client: MongoClient[Any], strategy: str
+) -> None:
+    refusal = errors.OperationFailure("Document failed validation", 121)
+    steps, before = inserts(client)[strategy]
+    with pytest.raises(AllocationUnknown):
+        server.run(steps, *before, LOST, refusal)
+    steps, before = inserts(client)[strategy]
+    released = [SimpleNamespace(deleted_count=1)] * (strategy == "write")
+    with pytest.raises(AllocationRefused) as refused:
+        server.run(steps, *before, refusal, *released)
+    assert refused.value.code == 121
+
+
+def test_a_document_of_someone_else_is_not_taken_for_ones_own(server: Server, client: MongoClient[Any]) -> None:
+    steps, _ = inserts(client)["reserve"]
+    with pytest.raises(CollisionLimit):
+        server.run(steps, LOST, SAME_ID, None, WRITTEN)
+    key = RandomIds(client.s.cards, "_id", NumberSpace.digits(3))._core
+    with pytest.raises(AllocationUnknown, match="unknown whether this insert wrote it"):
+        server.run(key.insert({}, None), LOST, SAME_ID, WRITTEN)
 
 
 # --- counters by scope ---------------------------------------------------------------------------------------------

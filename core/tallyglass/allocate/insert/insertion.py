@@ -20,8 +20,9 @@ from tallyglass.allocate.engine.attempts import (
     call_with_retry,
     out_of_time,
     read_with_retry,
+    refused,
 )
-from tallyglass.allocate.engine.checks import field_name, whole
+from tallyglass.allocate.engine.checks import by_id, field_name, whole
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import Documents, name_of
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
@@ -113,49 +114,82 @@ class Inserter(Uncopyable, ABC):
 
 def _inserted(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget, session: Any) -> Steps[bool]:
     """Whether the document was inserted; False when its id is taken."""
+    mine = {} if target.field == "_id" else {target.field: filled[target.field]}
+    error = yield from insert_once(
+        target.collection, filled, mine, where=target.where, meter=target.meter, budget=budget, session=session
+    )
+    if error is None:
+        return True
+    if collided_on(error, target.field):
+        return False
+    raise AllocationRefused(
+        f"A unique field other than {target.where} is already taken.", clean(str(error), 200), code=error.code
+    ) from error
+
+
+def insert_once(
+    collection: Documents,
+    document: dict[str, Any],
+    mine: Mapping[str, Any],
+    *,
+    where: str,
+    meter: Meter,
+    budget: RetryBudget,
+    session: Any = None,
+) -> Steps[DuplicateKeyError | None]:
+    """Insert a document, again as long as the outcome is unknown; None once it is in.
+
+    Returns the error when another document has its ``_id`` or a unique field. ``mine`` are the fields by which it
+    differs from a document that someone else inserts with its ``_id``. Raises AllocationRefused and
+    AllocationTimeout when nothing was inserted; AllocationUnknown.
+    """
     unsure = False
     while True:
+        problem: PyMongoError
         try:
-            yield from call(lambda: target.collection.insert_one(filled, session=session), budget.call_seconds())
+            yield from call(lambda: collection.insert_one(document, session=session), budget.call_seconds())
         except DuplicateKeyError as error:
-            if unsure and (yield from _is_in(target, filled, budget)):
-                return True
-            if collided_on(error, target.field):
-                return False
-            raise AllocationRefused(
-                f"A unique field other than {target.where} is already taken.",
-                clean(str(error), 200),
-                code=error.code,
-            ) from error
+            if not unsure:
+                return error
+            found = yield from _found(collection, document, mine, where, budget)
+            if found and not mine:
+                raise _not_told_apart(document["_id"], where) from error
+            if found:
+                return None
+            # A majority may not show yet what an earlier try wrote.
+            if not collided_on(error, "_id") or (yield from _found(collection, document, {}, where, budget)):
+                return error
+            problem = error
         except PyMongoError as error:
             outcome = classify(error)
+            unsure = unsure or outcome in (Outcome.UNKNOWN, Outcome.UNKNOWN_FOR_GOOD)
             if outcome not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED):
-                raise AllocationRefused(
-                    f"The server refuses to insert into {target.where}.", clean(str(error), 200)
-                ) from error
-            unsure = unsure or outcome is Outcome.UNKNOWN
-            pause = budget.pause()
-            if pause is None:
-                raise out_of_time(error, target.where, int(unsure)) from error
-            target.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
+                raise (out_of_time(error, where, 1) if unsure else refused(error, where)) from error
+            problem = error
         else:
-            return True
+            return None
+        pause = budget.pause()
+        if pause is None:
+            raise out_of_time(problem, where, int(unsure)) from problem
+        meter.emit(EventKind.RETRIED, note=type(problem).__name__, retries=1)
         yield pause
 
 
-def _is_in(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget) -> Steps[bool]:
-    if target.field == "_id":
-        raise AllocationUnknown(
-            f"The document {clean(repr(filled['_id']), 80)} is in {target.where}, but it is unknown whether this "
-            "insert or another one wrote it.",
-            "Keep the id in a separate field to make inserts safe to repeat.",
-            burned=1,
-        )
-    wanted = {name: {"$eq": filled[name]} for name in ("_id", target.field)}
-    found = yield from call_with_retry(
-        lambda: target.collection.find_one(wanted, {"_id": 1}), where=target.where, budget=budget
-    )
+def _found(
+    collection: Documents, document: Mapping[str, Any], fields: Mapping[str, Any], where: str, budget: RetryBudget
+) -> Steps[bool]:
+    """Whether a majority has a document with this ``_id`` and these fields."""
+    wanted = by_id(document["_id"]) | {name: {"$eq": value} for name, value in fields.items()}
+    found = yield from call_with_retry(lambda: collection.find_one(wanted, {"_id": 1}), where=where, budget=budget)
     return found is not None
+
+
+def _not_told_apart(key: object, where: str) -> AllocationUnknown:
+    return AllocationUnknown(
+        f"The document {clean(repr(key), 80)} is in {where}, but it is unknown whether this insert wrote it.",
+        "Keep the id in a separate field to make inserts safe to repeat.",
+        burned=1,
+    )
 
 
 def collided_on(error: DuplicateKeyError, field: str) -> bool:

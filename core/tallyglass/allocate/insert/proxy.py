@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic
 
 from bson.objectid import ObjectId
-from pymongo.errors import DuplicateKeyError, PyMongoError
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time, refused
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, refused
 from tallyglass.allocate.engine.checks import by_id, field_name
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
@@ -23,8 +22,9 @@ from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, Sy
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, classify
 from tallyglass.allocate.engine.sessions import refuse_transaction
-from tallyglass.allocate.engine.steps import Steps, call
+from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import AllocationRefused, CollisionLimit
+from tallyglass.allocate.insert.insertion import insert_once
 from tallyglass.text import clean
 
 _HINT = {"proxy": "tallyglass"}
@@ -64,75 +64,41 @@ class _ProxyCore(Uncopyable):
         return bool(result.deleted_count)
 
     def _reserve(self, value: Any, owner: Any, budget: RetryBudget) -> Steps[None]:
-        """Insert the id into the proxy. An earlier, unanswered try of this insert may have done so already."""
         reservation = {"_id": value, "owner": owner, "at": datetime.now(UTC), **_HINT}
-        unsure = False
-        while True:
-            try:
-                yield from call(lambda: self.proxy.insert_one(reservation), budget.call_seconds())
-            except DuplicateKeyError as error:
-                if unsure and (yield from self._is_ours(value, owner, budget)):
-                    return
-                if classify(error) is not Outcome.DUPLICATE:
-                    raise refused(error, name_of(self.proxy)) from error
-                self.meter.emit(EventKind.COLLISION, 1, collisions=1)
-                raise CollisionLimit(
-                    f"{clean(repr(value), 80)} is already taken in {name_of(self.proxy)}.", "Use another id.", tries=1
-                ) from error
-            except PyMongoError as error:
-                unsure = self._unsure(error, unsure)
-                pause = budget.pause()
-                if pause is None:
-                    raise out_of_time(error, name_of(self.proxy), int(unsure)) from error
-            else:
-                return
-            yield pause
-
-    def _is_ours(self, value: Any, owner: Any, budget: RetryBudget) -> Steps[bool]:
-        reservation = {**by_id(value), "owner": {"$eq": owner}}
-        found = yield from call_with_retry(
-            lambda: self.proxy.find_one(reservation), where=name_of(self.proxy), budget=budget
+        where = name_of(self.proxy)
+        error = yield from insert_once(
+            self.proxy, reservation, {"owner": owner}, where=where, meter=self.meter, budget=budget
         )
-        return found is not None
-
-    def _is_written(self, filled: dict[str, Any], budget: RetryBudget) -> Steps[bool]:
-        written = {name: {"$eq": filled[name]} for name in ("_id", self.field)}
-        found = yield from call_with_retry(lambda: self.target.find_one(written), where=self.where, budget=budget)
-        return found is not None
+        if error is None:
+            return
+        if classify(error) is not Outcome.DUPLICATE:
+            raise refused(error, where) from error
+        self.meter.emit(EventKind.COLLISION, 1, collisions=1)
+        raise CollisionLimit(
+            f"{clean(repr(value), 80)} is already taken in {where}.", "Use another id.", tries=1
+        ) from error
 
     def _write(self, filled: dict[str, Any], owner: Any, budget: RetryBudget, session: Any) -> Steps[None]:
-        unsure = False
-        while True:
-            try:
-                yield from call(lambda: self.target.insert_one(filled, session=session), budget.call_seconds())
-            except DuplicateKeyError as error:
-                if unsure and (yield from self._is_written(filled, budget)):
-                    return
-                yield from self.release(filled[self.field], owner)
+        value = filled[self.field]
+        try:
+            error = yield from insert_once(
+                self.target,
+                filled,
+                {self.field: value},
+                where=self.where,
+                meter=self.meter,
+                budget=budget,
+                session=session,
+            )
+            if error is not None:
                 raise AllocationRefused(
                     f"Another unique field of {name_of(self.target)} is already taken; the id is free again.",
                     clean(str(error), 200),
                     code=error.code,
                 ) from error
-            except PyMongoError as error:
-                if classify(error) is Outcome.REFUSED and not unsure:
-                    yield from self.release(filled[self.field], owner)
-                unsure = self._unsure(error, unsure)
-                pause = budget.pause()
-                if pause is None:
-                    raise out_of_time(error, self.where, int(unsure)) from error
-            else:
-                return
-            yield pause
-
-    def _unsure(self, error: PyMongoError, before: bool) -> bool:
-        outcome = classify(error)
-        if outcome not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED):
-            raise AllocationRefused(
-                f"The server refuses to insert into {self.where}.", clean(str(error), 200)
-            ) from error
-        self.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
-        return before or outcome is Outcome.UNKNOWN
+        except AllocationRefused:
+            yield from self.release(value, owner)
+            raise
 
 
 class ProxiedInsertCalls(Reporting, Generic[C]):
