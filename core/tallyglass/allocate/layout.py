@@ -15,7 +15,7 @@ from typing import Any, Final
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
-from tallyglass.allocate.engine.checks import INT64_MAX, INT64_MIN, by_id, field_name, whole
+from tallyglass.allocate.engine.checks import INT64_MAX, INT64_MIN, by_id, field_name, storable, whole
 from tallyglass.allocate.errors import CounterTypeError
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.text import clean
@@ -44,6 +44,7 @@ class Layout:
         for name in self.extra:
             if field_name(name, "extra", dotted=False) in ("_id", self.field.partition(".")[0]):
                 raise ValueError(f"extra must not set {name!r} as well")
+        storable(self.extra, "extra")
 
     def stored(self, next_id: int) -> int:
         """The number that is stored when ``next_id`` is the next one to be handed out."""

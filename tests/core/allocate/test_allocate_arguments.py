@@ -9,6 +9,7 @@ import pickle
 import re
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from bson import Int64
@@ -111,7 +112,9 @@ def test_a_key_is_never_an_operator(key: object) -> None:
         Counter(DB.counters, key)
 
 
-@pytest.mark.parametrize("key", ["orders", 7, Int64(7), b"x", {"db": "shop", "coll": "x"}, datetime.date.max, 1.5])
+@pytest.mark.parametrize(
+    "key", ["orders", 7, Int64(7), b"x", UUID(int=7), {"db": "x", "coll": "y"}, datetime.date.max, 1.5]
+)
 def test_keys_that_a_document_can_have(key: object) -> None:
     if isinstance(key, datetime.date):
         key = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)

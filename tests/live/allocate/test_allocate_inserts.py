@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from allocate_kit import Kit, done
 from bson import Decimal128, Int64
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions, TypeCodec, TypeRegistry
 
 from tallyglass.allocate import (
     AllocationRefused,
@@ -17,6 +21,7 @@ from tallyglass.allocate import (
     Exhausted,
     NotUnique,
     NumberSpace,
+    to_binary,
 )
 from tallyglass.allocate.insert.unique import judge_uniqueness
 
@@ -122,6 +127,42 @@ async def test_the_proxy_keeps_ids_apart_and_releases_what_failed(kit: Kit) -> N
     assert owners == {row["number"]: row["_id"] for row in kit.plain.target.find()}
     assert await done(inserts.release(2, "someone else")) is False
     assert await done(inserts.release(2, owners[2])) is True
+
+
+class Price(TypeCodec):
+    python_type = Decimal
+    bson_type = Decimal128
+
+    def transform_python(self, value: Decimal) -> Decimal128:
+        return Decimal128(value)
+
+    def transform_bson(self, value: Decimal128) -> Decimal:
+        return value.to_decimal()
+
+
+async def test_documents_are_written_as_the_callers_client_writes_them(kit: Kit) -> None:
+    options: CodecOptions[Any] = CodecOptions(
+        uuid_representation=UuidRepresentation.PYTHON_LEGACY, type_registry=TypeRegistry([Price()])
+    )
+    theirs = kit.db.get_collection("orders", codec_options=options)
+    order, tenant, key = {"price": Decimal("1.50"), "ref": uuid4()}, uuid4(), uuid4()
+    gapless = kit.GaplessInsert(kit.db.counters, theirs, within=("tenant",))
+    proxied = kit.ProxiedInsert(kit.db.reserved, theirs, "key")
+    await done(gapless.create())
+    await done(kit.MaxPlusOne(theirs).insert({**order, "tenant": 1}))
+    await done(proxied.insert({**order, "_id": 2, "tenant": 2, "key": key}))
+    assert await done(gapless.insert({**order, "_id": 3, "tenant": tenant})) == 1
+    assert await done(gapless.insert({**order, "_id": 3, "tenant": tenant})) == 1, "the one that is there"
+    assert [row["_id"] for row in await done(theirs.find(order).sort("_id").to_list(None))] == [1, 2, 3]
+    own = [kit.plain.counters.find_one()["_id"]["tenant"], kit.plain.reserved.find_one()["_id"]]
+    assert own == [to_binary(tenant), to_binary(key)]
+    assert await done(kit.Counter(kit.db.counters, key).create())
+    for what in (object(), 2**70, "x" * 2**24, "\ud800"):
+        for ids in (gapless, proxied, kit.MaxPlusOne(theirs)):
+            with pytest.raises((TypeError, ValueError), match="cannot be stored"):
+                await done(ids.insert({"tenant": tenant, "key": 4, "what": what}))
+    assert kit.plain.reserved.count_documents({}) == 1
+    assert await done(gapless.insert({"tenant": tenant, "_id": 4})) == 2
 
 
 async def test_a_counter_behind_its_collection_is_found_and_moved_forward_only(kit: Kit) -> None:

@@ -9,13 +9,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import bson
-from bson.errors import InvalidDocument
+from bson.codec_options import CodecOptions
+from bson.errors import BSONError
 from bson.regex import Regex
 
+from tallyglass.allocate.engine.handles import PLAIN
 from tallyglass.text import clean
 
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
 """The bounds of what a counter of integers can hold."""
+
+_LARGEST_DOCUMENT: Final = 16 * 1024**2
+"""Bytes of a document that a server accepts."""
 
 JAVASCRIPT_MAX: Final = 2**53 - 1
 """The largest integer that a JavaScript number keeps exactly."""
@@ -56,11 +61,19 @@ def key(value: object, argument: str = "key") -> object:
     if value is None or isinstance(value, (list, tuple, re.Pattern, Regex)):
         raise TypeError(f"{argument} must be a value that can be an _id, not {type(value).__name__}")
     _refuse_operators(value, argument)
-    try:
-        bson.encode({"_id": value})
-    except (InvalidDocument, OverflowError) as error:
-        raise TypeError(f"{argument} cannot be stored as an _id: {clean(str(error), 120)}") from error
+    storable({"_id": value}, argument)
     return value
+
+
+def storable(document: Mapping[str, Any], argument: str, options: CodecOptions[Any] = PLAIN) -> None:
+    """Check that the server can store ``document``, before anything is sent. Raises TypeError or ValueError."""
+    try:
+        size = len(bson.encode(document, codec_options=options))
+    except (BSONError, OverflowError, TypeError, ValueError, RecursionError) as error:
+        reason = clean(str(error).removeprefix("Invalid document: "), 120)
+        raise TypeError(f"{argument} cannot be stored: {reason}") from error
+    if size > _LARGEST_DOCUMENT:
+        raise ValueError(f"{argument} cannot be stored: it has {size:,} bytes, {_LARGEST_DOCUMENT:,} are possible")
 
 
 def by_id(value: object) -> dict[str, Any]:

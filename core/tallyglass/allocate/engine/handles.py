@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions
 from pymongo import ReadPreference, WriteConcern
 from pymongo.asynchronous.collection import AsyncCollection
@@ -34,7 +35,11 @@ else:
 MAJORITY: Final = WriteConcern("majority", j=True)
 """Acknowledged by a majority, on disk: survives a failover or a crash."""
 
-_PLAIN: CodecOptions[dict[str, Any]] = CodecOptions(uuid_representation=4, unicode_decode_error_handler="replace")
+PLAIN: CodecOptions[dict[str, Any]] = CodecOptions(
+    uuid_representation=UuidRepresentation.STANDARD, unicode_decode_error_handler="replace"
+)
+"""How the library's own documents are written, whatever the client: two clients that wrote one UUID in two ways would
+have two counters for it."""
 
 
 def is_safe(concern: WriteConcern) -> bool:
@@ -42,18 +47,29 @@ def is_safe(concern: WriteConcern) -> bool:
     return concern.document.get("w") == "majority" and concern.document.get("j") is not False
 
 
-def prepare(collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJORITY) -> Documents:
-    """The collection with the options that allocation needs. Raises WrongClient, UnsafeWriteConcern."""
+def prepare(
+    collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJORITY, inserts: bool = False
+) -> Documents:
+    """The collection with the options that allocation needs. Raises WrongClient, UnsafeWriteConcern.
+
+    With ``inserts`` it is for the caller's documents, which are written as the caller's client writes them.
+    """
     check_kind(collection, asynchronous=asynchronous)
     if not concern.acknowledged:
         raise UnsafeWriteConcern("An unacknowledged write returns no id.", "Use at least w: 1.")
     prepared = collection.with_options(
-        codec_options=_PLAIN,
+        codec_options=_as_the_caller(collection.codec_options) if inserts else PLAIN,
         read_preference=ReadPreference.PRIMARY,
         write_concern=concern,
         read_concern=ReadConcern("majority" if is_safe(concern) else "local"),
     )
     return cast(Documents, prepared)
+
+
+def _as_the_caller(options: CodecOptions[Any]) -> CodecOptions[dict[str, Any]]:
+    found = options.uuid_representation
+    chosen = UuidRepresentation.STANDARD if found == UuidRepresentation.UNSPECIFIED else found
+    return PLAIN.with_options(uuid_representation=chosen, type_registry=options.type_registry)
 
 
 def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | None) -> WriteConcern:

@@ -61,7 +61,7 @@ class MaxPlusOneCalls(Reporting, Generic[C]):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        prepared = prepare(collection, asynchronous=self._asynchronous)
+        prepared = prepare(collection, asynchronous=self._asynchronous, inserts=True)
         self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
 
 

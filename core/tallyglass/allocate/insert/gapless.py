@@ -29,7 +29,7 @@ from tallyglass.allocate.engine.attempts import (
     read_with_retry,
     refused,
 )
-from tallyglass.allocate.engine.checks import by_id, field_name
+from tallyglass.allocate.engine.checks import by_id, field_name, storable
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import (
@@ -96,7 +96,9 @@ class _GaplessCore(Uncopyable):
 
     def insert(self, document: Mapping[str, Any], session: ClientSession) -> Steps[int]:
         """Insert a copy of the document with the next number; returns that number."""
-        budget, key = self._budget(), self.key(document)
+        key = self.key(document)
+        storable(document, "the document", self.target.codec_options)
+        budget = self._budget()
         if not self._proven:
             yield from self._require_index(budget)
             self._proven = True
@@ -289,7 +291,8 @@ class GaplessInsertCalls(Reporting, Generic[C]):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        first, second = (prepare(one, asynchronous=self._asynchronous) for one in (counters, target))
+        first = prepare(counters, asynchronous=self._asynchronous)
+        second = prepare(target, asynchronous=self._asynchronous, inserts=True)
         self._core = _GaplessCore(first, second, field, within, deadlines, on_event)
 
     def key(self, document: Mapping[str, Any]) -> dict[str, Any]:

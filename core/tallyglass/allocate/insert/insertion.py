@@ -22,7 +22,7 @@ from tallyglass.allocate.engine.attempts import (
     read_with_retry,
     refused,
 )
-from tallyglass.allocate.engine.checks import by_id, field_name, whole
+from tallyglass.allocate.engine.checks import by_id, field_name, storable, whole
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import Documents, name_of
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
@@ -90,6 +90,7 @@ class Inserter(Uncopyable, ABC):
         """
         target = self.target
         refuse_transaction(session)
+        storable(document, "the document", target.collection.codec_options)
         if not self._proven:
             yield from require_unique(target, target.budget())
             self._proven = True

@@ -15,7 +15,7 @@ from bson.objectid import ObjectId
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, refused
-from tallyglass.allocate.engine.checks import by_id, field_name
+from tallyglass.allocate.engine.checks import by_id, field_name, storable
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, name_of, prepare
@@ -49,9 +49,12 @@ class _ProxyCore(Uncopyable):
         if self.field not in document:
             raise ValueError(f"the document has no {self.field!r}")
         checked_key(document[self.field], self.field)
-        budget = self.budget()
         filled = {"_id": ObjectId(), **document}
         owner = filled["_id"]
+        storable(filled, "the document", self.target.codec_options)
+        # A value of a type of the caller's own may have no form here.
+        storable({"owner": owner}, "the document's _id")
+        budget = self.budget()
         yield from self._reserve(filled[self.field], owner, budget)
         yield from self._write(filled, owner, budget, session)
         self.meter.add(issued=1)
@@ -116,7 +119,8 @@ class ProxiedInsertCalls(Reporting, Generic[C]):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        first, second = (prepare(one, asynchronous=self._asynchronous) for one in (proxy, target))
+        first = prepare(proxy, asynchronous=self._asynchronous)
+        second = prepare(target, asynchronous=self._asynchronous, inserts=True)
         self._core = _ProxyCore(first, second, field, deadlines, on_event)
 
 

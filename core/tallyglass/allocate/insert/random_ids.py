@@ -105,7 +105,7 @@ class RandomIdsCalls(Reporting, Generic[C]):
         deadlines: Deadlines | None = None,
         on_event: Hook | None = None,
     ) -> None:
-        prepared = prepare(collection, asynchronous=self._asynchronous)
+        prepared = prepare(collection, asynchronous=self._asynchronous, inserts=True)
         self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
 
 
