@@ -46,6 +46,12 @@ class Layout:
                 raise ValueError(f"extra must not set {name!r} as well")
         storable(self.extra, "extra")
 
+    def outside_arrays(self) -> dict[str, Any]:
+        """The filter that keeps a path such as ``a.0.n`` out of arrays: a reply would not show the number there."""
+        parts = self.field.split(".")
+        digits = [n for n, part in enumerate(parts) if n and part.isdigit()]
+        return {".".join(parts[:n]): {"$not": {"$type": "array"}} for n in digits}
+
     def stored(self, next_id: int) -> int:
         """The number that is stored when ``next_id`` is the next one to be handed out."""
         return next_id if self.semantics is Semantics.NEXT else next_id - 1
@@ -92,7 +98,8 @@ def increment(layout: Layout, key: object, n: int, highest: int, **also: object)
     """
     bound = layout.stored(highest - n + 1)
     guard = {"$type": list(INTEGER_TYPES), "$lte": Int64(max(bound, INT64_MIN))}
-    return Request(n, {**by_id(key), layout.field: guard, **also}, {"$inc": {layout.field: Int64(n)}})
+    wanted = {**by_id(key), **layout.outside_arrays(), layout.field: guard, **also}
+    return Request(n, wanted, {"$inc": {layout.field: Int64(n)}})
 
 
 def number_in(layout: Layout, document: Mapping[str, Any], where: str) -> int:
@@ -122,7 +129,9 @@ def wrong_type(value: object, name: str, where: str) -> CounterTypeError:
     type_name = _type_name(value)
     if value is None:
         return CounterTypeError(
-            f"{clean(where)} has no field {clean(name)}.", "Name the field that holds the number.", type_name=type_name
+            f"{clean(where)} has no field {clean(name)}.",
+            "Name the field that holds the number; it cannot be in an array.",
+            type_name=type_name,
         )
     why = {
         "double": "A double stalls at 2^53 and then issues the same id to every caller, without an error.",

@@ -92,7 +92,7 @@ def _advance(core: CounterCore, next_id: int) -> Steps[int]:
     budget = RetryBudget(Deadlines(), core.collection.database.client)
     layout = core.layout
     stored = whole(layout.stored(whole(next_id, "next_id")), "the number to be stored")
-    integer = {**by_id(core.key), layout.field: {"$type": list(INTEGER_TYPES)}}
+    integer = {**by_id(core.key), **layout.outside_arrays(), layout.field: {"$type": list(INTEGER_TYPES)}}
     result = yield from call_with_retry(
         lambda: core.collection.update_one(integer, {"$max": {layout.field: Int64(stored)}}),
         where=core.where,

@@ -57,6 +57,15 @@ def test_only_integers_are_numbers(value: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "guarded"), [("a.0.n", ["a"]), ("a.b.1", ["a.b"]), ("a.2026-11-25.n", []), ("0.n", [])]
+)
+def test_an_element_of_an_array_is_not_incremented(path: str, guarded: list[str]) -> None:
+    guard = {name: {"$not": {"$type": "array"}} for name in guarded}
+    assert increment(Layout(path, MANUAL.semantics), 1, 1, 9).filter.items() >= guard.items()
+    assert Layout(path, MANUAL.semantics).outside_arrays() == guard
+
+
+@pytest.mark.parametrize(
     ("concerns", "level"),
     [
         ({}, "majority"),

@@ -131,6 +131,18 @@ async def test_a_non_integer_counter_is_refused_and_unchanged(kit: Kit) -> None:
         assert str(kit.plain.counters.find_one()) == str(before)
 
 
+async def test_a_number_in_an_array_is_refused_and_unchanged(kit: Kit) -> None:
+    document = {"_id": "x", "list": [{"n": 4}], "map": {"2026-11-25": {"0": 8}}}
+    kit.plain.counters.insert_one(document)
+    counter = kit.Counter(kit.db.counters, "x", layout=Layout("list.0.n", Semantics.LAST))
+    with pytest.raises(CounterTypeError, match="an array"):
+        await done(counter.next())
+    with pytest.raises(CounterTypeError, match="an array"):
+        await done(kit.advance_to(counter, 9))
+    assert kit.plain.counters.find_one() == document
+    assert await done(kit.Counter(kit.db.counters, "x", layout=Layout("map.2026-11-25.0", Semantics.LAST)).next()) == 9
+
+
 async def test_a_counter_that_went_back_stops_the_allocator(kit: Kit) -> None:
     seen: list[Event] = []
     counter = await made(kit, on_event=seen.append)
