@@ -157,6 +157,17 @@ def test_where_holes_hide_the_growth_the_weeks_after_them_show_it_or_the_band_is
     assert found.early < 14 * DAY < found.late
 
 
+@pytest.mark.parametrize("weeks", [2, 3])
+def test_the_band_of_a_few_weeks_allows_for_a_trend(weeks: int) -> None:
+    """A load that grows by 6 % a week: two weeks do not show that it does, three do."""
+    hours = [rise * math.exp(0.06 * n / 168) for n, rise in enumerate(week_of() * (weeks + 6))]
+    basis = read_basis(loaded(hours[: weeks * 168]))
+    assert basis is not None
+    assert (basis.trend > 0) is (weeks > 2)
+    found = estimate(basis, sum(hours[weeks * 168 :]))
+    assert found.early < 6 * WEEK < found.late
+
+
 def test_a_new_trend_counts_and_not_that_of_the_months_before() -> None:
     hours = week_of() * 8 + [rise * math.exp(-0.2 * n / 168) for n, rise in enumerate(week_of() * 5)]
     basis = read_basis(loaded(hours))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tallyglass.counters.forecast.basis import Basis
 from tallyglass.counters.forecast.series import DAY, WEEK
+from tallyglass.counters.forecast.trend import TREND_WEEKS
 
 Z80 = 1.2816
 """Standard deviations from the median to the 10th and 90th percentile."""
@@ -23,8 +24,8 @@ _WIDEST = 2.0
 # Standard deviations of the logarithm of the time; docs/forecasting.md measures each ("The parts and the constants").
 # Of a part of a day; of one day, less with the root of the days; for the root of each week ahead.
 _PART_OF_DAY, _DAYS, _DRIFT_A_WEEK = 0.88, 0.60, 0.10
-# Of one week, and of more.
-_ONE_WEEK, _WEEKS = 0.20, 0.13
+# Of one or two weeks, and of more.
+_FEW_WEEKS, _WEEKS = 0.20, 0.13
 # The largest logarithm of a rise or fall that is followed: 20 times.
 _MOST_GROWTH = 3.0
 # For how many times the span in which it was seen a trend is followed.
@@ -143,7 +144,8 @@ def spread_of(basis: Basis, ahead: float) -> float:
     if basis.cycle != WEEK:
         unseen = _DAYS**2 / days if basis.cycle == DAY else _PART_OF_DAY**2
         return math.sqrt(variance + unseen + _DRIFT_A_WEEK**2 * weeks_ahead)
-    share = _ONE_WEEK if basis.seconds < 2 * WEEK else _WEEKS
+    # Two weeks show no trend, so that the band must allow for one.
+    share = _FEW_WEEKS if basis.seconds < TREND_WEEKS * WEEK else _WEEKS
     variance += share**2 * (1 + ahead / basis.seconds) / 3 + basis.doubt**2
     variance += basis.wander * (days + ahead / DAY) / 3
     return math.sqrt(variance)

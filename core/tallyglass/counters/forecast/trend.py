@@ -6,7 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-_TREND_WEEKS = 3  # two always lie on a line
+TREND_WEEKS = 3
+"""So many weeks show a trend: two always lie on a line."""
 # Least ratio of a slope to its own error.
 _CLEAR_TREND = 4.0
 # Days of one or two weeks follow each other by chance and by weekday: so they must agree more.
@@ -27,7 +28,7 @@ def clear_trend(days: Sequence[float]) -> float:
     """
     first = next((day for day, total in enumerate(days) if total > 0), len(days))
     weeks = (len(days) - first) // 7
-    if weeks < _TREND_WEEKS:
+    if weeks < TREND_WEEKS:
         return _trend_of_days(days[first:])
     days = days[-7 * weeks :]
     totals = [sum(days[day : day + 7]) for day in range(0, len(days), 7)]
