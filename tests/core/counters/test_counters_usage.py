@@ -210,6 +210,33 @@ def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, seen:
     assert bool(combined(replace(before, cycling=frozenset("a")), now).cycling) == kept
 
 
+def test_a_number_with_fractions_says_nothing_about_the_others() -> None:
+    found = used(list(range(1_000, 1_090)), [(ORDERS, "n")], documents=3)
+    score = [Update((START + n, 2, 0), float(START + n), 0, n / 2, text=False, returned=False) for n in range(1, 9)]
+    found.updates[next(iter(found.updates))]["score"] = score
+    (finding,) = findings(found)
+    assert (finding.grade, finding.restless) == (Grade.CERTAIN, {"score"}), finding.evidence
+
+
+def test_views_are_no_ids_of_a_collection_whose_ids_pass_all_numbers() -> None:
+    """40 ids a second, of which some were read: a number near them is found there soon, of many pages some."""
+    found, ids = Evidence(), InsertedField()
+    for page in range(60):
+        second = START + 40 * page
+        found.probes.append(((second, 0, 0), (second + 20, 0, 0)))
+        # Every third page has about as many views as ids were handed out: its number is inserted soon.
+        views = 40 * (second - START) + (5_300 if page % 3 else 300)
+        update = Update((second, 0, 0), float(second), page, 1_000 + views, text=False, returned=False)
+        found.updates.setdefault((CARTS, "views"), {})[page] = [update]
+        for n in range(20 * 40):
+            at = (second + n // 40, 1, n % 40)
+            ids.add(Insert(at, float(at[0]), 1_000 + 40 * (second - START) + n))
+            found.inserted[ORDERS].append(at)
+    found.targets[ORDERS, "_id"] = ids
+    (finding,) = findings(found)
+    assert finding.grade in {Grade.OPEN, Grade.POSSIBLE}, finding.evidence
+
+
 def test_a_number_from_1000_on_is_recognised_although_it_is_used_late() -> None:
     assert [may_be_late(value) for value in (999, 1_000)] == [False, True]
 

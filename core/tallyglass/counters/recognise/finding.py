@@ -20,7 +20,7 @@ class UsageFinding:
     ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were examined.
     ``evidence`` is a sentence, safe to show. ``by_document`` maps the ``_id`` of documents with separate targets to
     those targets; ``others`` are the documents whose values were not found or that fall, ``restless``
-    those of which enough was seen to say that they rise and fall.
+    those of which enough was seen to say that they rise and fall, or have fractions.
     ``is_repeated``: the target has the same name as the number, as a total has that is written into a log.
     ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycling`` are the
     documents whose number was seen to start again from the same one, more than once.
@@ -64,7 +64,7 @@ class UsageFinding:
 DOUBTED_AFTER = 20
 """So many changes of a number without a match, or with falls, count against it."""
 
-_FALLS = "It rises and falls."
+_FALLS = "It rises and falls, or has fractions."
 _NOT_FOUND = "Its values were not found in documents inserted shortly afterwards."
 
 

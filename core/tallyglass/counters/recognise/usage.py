@@ -82,7 +82,7 @@ _FALLS_ONCE_IN, _CORRECTED_ONCE_IN = 10, 100
 """A sequence is set back by hand once in so many issues: the first time, and again. Stock falls with each sale."""
 
 _FEW_FALL = 1 / 3
-"""Up to this share of the documents may rise and fall without counting against the others."""
+"""Up to this share of the documents may rise and fall, or have fractions, without counting against the others."""
 
 _CLOCKS_DIFFER, _CLOCK_SHARE = 2.0, 0.1
 """Times that are written advance as the clock does, but for seconds of rounding and a tenth."""
@@ -291,17 +291,19 @@ def _is_time(updates: Sequence[Update]) -> bool:
 
 
 def _without_fallen(documents: Documents) -> Documents:
-    """The documents without those whose number rises and falls, if these are few: they say nothing about the others."""
-    fallen = {name for name, updates in documents.items() if _behaviour_in_one(updates).falls_often}
+    """The documents without those whose number is none of a counter, if these are few: it rises and falls, or has
+    fractions. They say nothing about the others."""
+    moves = {name: _behaviour_in_one(updates) for name, updates in documents.items()}
+    fallen = {name for name, found in moves.items() if found.falls_often or found.fractions}
     if not fallen or len(fallen) > _FEW_FALL * len(documents):
         return documents
     return {name: updates for name, updates in documents.items() if name not in fallen}
 
 
 def _is_restless(updates: Sequence[Update]) -> bool:
-    """Whether enough was seen of a number to say that it rises and falls."""
+    """Whether enough was seen of a number to say that it rises and falls, or has fractions."""
     moves = _behaviour_in_one(updates)
-    return moves.falls > 1 and moves.falls_often and moves.issues >= DOUBTED_AFTER
+    return moves.fractions or (moves.falls > 1 and moves.falls_often and moves.issues >= DOUBTED_AFTER)
 
 
 def may_be_late(value: float) -> bool:
@@ -483,11 +485,13 @@ def _direct(
     fields = [row for row in evidence.targets.items() if row[0][0] != key[0] or row[0][1] == "_id"]
     for document, updates in documents.items():
         issues = list(_issues(evidence, updates, behaviour_of({document: updates}).step))
+        read = {at for issue in issues if evidence.covers(at := issue.update.at, (at[0] + int(seconds) - 1, 0, 0))}
+        if late:
+            # Where the time was not read in whole, a number of anything may be found, but none be missed.
+            issues = [issue for issue in issues if issue.update.at in read]
         hits = _explained(evidence, fields, issues, seconds)
         found = {at for hit in hits.values() for at in hit.issues}
-        unmatched = {issue.update.at for issue in issues} - found
-        read = sum(evidence.covers(at, (at[0] + int(seconds) - 1, 0, 0)) for at in unmatched)
-        covered[document] = len(found) + read
+        covered[document] = len(found | read)
         every[document] = {name: hit for name, hit in hits.items() if name[0][0] not in without}
     good = _believable(evidence, key[0], every, moves, late=late)
     other = {
