@@ -69,6 +69,8 @@ KNOWN: list[tuple[str, dict[str, Any], str, str, Semantics, str]] = [
     ("ids", {"_id": "invoices", "value": Int64(3)}, "morphia", "invoices", LAST, "int64"),
     ("ids", {"_id": "orders", "index": 400}, "cached", "orders", LAST, "int32"),
     ("counters", {"_id": "orders", "next": 400}, "next", "orders", LAST, "int32"),
+    ("counters", {"_id": {"numbers": "shop.bills.number", "tenant": "x"}, "next": Int64(9)},
+     "gapless", '{"numbers":"shop.bills.number","tenant":"x"}', LAST, "int64"),
 ]  # fmt: skip
 
 

@@ -113,6 +113,10 @@ SHAPES: tuple[Shape, ...] = (
         "nodebb", "NodeBB", ("objects",), "next*", {"_key": _TEXT}, label=("_key",), consumers=_NODE,
         query={"_key": "global"}, query_key="_key",
     ),
+    Shape(
+        "gapless", "tallyglass.allocate GaplessInsert", ("counters",), "next",
+        {"_id": ValueKind.DOCUMENT, "_id.numbers": _TEXT}, anywhere=True,
+    ),
     _named("cached", "ids {_id, index}", ("ids",), "index", may=_SPAN, consumers=_NODE),
     _named(
         "morphia", "Morphia LongIdEntity", ("ids",), "value", may=frozenset({"_class", "className", "_t"}),

@@ -72,7 +72,7 @@ class Shape:
     """The fingerprint of one library's counter document.
 
     ``number`` is the dotted path of the number, or ends in ``*`` for several counters in one document.
-    ``keys`` are required, with these kinds; ``may`` are optional; ``spare_keys`` allows any other keys.
+    ``keys`` are required paths, with these kinds; ``may`` are optional; ``spare_keys`` allows any other keys.
     ``label`` holds the paths that name the counter, ``*`` for all keys unknown to the shape.
     ``anywhere`` marks shapes specific enough for a collection of any name; with any of ``sure_keys`` the match there is
     certain. ``query`` selects the counters among other documents of a collection, served
@@ -99,7 +99,9 @@ class Shape:
     def numbers(self, document: Document) -> list[str]:
         """The dotted paths of the numbers in ``document`` if it has this shape, else an empty list."""
         for key, kind in self.keys.items():
-            if key not in document or not _is_kind(document[key], kind):
+            outer, _, name = key.rpartition(".")
+            holder = dig(document, outer) if outer else document
+            if not isinstance(holder, Mapping) or name not in holder or not _is_kind(holder[name], kind):
                 return []
         if self.number.endswith("*"):
             prefix = self.number[:-1]
