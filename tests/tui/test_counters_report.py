@@ -29,7 +29,12 @@ FINE = CounterView(
 
 def test_it_begins_with_what_needs_somebody() -> None:
     urgent = replace(FINE, key="b", id="people<b>", used=0.95, forecast=FORECAST, repair="db.x.updateOne({})")
-    snapshot = CountersSnapshot(NOW, (FINE, urgent), (CounterTrouble("hr.ids", "may not be read."),), known=2)
+    snapshot = CountersSnapshot(
+        NOW,
+        (FINE, urgent),
+        (CounterTrouble("hr.ids", "may not be read."), CounterTrouble("", "The time was up.")),
+        known=2,
+    )
     text = to_markdown(document_of(snapshot, "rs0"))
     assert "**1 of 2 counters needs somebody.**" in text
     assert text.index("| urgent | shop.counters people&lt;b>") < text.index("| shop.counters orders |")
@@ -37,6 +42,7 @@ def test_it_begins_with_what_needs_somebody() -> None:
     assert "| 3.0d..9.0d |" in text
     assert "    db.x.updateOne({})" in text
     assert "hr.ids: may not be read." in text
+    assert ": The time was up." not in text
     fine = to_markdown(document_of(CountersSnapshot(NOW, (FINE,), known=1), "rs0"))
     assert "Needs somebody" not in fine
     assert "Flags" not in fine

@@ -227,12 +227,21 @@ class CounterView:
 
 @dataclass(frozen=True, slots=True)
 class CounterTrouble:
-    """A namespace that could not be read, and what would help. ``partial``: the counters themselves are known."""
+    """What could not be read, and what would help. ``ns`` is the namespace, empty if it is not one alone.
+
+    ``partial``: the counters themselves are known.
+    """
 
     ns: str
     title: str
     advice: str = ""
     partial: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it, on one line."""
+        where = f"{self.ns}: " if self.ns else ""
+        return f"{where}{self.title} {self.advice}".rstrip()
 
 
 class Absence(StrEnum):

@@ -48,7 +48,7 @@ def command(
         looked = f"{snapshot.collections_looked:,} of {snapshot.collections_seen:,} collections"
         warn(f"only {looked} were searched before the timeout; there may be more counters. Try a longer --timeout.")
     for trouble in snapshot.troubles:
-        warn(f"{trouble.ns}: {trouble.title} {trouble.advice}".rstrip())
+        warn(trouble.text)
     for one in snapshot.missing:
         warn(f"{one.ns} {one.id}: known, and now {one.absence}.")
     listed = [counter for counter in snapshot.counters if guesses or counter.may_warn]

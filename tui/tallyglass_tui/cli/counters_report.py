@@ -27,7 +27,7 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     words = ("urgent", "warning")
     rows = [(words[level != CRITICAL], name_of(one), why) for one, level, why in raised]
     flags = dict.fromkeys(flag for one in snapshot.counters for flag in one.flags)
-    gaps = [*incomplete(snapshot), *(f"{one.ns}: {one.title} {one.advice}".rstrip() for one in snapshot.troubles)]
+    gaps = [*incomplete(snapshot), *(one.text for one in snapshot.troubles)]
     fixes = [one.repair for one in snapshot.counters if one.repair]
     needs = "needs" if len(rows) == 1 else "need"
     lead: list[Block] = [

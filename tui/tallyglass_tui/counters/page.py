@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 
-from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterTrouble, CounterView
+from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterView
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
 from tallyglass_tui import clock
@@ -139,7 +139,7 @@ class CountersPage(Page):
         """What could not be read."""
         if self._snapshot is None:
             return ""
-        lines = [_trouble_line(trouble) for trouble in self._snapshot.troubles]
+        lines = [trouble.text for trouble in self._snapshot.troubles]
         lines += [f"{one.ns} {one.id}: known, and now {one.absence}." for one in self._snapshot.missing]
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         return lines[0] + more if lines else ""
@@ -371,8 +371,3 @@ def _first(counters: Sequence[CounterView], now: datetime) -> CounterView | None
     worst = next((one for wanted in (2, 1) for one in known if level(one, now) == wanted), None)
     dated = [counter for counter in known if counter.forecast.early]
     return worst or min(dated, key=lambda one: one.forecast.early or now, default=None)
-
-
-def _trouble_line(trouble: CounterTrouble) -> str:
-    where = f"{trouble.ns}: " if trouble.ns else ""
-    return f"{where}{trouble.title} {trouble.advice}".rstrip()
