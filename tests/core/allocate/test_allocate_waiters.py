@@ -175,7 +175,7 @@ def test_closing_burns_ids_in_memory_and_in_flight() -> None:
         cached.next()
 
 
-def test_a_range_that_arrives_after_the_cache_was_closed_is_burned() -> None:
+def test_a_range_that_arrives_after_the_cache_was_closed_is_burned(caplog: pytest.LogCaptureFixture) -> None:
     class Closing(Memory):
         def take_up_to(self, n: int) -> range:
             cached.close()
@@ -188,6 +188,7 @@ def test_a_range_that_arrives_after_the_cache_was_closed_is_burned() -> None:
     cached.close()
     stats = cached.stats()
     assert (stats.issued, stats.burned, stats.cached, stats.in_flight) == (0, 4, 0, 0)
+    assert not caplog.records, "as expected of close(): below a warning"
 
 
 def test_a_forked_child_starts_without_its_parents_ids() -> None:

@@ -15,8 +15,8 @@ from tallyglass.allocate.cache.step_size import Adaptive, StepSize, step_size
 from tallyglass.allocate.engine.attempts import outer_seconds
 from tallyglass.allocate.engine.checks import seconds
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
-from tallyglass.allocate.errors import AllocationError, AllocationTimeout, CounterRewound
+from tallyglass.allocate.engine.meter import CLOSED, EventKind, Hook, Meter, Stats
+from tallyglass.allocate.errors import AllocationError, AllocationTimeout, AllocatorClosed, CounterRewound
 
 S = TypeVar("S")
 W = TypeVar("W")
@@ -112,7 +112,7 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
             self._serve()
             return
         if isinstance(error, CounterRewound):
-            self._stop(error, "no longer issued")
+            self._stop(error)
         self._dismiss(error)
 
     def _is_low(self) -> bool:
@@ -139,15 +139,18 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
         """Store a fetched range, or burn it when the allocator has stopped."""
         if self._stopped is None:
             self._buffer.add(ids)
-        elif ids:
-            self._meter.emit(EventKind.BURNED, len(ids), note="no longer issued", burned=len(ids))
+        else:
+            self._burn(len(ids), self._stopped)
 
-    def _stop(self, error: AllocationError, note: str) -> None:
+    def _stop(self, error: AllocationError) -> None:
         """Stop issuing ids, and burn those in memory."""
         self._stopped = error
-        burned = self._buffer.drop()
-        if burned:
-            self._meter.emit(EventKind.BURNED, burned, note=note, burned=burned)
+        self._burn(self._buffer.drop(), error)
+
+    def _burn(self, count: int, why: AllocationError) -> None:
+        if count:
+            note = CLOSED if isinstance(why, AllocatorClosed) else "no longer issued"
+            self._meter.emit(EventKind.BURNED, count, note=note, burned=count)
 
     def _give_back(self, ids: list[int]) -> None:
         """Return ids that did not reach their caller, or burn them when the allocator has stopped."""

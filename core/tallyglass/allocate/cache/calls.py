@@ -11,7 +11,7 @@ from typing import Protocol, Self, TypeVar
 from tallyglass.allocate.cache.base import CacheBase
 from tallyglass.allocate.engine.allocator import SyncAllocator
 from tallyglass.allocate.engine.checks import whole
-from tallyglass.allocate.engine.meter import CLOSED, Stats
+from tallyglass.allocate.engine.meter import Stats
 from tallyglass.allocate.errors import AllocationError, AllocatorClosed
 
 W = TypeVar("W")
@@ -55,7 +55,7 @@ class CacheCalls(SyncAllocator, CacheBase[RangeSource, W]):
         """
         before = self._meter.stats().burned
         closed = AllocatorClosed("This allocator is closed.")
-        self._stop(closed, CLOSED)
+        self._stop(closed)
         self._dismiss(closed)
         self._await_fetch()
         return self._meter.stats().burned - before
