@@ -64,7 +64,8 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
 @pytest.mark.parametrize(("limit", "last"), [(0, 900), (1, 700), (3, 702)])
 async def test_the_first_from_a_moment_are_as_many_as_asked_for_beside_a_gap(limit: int, last: int) -> None:
     log: Any = Log(900, 100, 100, 700)
-    found = [(row.kind, row.ts.t) async for row in read(log, OplogFilter(since=Ts(100, 1)), limit=limit)]
+    how = {"limit": limit} if limit else {}
+    found = [(row.kind, row.ts.t) async for row in read(log, OplogFilter(since=Ts(100, 1)), **how)]
     gap, *others = found
     assert gap[0] is RowKind.GAP
     assert others == [(RowKind.ENTRY, second) for second in range(700, last + 1)]

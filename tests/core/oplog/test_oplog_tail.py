@@ -1,0 +1,192 @@
+"""What a tail says beside the entries: what is missing, what was taken back, and whether the member answers at all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from types import SimpleNamespace
+from typing import Any
+
+import bson
+import pytest
+from bson import Int64, Timestamp
+
+from builders.virtual_time import run
+from tallyglass.errors import DeploymentError, ReadError, RefusedError
+from tallyglass.moment import Ts
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read import notes, tail
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
+
+Script = tuple[bytes | Exception | float, ...]
+
+
+def entry(n: int, term: int = 1) -> bytes:
+    return bson.encode({"op": "i", "ns": "a.b", "o": {"_id": n}, "ts": Timestamp(100 + n, 1), "t": Int64(term)})
+
+
+class Member:
+    """A member that holds entries, knows of one at ``newest``, and whose cursors give batches, wait and fail in turn.
+
+    The last cursor answers from then on that there is nothing new.
+    """
+
+    def __init__(self, held: list[bytes], *cursors: Script, newest: int = 3) -> None:
+        self.held = [bson.decode(raw) | {"raw": raw} for raw in held]
+        self.cursors = list(cursors)
+        self.newest = newest
+        self.refusals = 0
+        self.refuses_the_past = False
+        self.asked: Counter[str] = Counter()
+        self.prefers_secondary = False
+
+    async def command(self, name: str, *_: Any, member: str = "", **__: Any) -> dict[str, Any]:
+        self.asked[name] += 1
+        if self.refusals:
+            self.refusals -= 1
+            raise ReadError("no answer")
+        newest = 100 + self.newest if member == "host:1" else 999  # any other is further
+        ends = {"opTime": {"ts": Timestamp(newest, 1)}, "majorityOpTime": {"ts": Timestamp(103, 1), "t": 1}}
+        return {"setName": "rs", "secondary": True, "lastWrite": ends} if name == "hello" else {"version": "6.0.5"}
+
+    async def find_one(self, _: Any, query: dict[str, Any], sort: Any = (), **__: Any) -> Any:
+        rows = self.held[::-1] if sort and sort[0][1] < 0 else self.held
+        return next((row for row in rows if query.get("ts", row["ts"]) == row["ts"]), None)
+
+    async def find_raw(self, _: Any, query: dict[str, Any], *, sort: Any = (), **__: Any) -> AsyncIterator[bytes]:
+        if self.refuses_the_past:
+            raise ReadError("too slow")
+        rows = [row["raw"] for row in self.held if row["ts"] <= Timestamp(103, 1)]
+        for raw in rows[::-1] if sort else rows:
+            yield raw
+
+    async def tail_raw(self, *_: Any, on_open: Any, prefer_secondary: bool, **__: Any) -> AsyncIterator[bytes]:
+        self.prefers_secondary = prefer_secondary
+        script = self.cursors.pop(0) if self.cursors else ()
+        on_open("host:1")
+        for step in script:
+            if isinstance(step, Exception):
+                raise step
+            if isinstance(step, bytes):
+                yield step
+            else:
+                await asyncio.sleep(step)
+        while not self.cursors:
+            await asyncio.sleep(1)
+            yield b""
+
+    async def extent(self, *_: Any, **__: Any) -> Any:
+        return SimpleNamespace(documents=1, bytes=1)
+
+
+@pytest.fixture(autouse=True)
+def virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time(), time=time.time)
+    monkeypatch.setattr(tail, "time", clock)
+
+
+def updates(member: Member, enough: Callable[[list[OplogUpdate]], bool], **how: Any) -> list[OplogUpdate]:
+    found: list[OplogUpdate] = []
+
+    async def follow() -> None:
+        async with aclosing(tail.follow(member, **how)) as following:  # type: ignore[arg-type, type-var]
+            async for update in following:
+                found.append(update)
+                if enough(found):
+                    return
+
+    run(follow())
+    return found
+
+
+def rows(found: list[OplogUpdate]) -> list[OplogRow]:
+    return [row for update in found for row in update.rows]
+
+
+def test_the_newest_entries_come_first_and_then_what_is_new() -> None:
+    member = Member([entry(n) for n in (1, 2, 3)], (2.0, entry(3) + entry(4) + entry(5)), newest=9)
+    found = updates(member, lambda found: len(found) > 12, backlog=2)
+    last = found[-1]
+    assert member.prefers_secondary, "the primary is spared"
+    assert member.asked["collStats"] <= 2, "the window changes slowly"
+    assert [(row.ts.t, row.majority) for row in rows(found)] == [(102, True), (103, True), (104, False), (105, False)]
+    assert (last.matched, last.last, last.behind_seconds) == (4, Ts(105, 1), 4.0)
+    assert last.older_unread, "there is one more than was asked for"
+    assert max(update.per_second for update in found) == 2 / 5, "new ones, over five seconds"
+    assert (last.per_second, last.trouble, last.connected_to) == (0.0, "", "host:1")
+    assert [(rate.ns, rate.inserts > 0) for rate in last.rates] == [("a.b", True)]
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_look_back_that_is_cut_short_says_so_and_a_quiet_server_has_no_rate(cut: bool) -> None:
+    member = Member([entry(3)], (entry(3) + entry(4),))
+    member.refuses_the_past = cut
+    last = updates(member, lambda found: len(found) > 80, backlog=2)[-1]
+    assert (last.older_unread, last.behind_seconds, last.rates) == (cut, 0.0, ())
+
+
+def test_a_deployment_without_an_oplog_ends_the_tail() -> None:
+    class Alone(Member):
+        async def command(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {}
+
+    with pytest.raises(DeploymentError):
+        updates(Alone([]), lambda found: len(found) > 9)
+
+
+def test_what_is_missing_and_what_was_taken_back_are_rows_in_their_place() -> None:
+    rolled = Member([entry(3), *(entry(n) for n in (8, 9))], (entry(3),), (entry(9),))
+    rolled.held.pop(0)
+    found = updates(rolled, lambda found: bool(rows(found)) and rows(found)[-1].ts.t == 109, backlog=0)
+    gap, new = rows(found)
+    assert (gap.kind, gap.ts, gap.documents, new.kind) == (RowKind.GAP, Ts(108, 1), 0, RowKind.ENTRY)
+    assert "up to 5 s are missing" in gap.what
+    assert (found[-1].gaps, found[-1].rollbacks) == (1, 0)
+
+    lost = [entry(3), entry(4), entry(5, 2)]
+    member = Member(lost, (entry(3) + entry(4) + entry(5),), (entry(5, 2),), (entry(4) + entry(5, 2),))
+    found = updates(member, lambda found: sum(row.ts.t == 105 for row in rows(found)) == 2, backlog=0)
+    (taken,) = [row for row in rows(found) if row.kind is RowKind.ROLLBACK]
+    assert (taken.ts, taken.documents) == (Ts(104, 1), 1)
+    assert "1 entry after 104:1 up to 105:1 no longer exists" in taken.what
+    assert (found[-1].gaps, found[-1].rollbacks) == (0, 1)
+
+
+@pytest.mark.parametrize(("since", "said"), [(Ts(41, 1), ["1 min after the requested time"]), (Ts(101, 1), [])])
+def test_a_past_that_begins_too_late_says_so(since: Ts, said: list[str]) -> None:
+    member = Member([entry(n) for n in (1, 2, 3)], (entry(3),))
+    found = updates(member, lambda found: len(rows(found)) >= 3 + len(said), wanted=OplogFilter(since=since))
+    notes_ = [row.what for row in rows(found) if row.kind is RowKind.NOTE]
+    assert [text.partition(", ")[2] for text in notes_] == said
+    assert not found[-1].older_unread
+
+
+def test_trouble_is_said_from_its_beginning_until_entries_flow_again() -> None:
+    lost = RefusedError("lost", code=11602)
+    member = Member([entry(3)], (entry(3), lost), (lost,), (lost,), (entry(3) + entry(4),))
+    member.refusals = 1
+    found = updates(member, lambda found: found[-1].matched == 1, backlog=0)
+    begun = {update.since for update in found if update.trouble.startswith("lost")}
+    assert len(begun) >= 1
+    assert None not in begun
+    assert any(update.trouble == "no answer" for update in found), "before the first cursor"
+    assert (found[-1].trouble, found[-1].since, found[-1].majority) == ("", None, Ts(103, 1))
+
+
+def test_a_member_that_does_not_answer_is_named_with_how_long() -> None:
+    member = Member([entry(3)], (entry(3), 9.0, entry(4)))
+    found = updates(member, lambda found: found[-1].matched == 1, backlog=0)
+    mute = [update for update in found if update.trouble]
+    assert mute
+    assert all(update.trouble == f"host:1 has not answered for {update.answered_seconds:.0f} s." for update in mute)
+    assert all(update.since is not None and update.since < update.at for update in mute)
+    assert min(update.answered_seconds for update in mute) >= 4
+    assert found[-1].trouble == ""
+
+
+def test_a_duration_has_two_units_at_most() -> None:
+    said = {59: "59 s", 60: "1 min", 3_661: "1 h 1 min", 7_199: "1 h 59 min", 90_000: "1 d 1 h", 86_400: "1 d"}
+    assert {seconds: notes.duration(seconds) for seconds in said} == said
