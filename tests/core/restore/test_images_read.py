@@ -1,0 +1,228 @@
+"""Which pre-images an undo needs, whether they are held, and what one says of its entry; from a server in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import bson
+import pytest
+from bson import MaxKey, Timestamp
+from bson.raw_bson import RawBSONDocument
+
+from builders.history import COLLECTION, Row, Server, diff, entry
+from tallyglass.errors import PrivilegeError
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.restore.backup.bson_file import decode
+from tallyglass.restore.checks import images_held
+from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.pre_images.before_after import before_and_after
+from tallyglass.restore.pre_images.damaged import IncidentDamage
+from tallyglass.restore.pre_images.image_proof import ImagesProof, prove_images
+from tallyglass.restore.pre_images.survey import ImageCost, survey
+from tallyglass.restore.undo.infer import Inferred
+from tallyglass.restore.undo.sources.images import PRE_IMAGES, read_images, select
+
+KEEPS = {"changeStreamPreAndPostImages": {"enabled": True}}
+
+
+def collection(options: Row | None = KEEPS, kind: str = "collection", name: str = "c") -> CollectionInfo:
+    return CollectionInfo(Namespace("s", name), kind, options, bytes(COLLECTION))
+
+
+class Keeper(Server):
+    """Also holds pre-images, each by the second of its entry and its place there, for as long as ``expire`` says."""
+
+    def __init__(self, oplog: list[Row], images: dict[tuple[int, int], Row], *live: CollectionInfo) -> None:
+        super().__init__(oplog)
+        self.images, self.live = images, live
+        self.version, self.denied = "7.0.1", False
+        self.expire: Any = {"expireAfterSeconds": 60}
+
+    async def command(self, name: str, *_: Any, **__: Any) -> Row:
+        if name == "getClusterParameter":
+            return {"clusterParameters": [{"preAndPostImages": self.expire}]}
+        return {"setName": "rs", "version": self.version, "avgObjSize": 10}
+
+    async def list_databases(self) -> list[str]:
+        return ["admin", "s"]
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [info for info in self.live if info.ns.db == db]
+
+    async def find_one(self, *_: Any, **__: Any) -> Row:
+        return {"operationTime": datetime(2026, 1, 2, tzinfo=UTC)}
+
+    async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+        if ns != PRE_IMAGES:
+            async for batch in super().find_raw(ns, query, **how):
+                yield batch
+            return
+        if self.denied:
+            raise PrivilegeError("You may not read them.")
+        low, high = query["_id"]["$gte"], query["_id"]["$lte"]
+        last = high.get("applyOpsIndex", -1)
+        bounds = (low["ts"], low.get("applyOpsIndex", -1)), (high["ts"], 99 if last == MaxKey() else last)
+        for (second, place), document in self.images.items():
+            at = Timestamp(second, 1)
+            if bounds[0] <= (at, place) <= bounds[1] and at in query.get("_id.ts", {"$in": [at]})["$in"]:
+                key = {"nsUUID": COLLECTION, "ts": at, "applyOpsIndex": place}
+                yield bson.encode({"_id": key, "preImage": document})
+
+
+def group(second: int, *operations: Row) -> Row:
+    return entry(
+        second, "c", {"applyOps": [{"ns": "s.c", "ui": COLLECTION} | one for one in operations]}, ns="admin.$cmd"
+    )
+
+
+OPLOG = [
+    entry(10, "d", {"_id": 1}),
+    entry(11, "u", diff(u={"v": 2}), 2),
+    entry(12, "d", {"_id": 2}),
+    entry(13, "i", {"_id": 3}),
+    entry(14, "d", {"_id": 3}),
+    entry(15, "u", diff(u={"v": 4}), 4),
+    group(16, {"op": "d", "o": {"_id": 5}}, {"op": "i", "o": {"_id": 7}}, {"op": "d", "o": {"_id": 6}}),
+    entry(17, "i", {"_id": 1, "v": "again"}),
+    entry(18, "d", {"_id": 8}),
+]
+IMAGES = {(10, 0): {"_id": 1}, (11, 0): {"_id": 2, "v": 1}, (12, 0): {"_id": 2, "v": 2}, (16, 0): {"_id": 5}}
+ACCIDENT = Accident("deletes", "s.c", Ts(10, 1), Ts(16, 1))
+
+
+class Streaming(Keeper, MongoGateway):
+    """One whose user may only open a change stream, which fails where more is read than is needed."""
+
+    async def changes(self, _: Namespace, start: Timestamp) -> AsyncIterator[tuple[list[RawBSONDocument], str]]:
+        deletes = [("delete", 16, 5, {"_id": 5}), ("delete", 16, 6, None), ("delete", 18, 8, {"_id": 8})]
+        updates = [("update", 11, 2, {"_id": 2, "v": 1}), ("delete", 12, 2, {"_id": 2, "v": 2})]
+        for kind, second, id_, before in [("delete", 10, 1, {"_id": 1}), *updates, ("insert", 13, 3, None), *deletes]:
+            assert Timestamp(second, 1) >= start
+            event = {"operationType": kind, "clusterTime": Timestamp(second, 1), "documentKey": {"_id": id_}}
+            yield [RawBSONDocument(bson.encode(event | {"fullDocumentBeforeChange": before}))], f"82{second:08x}{1:08x}"
+        raise AssertionError("all that is needed has come")
+
+
+@pytest.mark.parametrize("made", [Keeper, Streaming])
+async def test_the_image_of_the_first_operation_on_each_damaged_document_is_read(made: type[Keeper]) -> None:
+    server: Any = made(OPLOG, IMAGES)
+    server.denied = made is Streaming
+    selection = await select(server, ACCIDENT, "s.c", Ts(10, 1))
+    assert (selection.by_accident, selection.by_others, selection.again) == (5, 6, 1)
+    assert selection.operations == {"d": 6, "u": 2, "i": 3}
+    found = {image.key[1:]: image.document and decode(image.document) async for image in read_images(server, selection)}
+    key = {(second, place): (Ts(second, 1), place) for second, place in [(10, 0), (11, 0), (16, 0), (16, 2)]}
+    held = {key[10, 0]: {"_id": 1}, key[11, 0]: {"_id": 2, "v": 1}, key[16, 0]: {"_id": 5}, key[16, 2]: None}
+    assert found == held, "none of a document that was inserted since, nor of what is not undone"
+    assert selection.streamed == (made is Streaming)
+    selection.close()
+
+
+async def proven(server: Keeper, *accidents: Accident) -> ImagesProof:
+    damaged = IncidentDamage(Inferred(*accidents), ["s.c"], {"s.c": collection(KEEPS)}, {})
+    return await prove_images(server, damaged, Ts(10, 1), None, None)  # type: ignore[arg-type]
+
+
+def said(found: ImagesProof) -> dict[str, Check]:
+    return {check.id: check for check in images_held.held(found)}
+
+
+async def test_what_is_not_held_blocks_and_is_named() -> None:
+    found = await proven(Keeper(OPLOG, IMAGES), ACCIDENT)
+    (one,) = found.images
+    assert (one.needed, one.missing_count, one.first, one.large, one.again) == (4, 1, Ts(10, 1), 0, 1)
+    assert found.bytes == len(bson.encode({"_id": 1})) * 2 + len(bson.encode({"_id": 2, "v": 1}))
+    assert one.loss is not None
+    assert (one.loss.inserts, one.loss.updates, one.loss.deletes) == (3, 2, 6)
+    gap = said(found)["images-gap"]
+    assert (gap.level, '1 of 4 pre-images are not held: _id {"$numberInt": "6"}.' in gap.title) == (Level.BLOCK, True)
+    assert "expire after 60 s" in gap.advice
+    none = said(await proven(Keeper(OPLOG, {}), ACCIDENT))
+    assert "none of the 4 pre-images is held" in none["images-gap"].title
+    assert "images-expiring" not in none
+    nothing = said(await proven(Keeper(OPLOG, {}), Accident("deletes", "s.c", Ts(30, 1), Ts(31, 1))))
+    assert nothing["images-none"].level is Level.BLOCK
+    server = Keeper(OPLOG, IMAGES)
+    server.denied = True
+    with pytest.raises(PrivilegeError):
+        await proven(server, ACCIDENT)
+
+
+@pytest.mark.parametrize(
+    ("expire", "level", "words"),
+    [
+        ({"expireAfterSeconds": 25 * 3_600}, Level.OK, "In about 24."),
+        ({"expireAfterSeconds": 23 * 3_600}, Level.WARN, "In about 22."),
+        ({"expireAfterSeconds": 60}, Level.WARN, "In about 0.0 h"),
+        ({"expireAfterSeconds": "off"}, None, ""),
+        (None, Level.WARN, "at any time"),
+    ],
+)
+async def test_it_is_said_when_the_first_of_them_expires(expire: Any, level: Level | None, words: str) -> None:
+    now = int((datetime.now(UTC) - timedelta(minutes=5)).timestamp())
+    moved = [row | {"ts": Timestamp(row["ts"].time + now, 1)} for row in OPLOG]
+    images = {(second + now, place): row for (second, place), row in IMAGES.items()} | {(16 + now, 2): {"_id": 6}}
+    server = Keeper(moved, images)
+    server.expire = expire
+    found = said(await proven(server, Accident("deletes", "s.c", Ts(now + 10, 1), Ts(now + 16, 1))))
+    assert "all 4 pre-images are held" in found["images-held"].title
+    expiring = found.get("images-expiring")
+    assert (expiring and expiring.level, words in (expiring.title if expiring else "")) == (level, True)
+
+
+# --- one entry -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "lines", "notes"),
+    [
+        (OPLOG[1], ["before -> after, _id 2", "  v: 1 -> 2"], ["for 60 s, the oldest held is from 2026-01-02"]),
+        (OPLOG[0], ["before, _id 1", "{", '  "_id": 1', "}"], ["keeps pre-images"]),
+        (OPLOG[6], ["before, _id 5", "{", '  "_id": 5', "}"], ["keeps", "2 operations on s.c", "unknown for 1 "]),
+        (OPLOG[3], [], []),
+        (OPLOG[5], [], ["this one is not held"]),
+    ],
+    ids=["update", "delete", "transaction", "insert", "not held"],
+)
+async def test_a_document_before_and_after_its_entry(row: Row, lines: list[str], notes: list[str]) -> None:
+    server: Any = Keeper(OPLOG, IMAGES, collection())
+    found = await before_and_after(server, bson.encode(row))
+    assert [line.partition(", from its")[0] for line in found.found] == lines
+    assert len(found.notes) == len(notes)
+    assert all(note in line for note, line in zip(notes, found.notes, strict=True)), found.notes
+
+
+@pytest.mark.parametrize(
+    ("live", "version", "why"),
+    [
+        ([collection()], "5.0.9", "MongoDB 5.0.9 keeps no pre-images"),
+        ([], "7.0.1", "is not there any more"),
+        ([collection({})], "7.0.1", "collMod"),
+        ([collection(None)], "7.0.1", "may not be read"),
+        ([collection({}, "timeseries")], "7.0.1", "time-series"),
+    ],
+)
+async def test_it_is_said_why_an_image_is_not_held(live: list[CollectionInfo], version: str, why: str) -> None:
+    server: Any = Keeper(OPLOG, {}, *live)
+    server.version = version
+    found = await before_and_after(server, bson.encode(OPLOG[0]))
+    assert (found.found, why in " ".join(found.notes)) == ((), True)
+    server.denied = True
+    denied = await before_and_after(server, bson.encode(OPLOG[0]))
+    assert "createRole" in " ".join(denied.notes)
+
+
+async def test_a_survey_says_who_keeps_images_and_what_it_would_cost_the_others() -> None:
+    live = [collection(), collection({}, name="d"), collection(None, name="e"), collection({}, "view", "v")]
+    rows = [entry(0, "i", {"_id": 0}), *OPLOG[:2], entry(72, "n", {})]
+    found = await survey(Keeper(rows, {}, *live, collection({}, name="system.views")))  # type: ignore[arg-type]
+    assert (found.keeping, found.without, found.unknown, found.kept.seconds) == (("s.c",), ("s.d",), 1, 60)
+    assert found.oldest == {"s.c": datetime(2026, 1, 2, tzinfo=UTC)}
+    assert (found.sampled_seconds, found.costs) == (72, (ImageCost("s.d", 100.0, 1_000.0),))
+    short = await survey(Keeper([*rows[:3], entry(59, "n", {})], {}, *live[1:]))  # type: ignore[arg-type]
+    assert (short.sampled_seconds, short.costs, short.kept.known) == (None, (), False)

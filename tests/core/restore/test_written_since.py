@@ -1,0 +1,141 @@
+"""What others wrote while a collection was replaced: what comes along with its return, and what is said of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import bson
+import pytest
+from bson import Binary, Timestamp
+from bson.raw_bson import RawBSONDocument
+
+from builders.history import COLLECTION, Row, Server, diff, entry
+from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.restore.backup.bson_file import decode
+from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.undo.since import carried_over, left_behind
+
+BACK = Binary.from_uuid(UUID(int=2))
+ROW = Return("s.c", Strategy.REPLACE, "s.c_pitr", away="s.c_before")
+
+
+class Held(Server):
+    """Answers with the documents of each collection, and has the collections of ``live`` by their UUID."""
+
+    def __init__(self, oplog: list[Row], live: dict[str, Binary], **documents: list[Row]) -> None:
+        super().__init__(oplog)
+        self.live, self.held = live, documents
+
+    async def command(self, *_: Any, **__: Any) -> Row:
+        return {"lastWrite": {"majorityOpTime": {"ts": Timestamp(50, 1), "t": 1}}}
+
+    async def find_one(self, *_: Any, **__: Any) -> Row:
+        return {"ts": Timestamp(50, 1)}
+
+    async def list_collections(self, _: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace.parse(ns), "collection", {}, bytes(uuid)) for ns, uuid in self.live.items()]
+
+    async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+        if isinstance(query, RawBSONDocument):
+            wanted = query["_id"]["$in"]
+            yield b"".join(bson.encode(row) for row in self.held.get(ns.collection, ()) if row["_id"] in wanted)
+            return
+        async for batch in super().find_raw(ns, query, **how):
+            yield batch
+
+
+def back(second: int, op: str, o: Row, id_: int = 0, **more: Any) -> Row:
+    """A write to the collection that came back."""
+    return entry(second, op, o, id_, ui=BACK, **more)
+
+
+BEFORE = [
+    entry(10, "i", {"_id": 1, "v": 1}),
+    entry(11, "u", diff(u={"v": 2}), 1),
+    entry(12, "i", {"_id": 2}),
+    entry(13, "d", {"_id": 2}),
+    entry(14, "u", diff(u={"v": 9}), 3),
+    entry(15, "i", {"_id": 4, "v": 4}),
+]
+SPARE: Any = Held([], {}, c=[{"_id": 4, "v": 0}])
+
+
+async def carried(server: Held, seen: Path) -> list[tuple[str, Row]]:
+    rows = carried_over(server, SPARE, ROW, Ts(10, 1), seen)  # type: ignore[arg-type]
+    return [(target, decode(document)) async for target, _, document in rows]
+
+
+async def left(server: Held, seen: Path | None = None) -> dict[int, str]:
+    found = left_behind(server, SPARE, ROW, Ts(10, 1), seen)  # type: ignore[arg-type]
+    return {int.from_bytes(key[1:], "little"): why async for key, why in found}
+
+
+async def test_what_others_inserted_is_carried_into_the_copy_and_the_rest_is_named(tmp_path: Path) -> None:
+    seen = tmp_path / "state" / "seen"
+    server = Held(BEFORE, {"s.c_pitr": BACK, "s.c": COLLECTION})
+    assert await carried(server, seen) == [("s.c_pitr", {"_id": 1, "v": 2})]
+    assert seen.read_text() == "50:1"
+    server.held["c_pitr"] = [{"_id": 1, "v": 2}]
+    assert await carried(server, seen) == [], "a second run has nothing to write"
+    words = await left(server)
+    assert list(words) == [4], "one that the accident had left does not come back"
+    assert "compare it with s.c_before" in words[4], "the copy has another of that _id"
+
+
+STAGED = {"ns": "s.c_pitr", "ui": BACK}
+
+
+@pytest.mark.parametrize(
+    ("later", "now", "wanted", "why"),
+    [
+        ([], {"_id": 1, "v": 1}, {"_id": 1, "v": 2}, "could not be written"),
+        ([back(40, "i", {"_id": 1, "v": 1})], {"_id": 1, "v": 1}, {"_id": 1, "v": 2}, "could not be written"),
+        ([entry(20, "i", {"_id": 1, "v": 2}, **STAGED)], {"_id": 1, "v": 2}, None, ""),
+        ([entry(20, "u", diff(u={"v": 2}), 1, **STAGED)], {"_id": 1, "v": 2}, None, ""),
+        ([back(40, "u", diff(u={"v": 2}), 1)], {"_id": 1, "v": 2}, None, ""),
+        ([back(40, "u", diff(u={"v": 5}), 1)], {"_id": 1, "v": 5}, None, "compare"),
+        ([], {"_id": 1, "v": 77}, None, "could not be written"),
+        ([], None, None, "could not be written"),
+    ],
+    ids=["older", "joined", "copied", "updated", "repaired", "changed by others", "changed since it was read", "gone"],
+)
+async def test_after_the_names_changed_it_goes_into_the_collection(
+    tmp_path: Path, later: list[Row], now: Row | None, wanted: Row | None, why: str
+) -> None:
+    seen = tmp_path / "seen"
+    seen.write_text("10:1")
+    server = Held([*BEFORE[:2], *later], {"s.c": BACK, "s.c_before": COLLECTION}, c=[now] if now else [])
+    assert await carried(server, seen) == ([("s.c", wanted)] if wanted else [])
+    assert seen.read_text() == "10:1", "up to where it was carried over before"
+    said = await left(server, seen)
+    assert (why in said.get(1, ""), bool(said)) == (True, bool(why))
+
+
+async def test_what_others_deleted_meanwhile_is_named_while_it_is_there() -> None:
+    server = Held(BEFORE[2:4], {"s.c": BACK, "s.c_before": COLLECTION}, c=[{"_id": 2}])
+    assert "delete it again" in (await left(server))[2]
+    server.held["c"] = []
+    assert await left(server) == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "why"), [(12, "from 12 to 30"), (30, "from 30 to 30"), (31, "")], ids=["below", "the last again", "above"]
+)
+async def test_a_counter_that_went_on_below_its_last_number_is_named(first: int, why: str) -> None:
+    oplog = [
+        entry(10, "u", diff(u={"seq": 29}), "a"),  # type: ignore[arg-type]
+        entry(11, "u", diff(u={"seq": 30}), "a"),  # type: ignore[arg-type]
+        back(40, "u", diff(u={"seq": first}), "a"),  # type: ignore[arg-type]
+    ]
+    row = [{"_id": "a", "seq": first}]
+    server: Any = Held(
+        [one | {"ns": "s.counters"} for one in oplog], {"s.counters": BACK, "s.c_before": COLLECTION}, counters=row
+    )
+    spare: Any = Held([], {}, counters=[{"_id": "a", "seq": 11}])
+    returned = Return("s.counters", Strategy.REPLACE, "s.c_pitr", away="s.c_before")
+    said = [text async for _, text in left_behind(server, spare, returned, Ts(10, 1), None)]
+    assert [why in text for text in said] == ([True] if why else [])
