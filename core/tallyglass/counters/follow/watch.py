@@ -98,7 +98,7 @@ class Watcher:
         # A counter is compared with an id that was read before it, so those with a known collection are read again.
         if await self.check_drift(deadline - time.monotonic()):
             return await self._snapshot({tracker.identity.ns for tracker in self._targeted})
-        return replace(snapshot, troubles=(*snapshot.troubles, *self._not_compared()))
+        return replace(snapshot, troubles=(*snapshot.troubles, *self._drift.troubles, *self._not_compared()))
 
     def _not_compared(self) -> Iterator[CounterTrouble]:
         if self._is_patient and self._drift.waiting:

@@ -1,0 +1,178 @@
+"""Counters beside their collections and their past, read from a server in memory: what is behind, what is missing."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import bson
+import pytest
+from bson import Timestamp
+
+from tallyglass.counters.check_line import check_counters
+from tallyglass.counters.follow.differences import Difference, differences
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import look
+from tallyglass.counters.standing import Standing
+from tallyglass.errors import RefusedError
+from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
+
+Row = dict[str, Any]
+COUNTERS, ORDERS = Namespace("shop", "counters"), Namespace("shop", "orders")
+NOW = int(time.time())
+
+
+def values(row: Any, path: str) -> list[Any]:
+    if not path:
+        return row if isinstance(row, list) else [row]
+    if isinstance(row, list):
+        return [value for one in row for value in values(one, path)]
+    name, _, rest = path.partition(".")
+    return values(row[name], rest) if isinstance(row, dict) and name in row else []
+
+
+def fits(value: Any, wanted: Any) -> bool:
+    if not isinstance(wanted, Mapping):
+        return bool(value == wanted or (value != value and wanted != wanted))
+    number = isinstance(value, (int, float))
+    tests = {
+        "$in": lambda among: value in among,
+        "$nin": lambda among: value not in among,
+        "$type": lambda _: number,
+        "$gte": lambda low: (number or isinstance(value, Timestamp)) and value >= low,
+        "$gt": lambda low: number and value > low,
+        "$lte": lambda high: number and value <= high,
+        "$lt": lambda high: (number or isinstance(value, Timestamp)) and value < high,
+    }
+    return all(tests[name](operand) for name, operand in wanted.items())
+
+
+def matches(row: Row, query: Mapping[str, Any]) -> bool:
+    return all(
+        any(matches(row, one) for one in wanted) if name == "$or"
+        else any(fits(value, wanted) for value in values(row, name))
+        for name, wanted in query.items()
+    )  # fmt: skip
+
+
+class Server:
+    """A replica set with the counter of a shop's orders, the orders by their number, and what the oplog says of both.
+
+    The oplog begins an hour ago; its clock is ``ahead`` by seconds. Nothing sorts numbers apart from other values here.
+    """
+
+    def __init__(self, seq: float, ids: Iterable[float], past: Iterable[float] = (), *, ahead: int = 0) -> None:
+        self.held = {COUNTERS: [{"_id": "orders", "field": "_id", "seq": seq}], ORDERS: [{"_id": one} for one in ids]}
+        self.ahead, self.clock = ahead, NOW + ahead
+        moved = [
+            {"ns": "shop.counters", "op": "u", "o2": {"_id": "orders"}, "o": {"$v": 2, "diff": {"u": {"seq": value}}}}
+            for value in past
+        ]
+        rows = [{"ns": "", "op": "n", "o": {}}, *moved, {"ns": "", "op": "n", "o": {}}]
+        step = 3_600 // len(rows)
+        stamps = [self.clock - 3_600 + step * n for n in range(len(rows))]
+        self.held[OPLOG] = [
+            row | {"ts": Timestamp(at, 1), "t": 1, "v": 2} for row, at in zip(rows, stamps, strict=True)
+        ]
+        self.refused: set[Namespace] = set()
+
+    def found(self, ns: Namespace, query: Mapping[str, Any], sort: Any = ()) -> list[Row]:
+        rows = [row for row in self.held[ns] if matches(row, query)]
+        for name, direction in sort or ():
+            if name != "$natural":
+                rows.sort(key=lambda row: -math.inf if row[name] != row[name] else row[name])
+            rows = rows[::direction]
+        return rows
+
+    async def command(self, name: str, *_: Any, **__: Any) -> Row:
+        return {"setName": "rs", "localTime": datetime.fromtimestamp(self.clock, UTC)} if name == "hello" else {}
+
+    async def list_databases(self) -> list[str]:
+        return ["shop"]
+
+    async def list_collections(self, _: str) -> list[CollectionInfo]:
+        return [CollectionInfo(ns) for ns in (COUNTERS, ORDERS)]
+
+    async def list_indexes(self, _: Namespace) -> list[Row]:
+        return [{"key": {"_id": 1}}]
+
+    async def estimate(self, ns: Namespace) -> int:
+        return len(self.held[ns])
+
+    async def extent(self, ns: Namespace, query: Row, *, most: int, **_: Any) -> Extent:
+        return Extent(min(len(self.found(ns, query)), most), 0)
+
+    async def find_one(self, ns: Namespace, query: Row, *, sort: Any = (), **_: Any) -> Row | None:
+        if ns in self.refused:
+            raise RefusedError("It took too long.", code=50)
+        return next(iter(self.found(ns, query, sort)), None)
+
+    async def find(self, ns: Namespace, query: Row, *, limit: int = 0, **_: Any) -> AsyncIterator[Row]:
+        for row in self.found(ns, query)[: limit or None]:
+            yield row
+
+    async def find_raw(
+        self, ns: Namespace, query: Row, *, sort: Any = (), limit: int = 0, **_: Any
+    ) -> AsyncIterator[bytes]:
+        for row in self.found(ns, query, sort)[: limit or None]:
+            yield bson.encode(row)
+
+    async def close(self) -> None:
+        pass
+
+
+async def compared(server: Server) -> Difference:
+    (found,), unknown, incomplete = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    assert (unknown, incomplete) == (0, [])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("server", "standing", "behind", "missing", "gaps", "why"),
+    [
+        (Server(100, range(1, 101)), Standing.AGREES, 0, 0, [], "They agree."),
+        (Server(105, {*range(1, 101)} - {*range(40, 50)}), Standing.AGREES, 0, 15, [(40, 49), (101, 105)], "5 ahead"),
+        (Server(90, range(1, 101), range(60, 91)), Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
+        (Server(90, range(1, 101)), Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
+        (Server(90, range(91, 101)), Standing.UNCLEAR, 0, 0, [], "it was not seen to move"),
+        (Server(100, [*range(1, 101), 100.5, math.nan, 1e300]), Standing.AGREES, 0, 0, [], "They agree."),
+        (Server(50, [*range(55, 60), *range(70, 101)], range(99, 49, -1)),
+         Standing.AGREES, 0, 15, [(60, 69), (50, 54)], "5 ahead of the smallest id"),
+        (Server(60, range(50, 101), range(99, 59, -1)), Standing.BEHIND, 10, 0, [], "It descends and is 10 behind"),
+    ],
+    ids=["agrees", "ahead", "behind", "not seen to move", "unclear", "beside odd ids", "descends", "descends, behind"],
+)  # fmt: skip
+async def test_a_counter_beside_its_collection(
+    server: Server, standing: Standing, behind: int, missing: int, gaps: list[tuple[int, int]], why: str
+) -> None:
+    found = await compared(server)
+    assert (found.standing, found.behind, found.missing) == (standing, behind, missing)
+    assert [(gap.first, gap.last) for gap in found.gaps] == gaps
+    assert why in found.why
+
+
+async def test_one_that_cannot_be_compared_is_said_to_be_so() -> None:
+    server = Server(90, range(1, 101), range(60, 91))
+    server.refused = {ORDERS}
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    (trouble,) = seen.troubles
+    assert (trouble.ns, trouble.partial) == ("shop.orders", True)
+    assert "cannot be compared with the largest id" in trouble.title
+    assert "cannot be compared with the largest id" in check_counters(seen).line
+    rows, unknown, _ = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    assert (rows, unknown) == ([], 1)
+
+
+async def test_the_past_comes_from_the_oplog_by_the_clock_of_this_machine() -> None:
+    server = Server(90, range(11, 81), range(60, 91), ahead=600)
+    (view,) = (await look(server, WatchSettings())).counters  # type: ignore[arg-type]
+    assert [value for _, value in view.history[:-1]] == list(range(60, 91))
+    assert NOW - 3_600 <= view.history[0][0] <= NOW - 3_400
+    assert (view.target, view.drift, view.burn) == ("shop.orders._id", 10, 0.125)
+    server.refused = {OPLOG}
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    assert [(trouble.ns, trouble.partial) for trouble in seen.troubles] == [("local.oplog.rs", True)]
+    assert (seen.counters[0].history, seen.oplog_seconds) == ((), None)
