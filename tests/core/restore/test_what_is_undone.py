@@ -1,0 +1,132 @@
+"""From an incident, or from the entry at the point, to the operations that are undone and those that are left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Int64
+from bson.datetime_ms import DatetimeMS
+
+from builders.history import COLLECTION, Row, Server, diff, entry
+from builders.incidents import incident
+from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.restore.undo.infer import Inferred, find_accident
+
+SHAPE = diff(u={"v": 7})
+
+
+async def from_the_point(rows: list[Row], point: int) -> Inferred:
+    server: Any = Server(rows)
+    (at_limit,) = [row for row in rows if row["ts"].time == point]
+    return await find_accident(server, None, Ts(point, 1), Ts(900, 1), read_entry(bson.encode(at_limit)), ["s.c"])
+
+
+MANY = [entry(100 + n, "u", SHAPE, n) for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "last"),
+    [
+        (MANY, 129),
+        ([*MANY, entry(189, "u", SHAPE, 50)], 189),
+        ([*MANY, entry(190, "u", SHAPE, 50)], 129),
+        ([*MANY, entry(140, "u", diff(u={"w": 1}), 50)], 129),
+        ([entry(50, "u", diff(u={"w": 1}), 50), *MANY], 129),
+        ([entry(50, "u", SHAPE, 50), *MANY], None),
+        (MANY[:1], None),
+        ([entry(100, "d", {"_id": 1}), *MANY[1:]], None),
+    ],
+    ids=[
+        "many",
+        "after a pause",
+        "after a long pause",
+        "of another shape",
+        "else before",
+        "routine",
+        "one",
+        "a delete",
+    ],
+)
+async def test_updates_that_begin_at_the_point_are_undone_unless_the_application_makes_them(
+    rows: list[Row], last: int | None
+) -> None:
+    found = await from_the_point(rows, 100)
+    accident = found.accident
+    assert (accident.kind, accident.first, accident.last) == ("everything", Ts(100, 1), Ts(900, 1))
+    assert accident.updates == (last is not None)
+    assert accident.updates_last == (Ts(last, 1) if last else None)
+    assert accident.entries == (sum(row["o"] == SHAPE and row["ts"].time <= last for row in rows) if last else 0)
+    assert [row.ns for row in found.undone] == (["s.c"] if last else [])
+
+
+async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
+    def part(op: str, ns: str, o: Row, **more: Any) -> Row:
+        return {"op": op, "ns": ns, "ui": COLLECTION, "o": o} | more
+
+    parts = [part("i", "s.c", {"_id": 1}), part("i", "s.c", {"_id": 2}), part("d", "s.c", {"_id": 3})]
+    parts.append(part("u", "s.d", SHAPE, o2={"_id": 4}))
+    server: Any = Server([entry(10, "c", {"applyOps": parts}, ns="admin.$cmd")])
+    row = incident(1, 10, kind="transaction", point=Ts(10, 1), last=Ts(10, 1))
+    found = await find_accident(server, row, row.limit, row.last, None, [])
+    assert (found.accident.kind, found.accident.entries) == ("transaction", 4)
+    said = {(one.ns, one.what.partition(" in ")[0]): one.documents for one in found.undone}
+    assert said == {("s.c", "deleted"): 1, ("s.d", "updated"): 1, ("s.c", "inserted"): 2}
+    assert "these stay" in found.undone[-1].what
+
+
+async def test_a_removal_is_undone_as_a_whole() -> None:
+    server: Any = Server([])
+    row = incident(1, 10, kind="drop", ns="s.c", documents=12)
+    found = await find_accident(server, row, row.limit, row.last, None, ["s.c"])
+    assert (found.accident.kind, found.accident.first, found.accident.last) == ("removal", row.first, row.last)
+    assert [(one.what, one.documents) for one in found.undone] == [("dropped", 12)]
+
+
+def sent(number: int, who: int = 1, wall: int | None = None) -> Row:
+    lsid = {"id": Binary(bytes([who]) * 16, 4), "uid": Binary(b"\xe3" * 32)}
+    row = {"lsid": lsid, "txnNumber": Int64(number), "stmtId": 0}
+    return row if wall is None else row | {"wall": DatetimeMS(wall)}
+
+
+@pytest.mark.parametrize(
+    ("more", "mixed", "left"),
+    [
+        ([], False, []),
+        ([entry(110, "d", {"_id": 90}, **sent(6))], True, [("deleted", "a write of another kind")]),
+        ([entry(110, "d", {"_id": 90}, **sent(6, who=2))], False, [("deleted", "another client wrote it")]),
+        ([entry(111, "d", {"_id": 90}, **sent(15))], True, []),
+        ([entry(111, "d", {"_id": 90}, **sent(16))], False, []),
+        ([entry(111, "d", {"_id": 90}, **sent(6, wall=309))], True, []),
+        ([entry(111, "d", {"_id": 90}, **sent(6, wall=310))], False, []),
+        ([entry(111, "i", {"_id": 90}, **sent(6))], True, [("inserted", "it may be the same statement")]),
+        ([entry(111, "i", {"_id": 90}, **sent(6, wall=310))], False, []),
+    ],
+    ids=[
+        "alone",
+        "mixed",
+        "another client",
+        "near in number",
+        "far in number",
+        "soon",
+        "late",
+        "upserts",
+        "late inserts",
+    ],
+)
+async def test_what_the_same_client_wrote_at_once_is_named(
+    more: list[Row], mixed: bool, left: list[tuple[str, str]]
+) -> None:
+    rows = [entry(100 + n, "u", SHAPE, n, **sent(5)) for n in range(10)]
+    whole = [*rows, *more, entry(112, "n", {})]
+    session = read_entry(bson.encode(rows[0])).session_text
+    row = incident(1, 100, kind="updateMany", ns="s.c", op="u", last=Ts(110, 1), documents=10, session=session)
+    row = replace(row, first=Ts(100, 1))
+    server: Any = Server(whole)
+    found = await find_accident(server, row, row.limit, row.last, None, ["s.c"])
+    assert (found.accident.command, found.accident.entries) == (5, 10)
+    assert any("bulk write of several kinds" in doubt for doubt in found.doubts) is mixed
+    assert [(one.what, one.why.partition(",")[0]) for one in found.left_out] == left
