@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
 
 import bson
@@ -13,8 +14,9 @@ from bson.datetime_ms import DatetimeMS
 from builders.plan_folder import plan, step
 from builders.plans import changed
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.restore.model.indexes import canonical_index
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.model.undo import Choice, Return, Strategy
 from tallyglass.restore.undo.null_id import own_write
 from tallyglass.restore.undo.outcome import account
 
@@ -65,3 +67,56 @@ async def test_an_empty_collection_comes_back_or_does_not(live: tuple[str, ...],
     source, spare = (cast("Gateway", Server(*names)) for names in (live, ("c",)))
     (found,) = [row async for row in account(source, spare, made, {})]
     assert (found.empty, [one.why for one in found.damaged]) == (back, [] if back else ["The collection is not there."])
+
+
+class Held(Server):
+    """A server with these documents by collection, one index beside that of ``_id``, and these options."""
+
+    def __init__(self, options: dict[str, Any], **documents: list[int]) -> None:
+        super().__init__(*documents)
+        self.options, self.documents = options, documents
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace(db, name), "collection", self.options) for name in self.names]
+
+    async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        return [{"v": 2, "key": {"_id": 1}, "name": "_id_"}, {"v": 2, "key": {"a": 1}, "name": "a_1"}]
+
+    async def find_raw(self, ns: Namespace, query: Any, **_: Any) -> AsyncIterator[bytes]:
+        wanted = query["_id"]["$in"] if "_id" in query else self.documents[ns.collection]
+        for id_ in self.documents.get(ns.collection, ()):
+            if id_ in wanted:
+                yield bson.encode({"_id": id_})
+
+
+INDEXES = ({"key": {"_id": 1}, "name": "_id_"}, {"key": {"a": 1}, "name": "a_1"}, {"key": {"b": 1}, "name": "b_1"})
+EXPECTED = ExpectedNamespace("s.c", "collection", 3, tuple(map(canonical_index, INDEXES)), '{"capped": true}')
+ONE = '{"$numberInt": "%d"}'
+
+
+@pytest.mark.parametrize(
+    ("row", "kind", "ids", "restored", "damaged"),
+    [
+        (Return("s.c", Strategy.WHOLE), "collection", (), 2,
+         [(ONE % 2, "It is missing"), ("", 'The index {"key": {"b": 1}'), ("", "The options differ")]),
+        (Return("s.c", Strategy.COPY, "s.beside"), "collection", ("1", "9"), 1,
+         [(ONE % 9, "There was no document with this _id")]),
+        (Return("s.c", Strategy.COPY, "s.gone"), "collection", ("1",), 0,
+         [("", "The collection is not there"), (ONE % 1, "It is missing")]),
+        (Return("s.v", Strategy.WHOLE), "view", (), 0, [("", "The view does not exist")]),
+        (Return("s.c", Strategy.WHOLE), "view", (), 1, []),
+        (Return("s.c", Strategy.BESIDE, note="By hand."), "collection", (), 0, [("", "By hand.")]),
+    ],
+    ids=["whole", "some ids", "no copy", "no view", "a view", "beside"],
+)  # fmt: skip
+async def test_a_collection_that_came_back_has_each_id_and_its_definitions(
+    row: Return, kind: str, ids: tuple[str, ...], restored: int, damaged: list[tuple[str, str]]
+) -> None:
+    made = changed(plan(step("true")), returns=(row,), expected=(replace(EXPECTED, ns=row.ns, kind=kind),))
+    made = changed(made, choice=Choice("s.c", row.beside, ids) if ids else None)
+    live, copy = Held({}, c=[1, 3, 4], beside=[1]), Held({}, c=[1, 2, 3])
+    (found,) = [one async for one in account(cast("Gateway", live), cast("Gateway", copy), made, None)]
+    assert (found.restored, found.empty) == (restored, False)
+    assert [(one.id, why in one.why) for one, (_, why) in zip(found.damaged, damaged, strict=True)] == [
+        (id_, True) for id_, _ in damaged
+    ]
