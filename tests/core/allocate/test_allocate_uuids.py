@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from functools import reduce
 from itertools import pairwise
+from operator import and_, or_
 
 import pytest
 from bson.binary import Binary, UuidRepresentation
@@ -22,6 +24,8 @@ def test_version_7_ascends_also_within_a_millisecond_and_when_the_clock_goes_bac
     ids += [made.next() for _ in range(20_000)]
     assert all(a < b for a, b in pairwise(ids))
     assert all(one.version == 7 and one.variant == uuid.RFC_4122 for one in ids[:100])
+    tails = [one.int & (1 << 62) - 1 for one in ids]
+    assert (reduce(or_, tails), reduce(and_, tails)) == ((1 << 62) - 1, 0), "each of the 62 bits is random"
 
 
 def test_version_7_begins_with_the_milliseconds() -> None:
