@@ -40,7 +40,7 @@ def test_an_update_of_a_user_is_no_lack_of_the_backup() -> None:
 
 def test_the_largest_id_at_the_point(tmp_path: Path) -> None:
     data = tmp_path / "orders.bson"
-    data.write_bytes(b"".join(bson.encode({"_id": one}) for one in (5, Int64(2**40), 7.0, 7.5, "x", 900)))
+    data.write_bytes(b"".join(bson.encode({"_id": one}) for one in (5, Int64(2**40), Int64(-3), 7.0, 7.5, "x", 900)))
     stored = {"s.orders": StoredCollection("s.orders", "collection", data, {}, ())}
     catalog = Catalog(stored)
     assert read_base(stored, catalog).largest == {"s.orders": 2**40}

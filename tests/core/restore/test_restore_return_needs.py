@@ -12,7 +12,7 @@ from builders.plans import changed
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.undo.return_needs import check_return, check_set, missing_privileges
+from tallyglass.restore.undo.return_needs import check_return, check_set, missing_privileges, needs
 
 WANTED = (("s", "", ("insert",)), ("s", "c", ("find",)))
 
@@ -48,6 +48,34 @@ def test_a_privilege_on_all_databases_does_not_cover_local_and_system_collection
 
 def test_without_access_control_nothing_is_missing() -> None:
     assert missing_privileges({"authenticatedUsers": []}, WANTED) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [
+        (Return("s.c", Strategy.WHOLE), {"s.c": {"createCollection", "insert", "createIndex"}}),
+        (Return("s.c", Strategy.WHOLE, "s.b"),
+         {"s.b": {"createCollection", "insert", "find", "dropCollection", "createIndex"},
+          "s": {"renameCollectionSameDB"}}),
+        (Return("s.c", Strategy.COPY, "t.b"),
+         {"t.b": {"createCollection", "insert", "find", "dropCollection", "createIndex"}}),
+        (Return("s.c", Strategy.MERGE, "s.b"),
+         {"s.b": {"createCollection", "insert", "find", "dropCollection", "update"},
+          "s.c": {"find", "insert", "update", "listIndexes"}, "local.oplog.rs": {"find"}}),
+        (Return("s.c", Strategy.MERGE, "s.b", recreated=True),
+         {"s.b": {"createCollection", "insert", "find", "dropCollection", "update"},
+          "s.c": {"find", "insert", "update", "listIndexes", "createIndex", "collMod"}, "local.oplog.rs": {"find"}}),
+        (Return("s.c", Strategy.BESIDE), {}),
+    ],
+    ids=["whole", "whole, renamed", "another database", "merged", "recreated", "by hand"],
+)  # fmt: skip
+def test_each_return_needs_what_its_steps_do(row: Return, wanted: dict[str, set[str]]) -> None:
+    found = {f"{db}.{name}".strip("."): {*actions} for db, name, actions in needs([row], ["s.counters"])}
+    assert found.pop("s.counters") == {"find", "insert", "update"}
+    listed = found.get("s", set()) & {"listCollections"}
+    assert bool(listed) is bool(wanted)
+    always = {"listCollections", "bypassDocumentValidation"}
+    assert {ns: actions - always for ns, actions in found.items() if actions - always} == wanted
 
 
 class Live:
