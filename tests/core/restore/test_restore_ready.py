@@ -19,8 +19,9 @@ from tallyglass.moment import Ts, from_seconds
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup, FromBackup
-from tallyglass.restore.model.step import Phase, RunMode
+from tallyglass.restore.model.step import Effect, Phase, RunMode
 from tallyglass.restore.proof.findings import Findings, Located
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare import own_spare
@@ -144,3 +145,13 @@ def test_a_spare_of_its_own_gets_a_port_that_nothing_uses() -> None:
         assert own_spare.free_port() not in (0, port)
     with patch.object(own_spare, "SPARE_PORT", port):
         assert own_spare.free_port() == port
+
+
+def test_indexes_that_a_rename_loses_are_built_on_the_spare_and_only_there() -> None:
+    lost = ('{"key": {"a": 1}, "name": "a_1"}',)
+    for repair in (lost, ()):
+        made = restored(expected=(ExpectedNamespace("shop.orders", "collection", 2, repair=repair),))
+        texts = [file.text for file in made.steps.files if file.name == "repair-spare.js"]
+        assert [text.count('"createIndexes": "orders"') for text in texts] == [1] * len(repair)
+        steps = [step for step in made.steps.commands if step.title == "Repair what renames leave"]
+        assert [step.effect for step in steps] == [Effect.WRITES_SPARE] * len(repair)
