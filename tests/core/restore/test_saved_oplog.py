@@ -224,3 +224,15 @@ def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:
     query.write_text(json.dumps({"ts": {"$gte": of(7), "$lte": of(27)}}))
     with pytest.raises(InputError, match=f"after {ts(25)}"):
         cut(query, [slices], out)
+
+
+async def test_an_oplog_of_which_a_majority_has_nothing_is_not_saved(tmp_path: Path) -> None:
+    class Ahead(Server):
+        async def command(self, name: str, *_: Any, **__: Any) -> Mapping[str, Any]:
+            ends = {"lastWrite": {"majorityOpTime": {"ts": stamp(10)}}}
+            return await Server(WHOLE).command(name) | (ends if name == "hello" else {})
+
+    for rows in (WHOLE[11:], []):
+        with pytest.raises(ReadError, match="no entry that a majority"):
+            await save_slice(cast("Gateway", Ahead(rows)), tmp_path, 1_000)
+    assert (await save_slice(cast("Gateway", Ahead(WHOLE[10:])), tmp_path, 1_000)).entries == 1
