@@ -62,7 +62,7 @@ def command(
     if unknown:
         warn(
             f"{unknown:,} counter{'s' * (unknown > 1)} could not be compared: without a known target collection "
-            "(set target in --config), of blocks, or with no whole number."
+            "(set target in --config), of blocks, with no whole number, or with ids that could not be read."
         )
     if behind:
         return 1

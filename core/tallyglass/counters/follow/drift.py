@@ -21,7 +21,7 @@ from tallyglass.counters.recognise.discovery import trouble_of
 from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
 from tallyglass.counters.standing import IdSpan, Movement, Standing
-from tallyglass.errors import ServerError
+from tallyglass.errors import PrivilegeError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 AGAIN_SECONDS = 30.0
@@ -155,8 +155,10 @@ class DriftCheck:
 
 
 def _unknown(ns: Namespace, error: ServerError) -> CounterTrouble:
+    """What a missing privilege hides is as whoever gave the role meant it; anything else may be read again."""
     trouble = trouble_of(str(ns), error)
-    return replace(trouble, title=f"Its counter cannot be compared with the largest id. {trouble.title}", partial=True)
+    title = f"Its counter cannot be compared with the largest id. {trouble.title}"
+    return replace(trouble, title=title, partial=isinstance(error, PrivilegeError))
 
 
 def burned(largest: LargestId, value: Number, direction: int = 1) -> float | None:
