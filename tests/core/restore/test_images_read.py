@@ -133,7 +133,7 @@ async def test_the_image_of_the_first_operation_on_each_damaged_document_is_read
 
 
 async def proven(server: Keeper, *accidents: Accident) -> ImagesProof:
-    damaged = IncidentDamage(Inferred(*accidents), ["s.c"], {"s.c": collection(KEEPS)}, {})
+    damaged = IncidentDamage(Inferred(*accidents), ["s.c"], {"s.c": collection(KEEPS)}, {}, {})
     return await prove_images(server, damaged, Ts(10, 1), None, None)  # type: ignore[arg-type]
 
 
