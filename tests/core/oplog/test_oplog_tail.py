@@ -24,8 +24,8 @@ from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 Script = tuple[bytes | Exception | float, ...]
 
 
-def entry(n: int, term: int = 1) -> bytes:
-    return bson.encode({"op": "i", "ns": "a.b", "o": {"_id": n}, "ts": Timestamp(100 + n, 1), "t": Int64(term)})
+def entry(n: int, term: int = 1, ns: str = "a.b") -> bytes:
+    return bson.encode({"op": "i", "ns": ns, "o": {"_id": n}, "ts": Timestamp(100 + n, 1), "t": Int64(term)})
 
 
 class Member:
@@ -153,6 +153,20 @@ def test_what_is_missing_and_what_was_taken_back_are_rows_in_their_place() -> No
     assert (taken.ts, taken.documents) == (Ts(104, 1), 1)
     assert "1 entry after 104:1 up to 105:1 no longer exists" in taken.what
     assert (found[-1].gaps, found[-1].rollbacks) == (0, 1)
+
+
+def test_what_the_filter_leaves_out_is_not_counted_among_what_was_taken_back() -> None:
+    """A server that is asked again after two failures sends everything."""
+    own = (entry(4), entry(5, ns="config.sessions"), entry(6))
+    member = Member([entry(3), entry(7, 2)], (entry(3) + b"".join(own),), (entry(7, 2),), (entry(3) + entry(7, 2),))
+    found = updates(
+        member,
+        lambda found: any(row.ts.t == 107 for row in rows(found)),
+        backlog=0,
+        wanted=OplogFilter(namespaces=("a.*",)),
+    )
+    (taken,) = [row for row in rows(found) if row.kind is RowKind.ROLLBACK]
+    assert (taken.ts, taken.documents) == (Ts(103, 1), 2)
 
 
 @pytest.mark.parametrize(("since", "said"), [(Ts(41, 1), ["1 min after the requested time"]), (Ts(101, 1), [])])

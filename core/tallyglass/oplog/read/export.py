@@ -15,7 +15,7 @@ from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.batch import last_ts
-from tallyglass.oplog.filter.compile import EntrySelector
+from tallyglass.oplog.filter.compile import CompiledFilter, EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
@@ -62,7 +62,8 @@ async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator
                 yield selected(selector, item)
                 if found := await lag.news(last):
                     yield found
-    stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor)
+    wants = CompiledFilter(wanted).wants
+    stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor, wants=wants)
     async with closing(stream.events()) as events:
         async for event in events:
             if not isinstance(event, Arrived):

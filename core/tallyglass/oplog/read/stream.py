@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -107,7 +107,8 @@ class OplogStream:
     is not yielded. ``match`` leaves entries out on the server. :meth:`commit` sets how far the majority has
     come, so that entries that can no longer be rolled back need not be kept. With ``seldom`` the server is asked every
     :data:`SELDOM_SECONDS` instead of as soon as entries come, unless there are more than one answer holds.
-    ``kept_bytes`` of entries that may be rolled back are kept at most.
+    ``kept_bytes`` of entries that may be rolled back are kept at most. ``wants`` says which of those that were are
+    counted: a server may send more than ``match``.
     """
 
     def __init__(
@@ -120,8 +121,10 @@ class OplogStream:
         prefer_secondary: bool = True,
         seldom: bool = False,
         kept_bytes: int = _KEPT_BYTES,
+        wants: Callable[[bytes], bool] = lambda _: True,
     ) -> None:
         self._gateway = gateway
+        self._wants = wants
         self._match = dict(match or {})
         self._start = start
         self._prefer_secondary = prefer_secondary
@@ -289,8 +292,12 @@ class OplogStream:
             self._start, self._anchor = removed[0].ts, None
         self._trail = deque(places[: common + 1], maxlen=_TRAIL)
         self._forget_kept()
-        idle = {place for place, entry in zip(exact, kept, strict=True) if is_no_op(*entry)}
-        count = len([place for place in removed if place not in idle])
+        left_out = {
+            place
+            for place, (batch, start, end) in zip(exact, kept, strict=True)
+            if is_no_op(batch, start, end) or not self._wants(batch[start:end])
+        }
+        count = len([place for place in removed if place not in left_out])
         return RolledBack(found.ts if found else None, removed[0].ts, last, count if known else None)
 
     async def _newest_existing(self, places: list[EntryPosition]) -> int:

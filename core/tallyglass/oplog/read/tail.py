@@ -14,6 +14,7 @@ from tallyglass.deployment.cluster import require_oplog
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
@@ -129,8 +130,9 @@ class _Tail:
         anchor = await safe_end(self.gateway)
         await self._catch_up(anchor.ts.next)
         return OplogStream(
-            self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary
-        )
+            self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary,
+            wants=CompiledFilter(self.wanted).wants,
+        )  # fmt: skip
 
     async def _catch_up(self, end: Ts) -> None:
         """What is wanted of the past before ``end``."""
