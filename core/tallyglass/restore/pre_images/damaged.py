@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
-from tallyglass.oplog.read.entries import read_effects, stamp
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.read.entries import WRITES, read_effects, stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import LEFT_OUT
-from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.evidence import KnownStatement
 from tallyglass.restore.undo.expiry import expiry_of
 from tallyglass.restore.undo.infer import Inferred, find_accident
-from tallyglass.restore.undo.renamed import renamed_to
 from tallyglass.text import clean_name
 
 
@@ -35,8 +35,12 @@ async def find_damaged(gateway: Gateway, incident: Incident, limit: Ts, known: K
     """Read the entries of the incident. ``known`` is what a person knows of it. Raises the errors of the gateway."""
     live = await live_collections(gateway, incident)
     found = await find_accident(gateway, incident, limit, incident.last, None, live, known)
-    names = [found.accident.ns] if found.accident.ns else await _of_transaction(gateway, found.accident)
-    renamed = {name: there for name in names if name in live and (there := await renamed_to(gateway, name, limit))}
+    wrote = await _written_at(gateway, found.accident.first)
+    of_transaction = [*wrote] if found.accident.kind == "transaction" else []
+    names = [found.accident.ns] if found.accident.ns else of_transaction
+    by_uuid = {info.uuid: name for name, info in live.items() if info.uuid}
+    now = {name: by_uuid.get(wrote.get(name, b""), name) for name in names if name in live}
+    renamed = {name: there for name, there in now.items() if there != name}
     return IncidentDamage(found, names, live, renamed, await expiry_of(gateway, found.accident, names))
 
 
@@ -50,12 +54,11 @@ async def live_collections(gateway: Gateway, incident: Incident) -> dict[str, Co
     return found
 
 
-async def _of_transaction(gateway: Gateway, accident: Accident) -> list[str]:
-    """The namespaces that a transaction wrote."""
-    if accident.kind != "transaction":
-        return []
-    names = dict[str, None]()
-    async for _, parts in read_effects(gateway, {"ts": stamp(accident.first)}):
-        for part in parts:
-            names |= {one.ns: None for one in part.inner() if one.op in ("i", "u", "d")}
-    return list(names)
+async def _written_at(gateway: Gateway, ts: Ts) -> dict[str, bytes]:
+    """The UUIDs of the collections that an entry, or its transaction, wrote, by their names."""
+    found: dict[str, bytes] = {}
+    async for _, parts in read_effects(gateway, {"ts": stamp(ts)}):
+        for one in chain.from_iterable(map(operations_of, parts)):
+            if one.op in WRITES:
+                found.setdefault(one.ns, one.ui)
+    return found

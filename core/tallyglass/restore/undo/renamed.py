@@ -14,24 +14,16 @@ from tallyglass.text import clean_name
 _ADVICE = "That is not worked out. Plan with --only to get its documents under another name."
 
 
-async def renamed_to(gateway: Gateway, ns: str, since: Ts) -> str:
-    """The name under which the collection is live that was ``ns`` until it was renamed after ``since``; empty if it was
-    not, has its name again, or is gone. Raises the errors of the gateway."""
-    commands = {"ns": {"$in": [f"{ns.partition('.')[0]}.$cmd", "admin.$cmd"]}, "op": "c", "o.renameCollection": ns}
-    found = await edge(gateway, 1, {"ts": {"$gte": stamp(since)}, **commands})
-    return "" if found is None else await _live_name(gateway, ns, found)
-
-
 async def refuse_renamed(gateway: Gateway, ns: str, entry: Entry) -> None:
     """Raise ReadError if a command renamed the collection ``ns``, and it is live under another name. Raises the errors
     of the gateway."""
-    if entry.command == "renameCollection" and (there := await _live_name(gateway, ns, entry)):
-        raise ReadError(f"{clean_name(ns)} was renamed to {clean_name(there)} since, with its documents.", _ADVICE)
-
-
-async def _live_name(gateway: Gateway, ns: str, renaming: Entry) -> str:
-    live = await gateway.list_collections(ns.partition(".")[0])
-    return next((str(one.ns) for one in live if one.uuid and one.uuid == renaming.ui and str(one.ns) != ns), "")
+    if entry.command != "renameCollection":
+        return
+    for one in await gateway.list_collections(ns.partition(".")[0]):
+        if one.uuid and one.uuid == entry.ui and str(one.ns) != ns:
+            raise ReadError(
+                f"{clean_name(ns)} was renamed to {clean_name(str(one.ns))} since, with its documents.", _ADVICE
+            )
 
 
 async def renamed_back(gateway: Gateway, ns: str, entry: Entry, limit: Ts) -> Ts | None:
