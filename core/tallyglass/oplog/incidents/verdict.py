@@ -177,21 +177,30 @@ def _plain(
         for row in rows:
             _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
-    for row in rows:
-        if alike is not None and alike.judge(row.burst, window).reason:
-            row.confidence, row.note = "low", row.note or "Much like this recurs in collections with such names."
+    _lower_alike(rows, alike, window)
     others = family.whole.documents - sum(one.documents for one in (*passes, *repairs, *(row.burst for row in rows)))
     for row in rows:
         if others:
             _take_beginning(row, rows, fine)
         row.about = row.about or others > 0
         if expires:
-            row.note = MAYBE_TTL
-            # After a pause of the monitor a pass is out of step with those before.
-            if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
-                row.confidence = "low"
+            _doubt_ttl(row, passes, known)
         _tell_form(row, fine, alone=not others)
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
+
+
+def _lower_alike(rows: Iterable[Finding], alike: Recurrence | None, window: Window) -> None:
+    """Doubt what recurs in collections whose names differ by a number only."""
+    for row in rows:
+        if alike is not None and alike.judge(row.burst, window).reason:
+            row.confidence, row.note = "low", row.note or "Much like this recurs in collections with such names."
+
+
+def _doubt_ttl(row: Finding, passes: Iterable[Burst], known: Explanations) -> None:
+    """Where documents expire it may be a pass: after a pause of the monitor one is out of step with those before."""
+    row.note = MAYBE_TTL
+    if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
+        row.confidence = "low"
 
 
 def _tell_form(row: Finding, fine: Sequence[Burst], *, alone: bool) -> None:
