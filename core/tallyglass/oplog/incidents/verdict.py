@@ -493,12 +493,15 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     for one, verdict in zip(dense, verdicts, strict=True):
         if verdict.reason and one.documents >= MANY:
             reasons[verdict.reason] += one.documents
-    if spread and _may_be_started(family, window):
+    started = bool(spread) and _may_be_started(family, window)
+    if started:
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
         _take_beginning(row, spread, dense)
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
+    if not started:
+        found, spread = _with_pools(found, family, spread, shared=shared)
     return _pools(found, family, runs, spread, shared)
 
 
@@ -525,14 +528,6 @@ def _pools(
     found: list[Finding], family: Family, runs: Sequence[Burst], spread: Iterable[Finding], shared: bool
 ) -> list[Finding]:
     """The acts with those of a pool as one row each, for which no single session accounts."""
-    spread = list(spread)
-    for group in _begun_together(found):
-        whole = _of_pool(group, family, shared=shared)
-        dense = [row for row in spread if row.burst.overlaps(whole.burst)]
-        least = max(MANY, sum(row.burst.documents for row in dense))
-        if whole.burst.documents >= least and all(_is_within(row.burst, whole.burst) for row in dense):
-            found = [*(row for row in found if row not in group), whole]
-            spread = [row for row in spread if row not in dense]
     for row in spread:
         inside = [run for run in runs if run.overlaps(row.burst)]
         held = [run for run in inside if row.burst.holds(run)]
@@ -555,6 +550,24 @@ def _pools(
         row.burst.user = family.user or b""
         found.append(row)
     return found
+
+
+def _with_pools(
+    found: list[Finding], family: Family, spread: list[Finding], *, shared: bool
+) -> tuple[list[Finding], list[Finding]]:
+    """The acts of sessions with those of a pool as one row each, and the dense stretches that these do not explain: one
+    that is of another session's row too is told by itself."""
+    for group in _begun_together(found):
+        whole, others = _of_pool(group, family, shared=shared), [row for row in found if row not in group]
+        dense = [row for row in spread if row.burst.overlaps(whole.burst)]
+        alone = not any(row.burst.overlaps(whole.burst) for row in others)
+        by_all = sum(row.burst.documents for row in dense)
+        least = max(MANY, by_all // 2 if alone else by_all)
+        if whole.burst.documents >= least:
+            _begin_with(whole, [row.burst for row in dense])
+            found = [*others, whole]
+            spread = [row for row in spread if row not in dense]
+    return found, spread
 
 
 def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
@@ -589,12 +602,6 @@ def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Findin
     return Finding(whole, Form.FAN_OUT, about=about, sessions=sessions, confidence=confidence)
 
 
-def _is_within(burst: Burst, whole: Burst) -> bool:
-    """Whether a burst neither begins long before another one nor ends long after it."""
-    early, late = whole.first_wall - burst.first_wall, burst.last_wall - whole.last_wall
-    return max(early, late) <= NEAR_MILLIS
-
-
 def _are_one(shown: Sequence[Finding], row: Finding, family: Family) -> bool:
     """Whether rows of sessions are one act of a pool that uses one session more than all others: they overlap within
     one dense stretch."""
@@ -612,8 +619,12 @@ def _dense_session(row: Finding, session: bytes, family: Family) -> Finding:
 def _begin_with_sessions(row: Finding, runs: Iterable[Burst]) -> None:
     """Begin where the first of the sessions began, shortly before the others: what it wrote until then may be among the
     single writes that are not kept."""
-    soon = (run for run in runs if row.burst.first_wall - run.first_wall <= EPISODE_MILLIS)
-    begun = min(soon, key=lambda run: run.first, default=row.burst)
+    _begin_with(row, (run for run in runs if row.burst.first_wall - run.first_wall <= EPISODE_MILLIS))
+
+
+def _begin_with(row: Finding, bursts: Iterable[Burst]) -> None:
+    """Begin where the first of these began."""
+    begun = min(bursts, key=lambda one: one.first, default=row.burst)
     if begun.first < row.burst.first:
         row.about = True
         row.burst = row.burst.copy()
