@@ -117,6 +117,9 @@ def jobs(databases: Sequence[str] = (), *, direct_shard: bool = False) -> tuple[
                 size,
                 Need(CLUSTER, ("shardingState",), "whether this is a shard, which must not be restored alone"),
                 Need(CLUSTER, ("getParameter",), "the feature compatibility version for the spare"),
+                Need(
+                    CLUSTER, ("replSetGetConfig",), "whether an address leads to another set of the same name by then"
+                ),
                 *kinds,
                 *(Need(one, ("find",), "the counters that would hand out ids twice") for one in data),
             ),

@@ -119,7 +119,8 @@ async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() 
 async def test_another_set_than_that_of_the_plan_is_refused(name: str, there: str, planned: str, right: bool) -> None:
     facts = changed(plan(step("true")), set_id=planned).facts
     with contextlib.nullcontext() if right else pytest.raises(InputError, match="leads to another set"):
-        await check_set(cast(Gateway, Live({}, name, there)), facts)
+        is_known = await check_set(cast(Gateway, Live({}, name, there)), facts)
+        assert is_known == bool(there and planned)
 
 
 async def test_a_collection_that_comes_back_under_its_own_name_must_be_absent() -> None:

@@ -80,12 +80,13 @@ def _covers(resource: Mapping[str, Any], db: str, collection: str) -> bool:
     return in_db and (resource.get("collection") == collection or any_collection)
 
 
-async def check_set(source: Gateway, facts: PlanFacts) -> None:
+async def check_set(source: Gateway, facts: PlanFacts) -> bool:
     """Raise InputError where the address of the live set leads to another set than that of the plan: a tunnel that was
-    opened again, a name that moved. Two sets may have one name, so their ids are compared too, where both are known."""
+    opened again, a name that moved. Two sets may have one name: False where an id is unknown, so that the names alone
+    were compared."""
     name, here = str((await source.command("hello")).get("setName", "")), await set_id(source)
     if clean(name) == facts.set_name and (not here or not facts.set_id or here == facts.set_id):
-        return
+        return bool(here and facts.set_id)
     there, wanted = (
         f"{shown} (id {id_ or 'unknown'})" for shown, id_ in ((clean(name), here), (facts.set_name, facts.set_id))
     )
@@ -95,10 +96,11 @@ async def check_set(source: Gateway, facts: PlanFacts) -> None:
     )
 
 
-async def check_return(source: Gateway, plan: Plan) -> None:
+async def check_return(source: Gateway, plan: Plan) -> bool:
     """Raise PrivilegeError where a later step would not be allowed, and InputError where this is another set, or a
-    collection that comes back under its own name at once was created since the plan. Nothing is written."""
-    await check_set(source, plan.facts)
+    collection that comes back under its own name at once was created since the plan. Nothing is written. Returns what
+    :func:`check_set` does."""
+    is_known = await check_set(source, plan.facts)
     status = await source.command("connectionStatus", showPrivileges=True)
     lacking = missing_privileges(status.get("authInfo", {}), needs(plan.undo.returns, plan.undo.raised))
     if lacking:
@@ -110,3 +112,4 @@ async def check_return(source: Gateway, plan: Plan) -> None:
                 raise InputError(
                     f"{clean_name(row.ns)} was created since the plan.", "Plan again. Nothing was written."
                 )
+    return is_known

@@ -20,5 +20,7 @@ def check_return(plan_file: Path, source: str, source_password_file: str) -> Non
     plan = read_plan(plan_file)
     from tallyglass.restore.undo.return_needs import check_return as check
 
-    ask(server(source, ConnectionOptions(password_file=source_password_file)), lambda gateway: check(gateway, plan))
+    target = server(source, ConnectionOptions(password_file=source_password_file))
+    if not ask(target, lambda gateway: check(gateway, plan)):
+        print_text("Unknown without replSetGetConfig: whether this is another set of the same name.")
     print_text("This user has all privileges that the return needs.")
