@@ -150,6 +150,7 @@ async def test_dashboard_only_reads(
                 await until(lambda wanted=wanted: wanted <= recorder.names, pilot)
                 await until(lambda before=before: len(recorder.sent) >= before + 3, pilot)
                 assert recorder.names - HOUSEKEEPING <= listed
+            await until(lambda: recorder.names - HOUSEKEEPING >= listed, pilot)
             assert recorder.names - HOUSEKEEPING == listed
     finally:
         feeds.close()

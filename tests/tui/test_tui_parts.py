@@ -266,10 +266,12 @@ def test_a_writer_never_waits_and_says_when_it_can_go_on() -> None:
     assert total < 100 * len(frame)
     writer.leave()
     writer.write("\x1b[?1049l")
-    writer.stop()
-    os.close(writer_end)
+    stopping = threading.Thread(target=writer.stop)
+    stopping.start()
     rest = b""
-    while data := os.read(reader, 1 << 16):
-        rest += data
+    while stopping.is_alive() or select.select([reader], [], [], 0)[0]:
+        if select.select([reader], [], [], 0.1)[0]:
+            rest += os.read(reader, 1 << 16)
+    os.close(writer_end)
     os.close(reader)
     assert rest.endswith(b"\x1b[?1049l")

@@ -162,14 +162,17 @@ async def test_an_outage_until_the_deadline_is_a_typed_error(faulty: ReplicaSet,
 @pytest.mark.parametrize("tested", [SYNC, ASYNC], indirect=True)
 @pytest.mark.parametrize("cached", [False, True])
 async def test_a_shorter_deadline_of_the_caller_wins(faulty: ReplicaSet, tested: Kit, cached: bool) -> None:
-    """``with pymongo.timeout(...)`` around a call that would be tried again for 30 seconds."""
+    """``with pymongo.timeout(...)`` around a call that would be tried again for 30 seconds.
+
+    The deadline may pass while a request is on its way: then it is unknown what that did.
+    """
     ids = tested.Counter(tested.db.counters, "x")
     if cached:
         ids = tested.Cached(ids, step=1, ahead=0)
     await done(ids.next())
     fail(faulty, "alwaysOn", errorCode=112)
     began = time.monotonic()
-    with pymongo.timeout(0.3), pytest.raises(AllocationTimeout):
+    with pymongo.timeout(0.3), pytest.raises((AllocationTimeout, AllocationUnknown)):
         await done(ids.next())
     assert time.monotonic() - began < 15
     fail(faulty, "off")
