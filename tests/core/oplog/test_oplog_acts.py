@@ -174,6 +174,15 @@ def test_a_job_of_three_runs_is_no_certain_act_where_some_had_pauses() -> None:
     assert acts(incidents(write)) == [("deleteMany", 400, "low")] * 3
 
 
+def test_single_documents_that_follow_on_each_other_do_not_excuse_a_statement() -> None:
+    def write(writer: OplogWriter) -> None:
+        for run in range(12):
+            deletes(writer, (run * 290_000 + 300 * n for n in range(20)))
+        deletes(writer, (2_000_000 + n // 8 for n in range(61)))
+
+    assert acts(incidents(write)) == [("deleteMany", 61, "high")]
+
+
 def test_a_long_statement_of_many_pieces_is_whole() -> None:
     def write(writer: OplogWriter) -> None:
         deletes(writer, (600_000 + n * 0.65 + n // 100 * 80 for n in range(40_000)))
@@ -309,6 +318,16 @@ def test_a_pool_with_pauses_is_one_act(pace: int, pool: int, others: int) -> Non
     assert (found.sessions, found.limit, found.confidence) == (pool, found.first, "high")
     begun = 599_970 if others else 600_000
     assert found.first_wall == datetime.fromtimestamp((BEGIN + begun) / 1_000, UTC)
+
+
+def test_a_pool_counts_the_sessions_that_wrote_too_little_for_a_row_of_their_own() -> None:
+    def write(writer: OplogWriter) -> None:
+        owners = [session(n) for n in range(20)]
+        for n in range(100):  # ten of them write seven times, and ten of them three times
+            writer.write(600_000 + 2 * n, "d", "shop.orders", n, owners[n % 20 if n < 60 else n % 10])
+
+    (found,) = incidents(write)
+    assert (found.kind, found.documents, found.documents_exact, found.sessions) == ("fan_out", 100, True, 20)
 
 
 @pytest.mark.parametrize(("seconds", "documents"), [(8, 400), (60, 1_200)])

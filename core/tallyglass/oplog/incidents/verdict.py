@@ -214,9 +214,10 @@ def _tell_form(row: Finding, fine: Sequence[Burst], *, alone: bool) -> None:
 
 def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, window: Window) -> list[Judgment]:
     """What the others say of each burst. One that is a whole episode is compared with whole episodes too: a job whose
-    other runs had pauses is known by those."""
-    whole, episodes = {one.first: one.documents for one in coarse}, Recurrence()
-    episodes.add_all((one.documents, one.first_wall, one.first_wall) for one in coarse)
+    other runs had pauses is known by those. Single documents that follow on each other are no run."""
+    runs = [one for one in coarse if one.documents >= MANY and not _is_paused(one)]
+    whole, episodes = {one.first: one.documents for one in runs}, Recurrence()
+    episodes.add_all((one.documents, one.first_wall, one.first_wall) for one in runs)
     found = []
     for burst in fine:
         verdict = _verdict(burst, seen, window)
@@ -247,8 +248,12 @@ def _largest(burst: Burst, fine: Sequence[Burst]) -> int:
 
 def _is_slow(burst: Burst, fine: Sequence[Burst]) -> bool:
     """Whether there are pauses between its documents, and not only between two dense pieces."""
-    paused = burst.millis >= CLUMP_MILLIS * burst.documents
-    return paused and _largest(burst, fine) * SIMILAR < burst.documents
+    return _is_paused(burst) and _largest(burst, fine) * SIMILAR < burst.documents
+
+
+def _is_paused(burst: Burst) -> bool:
+    """Whether its documents are single ones, with pauses as long as between statements."""
+    return burst.millis >= CLUMP_MILLIS * burst.documents
 
 
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
@@ -562,7 +567,10 @@ def _with_pools(
         dense = [row for row in spread if row.burst.overlaps(whole.burst)]
         alone = not any(row.burst.overlaps(whole.burst) for row in others)
         by_all = sum(row.burst.documents for row in dense)
-        least = max(MANY, by_all // 2 if alone else by_all)
+        # One stretch without a pause is of the pool, with the sessions that wrote too little for a row of their own.
+        at_once = any(one.holds(whole.burst) for one in family.fine.bursts())
+        others_may = by_all // EXCEPTIONS if at_once else by_all // 2
+        least = max(MANY, by_all - others_may if alone else by_all)
         if whole.burst.documents >= least:
             _begin_with(whole, [row.burst for row in dense])
             found = [*others, whole]
@@ -645,8 +653,8 @@ def _session_verdict(
 
 def _session_finding(run: Burst, window: Window, *, low: bool) -> Finding:
     form = Form.BATCH if run.batch >= MANY and run.batch * 2 >= run.documents else Form.SINGLE
-    pauses, goes_on = run.millis >= CLUMP_MILLIS * run.documents, run.last_wall >= window.end - NEAR_MILLIS
+    goes_on = run.last_wall >= window.end - NEAR_MILLIS
     # Each deployment begins and ends some workers.
-    worker = pauses and (goes_on or run.millis >= YOUNG_WINDOW_MILLIS)
+    worker = _is_paused(run) and (goes_on or run.millis >= YOUNG_WINDOW_MILLIS)
     note = f"a worker that {'began' if goes_on else 'ended'}, or a script that pauses" if worker else ""
     return Finding(run, form, note=note, sessions=1, confidence="low" if low or worker else "high")
