@@ -5,6 +5,7 @@ found and how many rows are neither an act nor an effect of one, how far ``point
 goes while the oplog grows by a minute at a time. Without a directory only the labelled corpus is measured.
 ``--ablation`` prints what each rule earns: the same with one of them switched off. Several directories may be given.
 ``--log`` adds the recording's log, with all lines and then only those of statements above some thresholds.
+``--random N`` measures N worlds from seeds beginning with ``--seed``, and names what went wrong in each.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from tallyglass.oplog.incidents.habits import Habits
 from tallyglass.oplog.snapshot import Incident
 
 BATCH = 2_000
+ABLATION_WORLDS = 200
 SETUP_SECONDS = 120
 """How long a recording's applications create their collections, users and indexes."""
 
@@ -336,6 +338,31 @@ def labelled(*, seed: int, verbose: bool, match: str = "") -> str:
     return "\n".join(lines)
 
 
+def _random_scenario() -> Callable[[int], Any]:
+    sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+    make: Callable[[int], Any] = importlib.import_module("corpus.oplog_random").random_scenario
+    return make
+
+
+def random_worlds(seeds: range) -> Iterator[str]:
+    """Worlds from seeds: the counts, then what was missed, late, called exact that is not, or an alarm for nothing."""
+    make = _random_scenario()
+    scores = importlib.import_module("corpus.oplog_score")
+    whole = scores.Score()
+    for seed in seeds:
+        scenario = make(seed)
+        scores.add(whole, scenario, scores.incidents_of(scenario, backward=seed % 2 == 0))
+    late = [error for error in whole.point_errors if error > 0]
+    yield (
+        f"{len(seeds)} worlds: {whole.found} of {whole.wanted} acts, {whole.rows} rows, {whole.false_rows} false "
+        f"({len(whole.alarms)} above low), point exact {whole.exact:.3f}, late {late}, inexact {len(whole.inexact)}"
+    )
+    yield from (f"  missed {one}" for one in whole.missed)
+    yield from (f"  alarm {one}" for one in whole.alarms)
+    yield from (f"  inexact {one}" for one in whole.inexact)
+    yield from (f"  off {one}" for one in whole.off)
+
+
 def _never(*_: object, **__: object) -> bool:
     return False
 
@@ -429,11 +456,13 @@ def tally(recording: Recording, incidents: Iterable[Incident], into: Tally) -> N
 
 
 def ablation(recordings: Sequence[Recording], seed: int) -> Iterator[str]:
-    """The same bursts judged with one rule switched off at a time: the recordings, and the labelled corpus. "gone" are
-    rows above low that the growing recordings showed and withdrew."""
+    """The same bursts judged with one rule switched off at a time: the recordings, the labelled corpus, and worlds from
+    seeds. "gone" are rows above low that the growing recordings showed and withdrew; "inexact" are rows that call a
+    wrong number exact."""
     groupers, grown = zip(*(growing(recording, RULES) for recording in recordings), strict=True)
     scores, scenarios = _corpus()
     fed = [(one, scores.grouped(one, backward=seed % 2 == 0)) for one in scenarios(seed)]
+    worlds = [(one, scores.grouped(one)) for one in map(_random_scenario(), range(ABLATION_WORLDS))]
     kinds = (
         "recorded",
         "rows",
@@ -447,21 +476,31 @@ def ablation(recordings: Sequence[Recording], seed: int) -> Iterator[str]:
         "false",
         "late",
         "early",
+        "from seeds",
+        "rows",
+        "false",
+        "above low",
+        "late",
+        "inexact",
     )
     yield f"| removed | {' | '.join(kinds)} |"
-    yield "|---" * 13 + "|"
+    yield "|---" * (len(kinds) + 1) + "|"
     for name, changes in RULES.items():
-        whole, corpus = Tally(), scores.Score()
+        whole, corpus, random = Tally(), scores.Score(), scores.Score()
         with changed(changes):
             for recording, grouper in zip(recordings, groupers, strict=True):
                 tally(recording, grouper.incidents(), whole)
             for scenario, grouper in fed:
                 scores.add(corpus, scenario, grouper.incidents())
+            for scenario, grouper in worlds:
+                scores.add(random, scenario, grouper.incidents())
         late, early = (sum(sign * one > 0 for one in corpus.point_errors) for sign in (1, -1))
         gone = sum(one[name].gone["above low"] for one in grown)
         yield (
             f"| {name} | {whole.line()} | {gone} | {corpus.found} of {corpus.wanted} | {corpus.rows} "
-            f"| {corpus.false_rows} | {late} | {early} |"
+            f"| {corpus.false_rows} | {late} | {early} | {random.found} of {random.wanted} | {random.rows} "
+            f"| {random.false_rows} | {len(random.alarms)} | {sum(one > 0 for one in random.point_errors)} "
+            f"| {len(random.inexact)} |"
         )
 
 
@@ -482,8 +521,13 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--log", action="store_true")
     parser.add_argument("--no-corpus", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--random", type=int, default=0, metavar="N")
     parser.add_argument("--match", default="", help="only recipes whose name matches")
     given = parser.parse_args(arguments)
+    if given.random:
+        for line in random_worlds(range(given.seed, given.seed + given.random)):
+            print(line)
+        return
     if given.ablation:
         for line in ablation([Recording.read(folder) for folder in given.folders], given.seed):
             print(line, flush=True)

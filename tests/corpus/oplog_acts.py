@@ -66,13 +66,16 @@ def imported(build: Build, name: str, ns: str, count: int) -> None:
         when += 0.1
 
 
-def fan_out(build: Build, name: str, ns: str, count: int) -> None:
-    """Promise.all over deleteOne: twenty sessions of a pool at once."""
-    pool = [build.session("app@admin", build.rng.randrange(100)) for _ in range(20)]
-    label = build.plan(Planned(name, ("fan_out",), ns, count, op="d"))
-    when = build.rng.uniform(0.3, 0.8) * build.end
+def fan_out(
+    build: Build, name: str, ns: str, count: int, op: str = "d", at: float | None = None, *, sessions: int = 20,
+    millis: float = 0.5,
+) -> None:  # fmt: skip
+    """Promise.all over deleteOne or updateOne: the sessions of a pool at once, a write every so many ``millis``."""
+    pool = [build.session("app@admin", build.rng.randrange(100)) for _ in range(sessions)]
+    label = build.plan(Planned(name, ("fan_out",), ns, count, op=op))
+    when = at if at is not None else build.rng.uniform(0.3, 0.8) * build.end
     for n in range(count):
-        build.writer.write(when + n * 0.5, "d", ns, build.identity(), build.rng.choice(pool), label=label)
+        build.writer.write(when + n * millis, op, ns, build.identity(), build.rng.choice(pool), label=label)
 
 
 def batched(build: Build, name: str, ns: str, count: int) -> None:

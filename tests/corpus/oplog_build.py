@@ -75,6 +75,8 @@ class Build:
     unknowable: set[str] = field(default_factory=set)
     ids: int = 0
     pool: list[Session] = field(default_factory=list)
+    access_control: bool = True
+    """Whether sessions carry a user."""
 
     @property
     def end(self) -> float:
@@ -88,7 +90,7 @@ class Build:
 
     def session(self, user: str = "", number: int = 0) -> Session:
         """A new client's session."""
-        return Session(self.rng.randbytes(16), user, number)
+        return Session(self.rng.randbytes(16), user if self.access_control else "", number)
 
     def arrivals(self, per_second: float) -> Iterator[float]:
         """Moments at random, so many a second."""
@@ -102,3 +104,23 @@ class Build:
         label = f"{planned.name}#{len(self.planned)}"
         self.planned[label] = planned
         return label
+
+    def finished(self, name: str, *, held_out: bool = False) -> Scenario:
+        """The oplog, with the truth of it. What fills more than 40 % of it nobody can tell from a worker."""
+        entries, labels, places = self.writer.stream()
+        acts = []
+        for label, planned in self.planned.items():
+            found = labels[label]
+            must = planned.must
+            if must == "found" and (found[-1].t - found[0].t) > 0.4 * self.minutes * 60:
+                must = "untellable"
+            acts.append(
+                Act(planned.name, planned.kinds, planned.ns, found[0], found[-1], found[0], planned.documents, must,
+                    planned.op, planned.user)
+            )  # fmt: skip
+        begin = BEGIN // 1_000
+        window = Ts(begin, 1), Ts(begin + int(self.minutes * 60), 1)
+        return Scenario(
+            name, entries, acts, places, window, frozenset(self.ttl), frozenset(self.capped), held_out,
+            frozenset(self.unknowable),
+        )  # fmt: skip

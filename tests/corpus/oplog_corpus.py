@@ -19,7 +19,7 @@ from corpus.oplog_acts import (
     transaction,
     user_removed,
 )
-from corpus.oplog_build import BEGIN, MINUTE, Act, Build, Scenario
+from corpus.oplog_build import BEGIN, MINUTE, Build, Scenario
 from corpus.oplog_entries import UI, OplogWriter
 from corpus.oplog_routine import (
     account_removals,
@@ -36,7 +36,6 @@ from corpus.oplog_routine import (
     workers,
     young_trims,
 )
-from tallyglass.moment import Ts
 
 Step = Callable[[Build], None]
 
@@ -215,20 +214,4 @@ def build(recipe: Recipe, seed: int) -> Scenario:
     making = Build(rng, OplogWriter(BEGIN, recipe.form), recipe.minutes, recipe.rate)
     for step in recipe.steps:
         step(making)
-    entries, labels, places = making.writer.stream()
-    acts = []
-    for label, planned in making.planned.items():
-        found = labels[label]
-        must = planned.must
-        if must == "found" and (found[-1].t - found[0].t) > 0.4 * recipe.minutes * 60:
-            must = "untellable"
-        acts.append(
-            Act(planned.name, planned.kinds, planned.ns, found[0], found[-1], found[0], planned.documents, must,
-                planned.op, planned.user)
-        )  # fmt: skip
-    begin = BEGIN // 1_000
-    window = Ts(begin, 1), Ts(begin + int(recipe.minutes * 60), 1)
-    return Scenario(
-        f"{recipe.name}, seed {seed}", entries, acts, places, window, frozenset(making.ttl), frozenset(making.capped),
-        recipe.held_out, frozenset(making.unknowable),
-    )  # fmt: skip
+    return making.finished(f"{recipe.name}, seed {seed}", held_out=recipe.held_out)

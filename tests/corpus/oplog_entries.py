@@ -86,6 +86,13 @@ class OplogWriter:
         """Any other entry, whole."""
         self._pending.append((at, len(self._pending), label, ("entry", op, ns, o, around)))
 
+    def delay(self, begin: float, millis: float) -> None:
+        """Let the server stand still for a time: what came meanwhile is written right after it."""
+        until = begin + millis
+        for n, (at, *rest) in enumerate(self._pending):
+            if begin < at < until:
+                self._pending[n] = (until + (at - begin) * 0.01, *rest)  # type: ignore[assignment]
+
     def stream(self) -> tuple[list[bytes], dict[Any, list[Ts]], dict[tuple[str, str], list[Ts]]]:
         """The entries in order, the timestamps of each label, and those of each namespace and operation."""
         self._pending.sort(key=lambda one: one[:2])

@@ -25,6 +25,11 @@ class Score:
     missed: list[str] = field(default_factory=list)
     false: list[str] = field(default_factory=list)
     off: list[str] = field(default_factory=list)
+    alarms: list[str] = field(default_factory=list)
+    """The false rows of more than low confidence."""
+
+    inexact: list[str] = field(default_factory=list)
+    """The rows of one act that call another number of documents exact."""
 
     @property
     def recall(self) -> float:
@@ -67,9 +72,17 @@ def add(score: Score, scenario: Scenario, incidents: Iterable[Incident]) -> None
     rows = [one for one in incidents if not one.routine and one.ns not in scenario.unknowable]
     score.rows += len(rows)
     for row in rows:
-        if not any(_same(act, row) for act in scenario.acts):
+        shown = [act for act in scenario.acts if _same(act, row)]
+        told = f"{scenario.name}: {row.kind} {row.ns} {row.documents} {row.first} ({row.note})"
+        if not shown:
             score.false_rows += 1
-            score.false.append(f"{scenario.name}: {row.kind} {row.ns} {row.documents} {row.first} ({row.note})")
+            score.false.append(told)
+            if row.confidence != "low":
+                score.alarms.append(told)
+            continue
+        one_act = len(shown) == 1 and row.op and row.op == shown[0].op
+        if one_act and row.documents_exact and row.documents != shown[0].documents:
+            score.inexact.append(told)
     for act in scenario.acts:
         named = [row for row in rows if _same(act, row) and row.kind in act.kinds]
         if act.must == "found":

@@ -11,6 +11,7 @@ import pytest
 from corpus.oplog_build import BEGIN
 from corpus.oplog_corpus import RECIPES, Recipe, build
 from corpus.oplog_entries import OplogWriter, Session
+from corpus.oplog_random import random_scenario
 from corpus.oplog_score import Score, add, incidents_of
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, ROUTINE_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Incident
@@ -53,6 +54,19 @@ def test_incidents_are_found_among_routine(held_out: bool, seeds: range, capsys:
     assert score.recall >= recall, score.missed
     assert score.precision >= precision, score.false
     assert score.exact >= exact, score.off
+
+
+@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(24, 500), marks=pytest.mark.soak, id="all of it")])
+def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: range) -> None:
+    score = Score()
+    for seed in seeds:
+        scenario = random_scenario(seed)
+        add(score, scenario, incidents_of(scenario, backward=seed % 2 == 0))
+    assert score.recall >= (1 if len(seeds) < 100 else 0.995), score.missed
+    assert score.precision >= 0.9, score.false
+    assert len(score.alarms) <= 0.005 * score.rows, score.alarms
+    assert not [error for error in score.point_errors if error > 0], score.off
+    assert not score.inexact
 
 
 @pytest.mark.parametrize(("name", "rate"), [("loops", 2), ("TTL, time-series and a person", 1)])
