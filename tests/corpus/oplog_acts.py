@@ -9,7 +9,7 @@ from bson import Int64, Timestamp
 from corpus.oplog_build import Build, Planned
 from corpus.oplog_entries import UI, Session
 
-_NO_PREVIOUS = {"ts": Timestamp(0, 0), "t": Int64(-1)}
+NO_PREVIOUS = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
 def statement(
@@ -117,7 +117,7 @@ def role_removed(build: Build, name: str) -> None:
     """dropRole: inside an applyOps with a session."""
     label = build.plan(Planned(name, ("users",), "admin.system.roles", 1))
     inner = [{"op": "d", "ns": "admin.system.roles", "ui": UI, "o": {"_id": "shop.reader"}}]
-    around = {"lsid": build.session().lsid, "txnNumber": Int64(1), "prevOpTime": _NO_PREVIOUS}
+    around = {"lsid": build.session().lsid, "txnNumber": Int64(1), "prevOpTime": NO_PREVIOUS}
     build.writer.command(build.rng.uniform(0.3, 0.8) * build.end, "admin", {"applyOps": inner}, label, **around)
 
 
@@ -125,5 +125,5 @@ def transaction(build: Build, name: str, ns: str, count: int, op: str = "d") -> 
     """One transaction that fits an entry."""
     label = build.plan(Planned(name, ("transaction",), ns, count))
     inner = [{"op": op, "ns": ns, "ui": UI, "o": {"_id": n}} for n in range(count)]
-    around = {"lsid": build.session("ann@shop").lsid, "txnNumber": Int64(3), "prevOpTime": _NO_PREVIOUS}
+    around = {"lsid": build.session("ann@shop").lsid, "txnNumber": Int64(3), "prevOpTime": NO_PREVIOUS}
     build.writer.command(build.rng.uniform(0.3, 0.8) * build.end, "admin", {"applyOps": inner}, label, **around)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from corpus.oplog_acts import bulk, command, drop_database, fan_out, loop, statement, transaction
-from corpus.oplog_build import BEGIN, Build, Scenario
+from bson import Int64
+
+from corpus.oplog_acts import NO_PREVIOUS, bulk, command, drop_database, fan_out, loop, statement, transaction
+from corpus.oplog_build import BEGIN, Build, Planned, Scenario
 from corpus.oplog_entries import UI, OplogWriter
 from corpus.oplog_routine import (
     account_removals,
@@ -29,7 +31,10 @@ _TELLING = 8
 """So many times as large as what an application writes there at once is told from it, whatever its rhythm."""
 
 
-_KINDS = ("statement", "statement", "paused", "loop", "slow", "bulk", "pool", "command", "transaction")
+_KINDS = (
+    "statement", "statement", "paused", "loop", "slow", "again", "bulk", "pool", "slow pool", "command", "transaction",
+    "transactions",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,51 @@ def _commanded(build: Build, name: str, number: int, count: int) -> None:
             command(build, name, ("out",), ns, out, count, **made)
 
 
+def _transactions(build: Build, name: str, ns: str, count: int, at: float) -> None:
+    """Transactions of one session one after the other, each of a few deletes."""
+    session, done = build.session("ann@shop", 3), 0
+    label = build.plan(Planned(name, ("transaction", "deletes"), ns, count))
+    while done < count:
+        few = min(build.rng.randrange(1, 6), count - done)
+        inner = [{"op": "d", "ns": ns, "ui": UI, "o": {"_id": build.identity()}} for _ in range(few)]
+        session.number += 1
+        around = {"lsid": session.lsid, "txnNumber": Int64(session.number), "prevOpTime": NO_PREVIOUS}
+        build.writer.command(at, "admin", {"applyOps": inner}, label, **around)
+        done, at = done + few, at + build.rng.uniform(2, 20)
+
+
+def _again(build: Build, name: str, ns: str, count: int, at: float) -> None:
+    """A loop of updateOne that comes to some documents twice."""
+    documents = [build.identity() for _ in range(max(count // 3, 4))]
+    session, chosen = build.session("ann@shop"), [build.rng.choice(documents) for _ in range(count)]
+    label = build.plan(Planned(name, ("updates",), ns, len(set(chosen)), op="u", user=session.user))
+    for n, identity in enumerate(chosen):
+        build.writer.write(at + 2 * n, "u", ns, identity, session, label=label)
+
+
+def _dated(build: Build, number: int) -> None:
+    """A job that trims the collection of each day, tenant or shard in turn: their names differ by a number."""
+    runs, size, sessions = build.rng.randrange(5, 15), build.rng.randrange(20, 400), build.rng.random() < 0.5
+    for run in range(runs):
+        session, at = build.session("cron@admin"), build.end * (run + build.rng.uniform(0, 0.2)) / runs
+        for n in range(round(size * build.rng.uniform(0.7, 1.4))):
+            ns = f"dated{number}.log_{20261100 + run}"
+            build.writer.write(at + n * 0.2, "d", ns, build.identity(), session if sessions else None)
+
+
+def _bought(build: Build) -> None:
+    """An application whose purchases are transactions, some of them large."""
+    pool = [build.session("app@admin", build.rng.randrange(100)) for _ in range(6)]
+    for at in build.arrivals(build.rng.choice((0.05, 0.5))):
+        session = build.rng.choice(pool)
+        session.number += 1
+        size = round(build.rng.lognormvariate(2.5, 0.6))
+        inner = [{"op": "u", "ns": "shop.stock", "ui": UI, "o": {"$v": 2, "diff": {"u": {"n": 1}}},
+                  "o2": {"_id": build.identity()}} for _ in range(size)]  # fmt: skip
+        around = {"lsid": session.lsid, "txnNumber": Int64(session.number), "prevOpTime": NO_PREVIOUS}
+        build.writer.command(at, "admin", {"applyOps": inner}, **around)
+
+
 def _act(build: Build, number: int, place: _Place, at: float) -> None:
     """One act of a person at about ``at``, where something writes or nothing does (``largest`` 0).
 
@@ -130,8 +180,8 @@ def _act(build: Build, number: int, place: _Place, at: float) -> None:
     count, kind = round(10 ** rng.uniform(1, 3.4)), rng.choice(_KINDS)
     if kind in ("pool", "bulk"):
         count = max(count, 100 if kind == "pool" else 20)
-    elif kind == "slow":
-        count = min(count, 300)
+    elif kind in ("slow", "slow pool"):
+        count = max(min(count, 300), 100)
     name = f"{kind} {number}: {count:,} {op} on {ns}"
     if kind == "command":
         _commanded(build, name, number, count)
@@ -139,19 +189,25 @@ def _act(build: Build, number: int, place: _Place, at: float) -> None:
     if kind == "transaction":
         transaction(build, name, f"quiet.t{number}", max(min(count, 900), 20), op)
         return
-    in_session = kind not in ("statement", "paused")
-    alike = place.sessions == in_session and (kind == "pool" or not in_session or not build.access_control)
-    at_once = place.largest * (20 if kind == "pool" else 1)
+    if kind == "transactions":
+        _transactions(build, name, f"quiet.t{number}", max(min(count, 400), 20), at)
+        return
+    in_session, pool = kind not in ("statement", "paused"), kind in ("pool", "slow pool")
+    alike = place.sessions == in_session and (pool or not in_session or not build.access_control)
+    at_once = place.largest * (20 if pool else 1)
     # The pieces of a statement with pauses, and single writes, may each be as what an application writes there.
-    pieces = kind in ("paused", "slow") and place.largest > 0
+    pieces = kind in ("paused", "slow", "slow pool") and place.largest > 0
     must = "may" if alike and (count < _TELLING * max(at_once, 3) or pieces) and place.largest else "found"
     if not in_session:
         pauses = (max(count // rng.randrange(2, 5), 5), rng.uniform(100, 900)) if kind == "paused" else (0, 0.0)
         statement(build, name, ns, count, op, at, pauses=pauses, must=must)
     elif kind == "bulk":
         bulk(build, name, ns, count, op, at)
-    elif kind == "pool":
-        fan_out(build, name, ns, count, op, at, sessions=rng.choice((4, 12, 20)), millis=rng.choice((0.2, 1, 5)))
+    elif pool:
+        millis = rng.choice((0.2, 1, 5) if kind == "pool" else (60, 150, 400))
+        fan_out(build, name, ns, count, op, at, sessions=rng.choice((4, 12, 20)), millis=millis)
+    elif kind == "again":
+        _again(build, name, ns, count, at)
     else:
         millis = rng.choice((0.5, 2, 10) if kind == "loop" else (100, 400, 900))
         loop(build, name, ns, count, op, at=at, millis=millis, image=rng.random() < 0.2)
@@ -173,8 +229,9 @@ def random_scenario(seed: int) -> Scenario:
     places += [_job(build, number) for number in range(rng.randrange(4))]
     places += [_pool_job(build, number) for number in range(rng.randrange(2))]
     places += [_deployed(build, number) for number in range(rng.randrange(2))]
-    if rng.random() < 0.5:
-        _refreshed(build)
+    for extra in (_refreshed, _bought, lambda build: _dated(build, 0)):
+        if rng.random() < 0.3:
+            extra(build)
     acted = set[str]()
     for number in range(rng.randrange(1, 6)):
         quiet = _Place(f"quiet.c{number}", rng.choice("du"), False, 0)

@@ -205,8 +205,14 @@ def test_names_that_differ_by_an_id_are_alike() -> None:
             begin = hour * 60 * MINUTE + 1_000
             deletes(writer, range(begin, begin + 500), ns=f"shop.box_{2026112000 + hour}")
 
+    def emptied_by_sessions(writer: OplogWriter) -> None:
+        for hour in range(24):
+            begin = hour * 60 * MINUTE + 1_000
+            deletes(writer, range(begin, begin + 500), session(hour), ns=f"shop.box_{2026112000 + hour}")
+
     assert acts(incidents(drops)) == []
     assert acts(incidents(emptied, 1_440)) == [("deleteMany", 500, "low")] * 24
+    assert acts(incidents(emptied_by_sessions, 1_440)) == [("deletes", 500, "low")] * 24
 
 
 def test_a_session_that_uses_several_collections_at_once_goes_on() -> None:
@@ -318,6 +324,27 @@ def test_a_pool_with_pauses_is_one_act(pace: int, pool: int, others: int) -> Non
     assert (found.sessions, found.limit, found.confidence) == (pool, found.first, "high")
     begun = 599_970 if others else 600_000
     assert found.first_wall == datetime.fromtimestamp((BEGIN + begun) / 1_000, UTC)
+
+
+def test_a_session_that_a_pool_used_for_a_part_of_its_time_is_of_the_pool() -> None:
+    def write(writer: OplogWriter) -> None:
+        deletes(writer, range(600_000, 720_000, 400), *[session(n) for n in range(15)])
+        deletes(writer, range(630_100, 690_000, 4_000), session(20))
+
+    (found,) = incidents(write)
+    assert (found.kind, found.documents, found.documents_exact, found.sessions) == ("fan_out", 315, True, 16)
+
+
+@pytest.mark.parametrize("owner", [None, session(2)], ids=["plain", "session"])
+def test_updates_of_an_older_server_are_counted_by_document(owner: Session | None) -> None:
+    writer = OplogWriter(BEGIN, "4.4")
+    for n in range(350):
+        writer.write(600_000 + n, "u", "shop.orders", n % 5, owner)
+    writer.write(60 * MINUTE, "d", "other.tick", 0)
+    grouper = Grouper()
+    grouper.feed_batch(b"".join(writer.stream()[0]))
+    (found,) = [one for one in grouper.incidents() if not one.routine]
+    assert (found.kind, found.documents, found.documents_exact, found.ops) == ("updates", 5, True, 350)
 
 
 def test_a_pool_counts_the_sessions_that_wrote_too_little_for_a_row_of_their_own() -> None:

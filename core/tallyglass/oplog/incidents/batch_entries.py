@@ -65,7 +65,7 @@ class BatchEntries:
         self.batch, self.starts, self.ends, self.group = batch, starts, ends, group
         self.size = len(ends)
         self.session, self.op_at = group.envelope.session, group.op_at
-        self._updates = group.envelope.op == "u" and self.op_at in (OP_AT, SESSION_OP_AT)
+        self._is_framed = self.op_at in (OP_AT, SESSION_OP_AT)
         self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
@@ -127,7 +127,7 @@ class BatchEntries:
         burst = Burst(first[0], last[0], first[1], last[1], high - low, high - low)
         if marked:
             burst.marks = self._marks(low, high)
-        if self._updates:
+        if self.group.envelope.op == "u":
             burst.touched = self._touched_by(low, high)
         if marked or high - low >= MANY:
             whole = burst.marks and not is_large(burst.marks[0])
@@ -144,7 +144,9 @@ class BatchEntries:
     def _sample_of(self, low: int, high: int) -> Touched:
         """The documents with the smallest numbers: chosen ones come first, and of a large stretch they are enough."""
         if not self._chosen:
-            self._chosen = layout.chosen_documents(self.batch, self.ends, session=self.session)
+            self._chosen = bytes(self.size)
+            if self._is_framed:
+                self._chosen = layout.chosen_documents(self.batch, self.ends, session=self.session)
         if high - low >= _LARGE:
             places = list(compress(range(low, high), self._chosen[low:high]))
             sums = [number >> 1 for number in self._sums_at(places)] if places else []
@@ -157,7 +159,10 @@ class BatchEntries:
 
     def _sums_at(self, places: Sequence[int]) -> list[int]:
         starts, ends = [self.starts[place] for place in places], [self.ends[place] for place in places]
-        return list(map(crc32, layout.updated_documents(self.batch, starts, ends, session=self.session) or ()))
+        found = layout.updated_documents(self.batch, starts, ends, session=self.session) if self._is_framed else None
+        if found is None:
+            found = [read_entry(self.batch, *place).id_key for place in zip(starts, ends, strict=True)]
+        return list(map(crc32, found))
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
         """Some entries from the first to the last, oldest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import sub
@@ -108,19 +108,22 @@ class Compactor:
                 _runs(owner).close(run)
         self._check_room(scale)
 
-    def alike(self, apart: Collection[str]) -> dict[tuple[str, str], Recurrence]:
-        """When there were writes without a session in namespaces whose names differ by a number only, by namespace and
-        operation; without those namespaces that stand ``apart``."""
-        groups = defaultdict[tuple[str, str], list[Family]](list)
+    def alike(self, apart: Collection[str], open_runs: Mapping[int, Sequence[Burst]]) -> dict[int, Recurrence]:
+        """When there were writes of the same kind and user in namespaces whose names differ by a number only, by the
+        identity of each such family; without writes without a session in namespaces that stand ``apart``."""
+        groups = defaultdict[tuple[str, str, bytes | None], list[Family]](list)
         for family in self.families.values():
-            if family.user is None and family.ns not in apart:
-                groups[without_numbers(family.ns), family.op].append(family)
+            if family.user is not None or family.ns not in apart:
+                groups[without_numbers(family.ns), family.op, family.user].append(family)
         found = {}
         for families in groups.values():
             recurrence = Recurrence()
             for family in families if len(families) > 1 else ():
-                recurrence.unite(family.coarse.all_seen(family.coarse.ends))
-                found[family.ns, family.op] = recurrence
+                scales = [family.coarse] if family.runs is None else [family.fine, family.runs]
+                for scale in scales:
+                    growing = open_runs.get(id(family), ()) if scale is family.runs else scale.ends
+                    recurrence.unite(scale.all_seen(growing))
+                found[id(family)] = recurrence
         return found
 
     def open_runs(self) -> dict[int, list[Burst]]:

@@ -181,12 +181,11 @@ class Grouper:
 
     def _write_rows(self, window: Window) -> list[Incident]:
         found, open_runs = list[Incident](), self._writes.open_runs()
-        alike = self._writes.alike(self.known.ttl | self.known.capped)
+        alike = self._writes.alike(self.known.ttl | self.known.capped, open_runs)
         for family in self._writes.families.values():
             if family.whole.documents < 2:
                 continue
-            runs = open_runs.get(id(family), [])
-            others = alike.get((family.ns, family.op)) if family.user is None else None
+            runs, others = open_runs.get(id(family), []), alike.get(id(family))
             found += [rows.row(one, family) for one in judge(family, runs, window, self.known, others)]
         return found + [rows.migration_row(family) for family in self._writes.moved.values()]
 

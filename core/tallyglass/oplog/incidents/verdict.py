@@ -106,7 +106,8 @@ def judge(
     elif family.op == "d" and family.ns in known.capped:
         acts = _capped(family, window, known, reasons)
     else:
-        acts = _plain(family, window, known, reasons, alike)
+        acts = _plain(family, window, known, reasons)
+    _lower_alike(acts, alike, window)
     return [*acts, *_routine(family, acts, reasons, len(open_runs))]
 
 
@@ -144,20 +145,14 @@ def _capped(family: Family, window: Window, known: Explanations, reasons: Counte
             reasons[Reason.CAPPED] += one.documents
         elif one.documents >= LEAST:
             acts.append(Finding(one, Form.MANY))
-    for row in _plain(family, window, known, Counter(), None):
+    for row in _plain(family, window, known, Counter()):
         if row.burst.first >= since and row.burst.documents >= MANY:
             row.note, row.confidence = MAYBE_CAPPED, "low"
             acts.append(row)
     return acts
 
 
-def _plain(
-    family: Family,
-    window: Window,
-    known: Explanations,
-    reasons: Counter[Reason],
-    alike: Recurrence | None,
-) -> list[Finding]:
+def _plain(family: Family, window: Window, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
     """Deletes or updates without a session."""
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
@@ -177,7 +172,6 @@ def _plain(
         for row in rows:
             _take_forgotten(row, coarse)
     rows.sort(key=lambda row: row.burst.first)
-    _lower_alike(rows, alike, window)
     others = family.whole.documents - sum(one.documents for one in (*passes, *repairs, *(row.burst for row in rows)))
     for row in rows:
         if others:
@@ -579,15 +573,22 @@ def _with_pools(
 
 
 def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
-    """The rows of sessions that began and ended together, as those of a pool do: three at least."""
-    groups: list[list[Finding]] = []
-    for row in sorted(rows, key=lambda row: row.burst.first):
+    """The rows of sessions that began and ended together, as those of a pool do: three at least, with those that wrote
+    no more than they did, within their time."""
+    rows, groups = sorted(rows, key=lambda row: row.burst.first), list[list[Finding]]()
+    for row in rows:
         group = next((group for group in groups if _began_and_ended_like(row.burst, group[0].burst)), None)
         if group is None:
             groups.append([row])
         else:
             group.append(row)
-    return [group for group in groups if len(group) >= _POOL]
+    pools = [group for group in groups if len(group) >= _POOL]
+    for group in pools:
+        first, last = min(row.burst.first for row in group), max(row.burst.last for row in group)
+        most = max(row.burst.documents for row in group)
+        inside = [row for row in rows if first <= row.burst.first and row.burst.last <= last]
+        group += [row for row in inside if row.burst.documents <= most and not any(row in one for one in pools)]
+    return pools
 
 
 def _began_and_ended_like(run: Burst, other: Burst) -> bool:
