@@ -10,9 +10,8 @@ from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
 from tallyglass.restore.checks import base, live, spare, undone, window
 from tallyglass.restore.checks.choice import chosen
-from tallyglass.restore.checks.outcome import Checks, block, ok, warn
 from tallyglass.restore.checks.saved import saved_oplog
-from tallyglass.restore.model.check import Check
+from tallyglass.restore.model.check import Check, Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.tools.toolset import Tools, how_to_get, parse_tool_version, version_pair
 

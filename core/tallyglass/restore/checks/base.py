@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT
-from tallyglass.restore.checks.outcome import Checks, block, warn
+from tallyglass.restore.model.check import Checks, block, warn
 from tallyglass.restore.proof.findings import Covered, Findings, Replayed
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.undo.incident_scope import DEFINITIONS, why_not_undone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.checks.outcome import Checks, block
+from tallyglass.restore.model.check import Checks, block
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.text import clean_name
 

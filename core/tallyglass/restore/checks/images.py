@@ -11,8 +11,7 @@ from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.all_checks import tested, tools_missing
-from tallyglass.restore.checks.outcome import block, ok, warn
-from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.check import Check, Level, block, ok, warn
 from tallyglass.restore.pre_images.settings import ROLE, SINCE
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.restore.tools import toolset

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.images import collections
-from tallyglass.restore.checks.outcome import block, ok, warn
 from tallyglass.restore.checks.undone import expired, large_documents, unclear
-from tallyglass.restore.model.check import Check
+from tallyglass.restore.model.check import Check, block, ok, warn
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
 from tallyglass.restore.pre_images.settings import Retention, can_keep_images, how_to_enable, keeps_images

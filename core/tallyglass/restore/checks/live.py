@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.restore.checks.outcome import Checks, block, warn
+from tallyglass.restore.model.check import Checks, block, warn
 from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.text import clean_name, first_names, plural

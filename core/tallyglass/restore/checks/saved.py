@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.checks.outcome import Checks, block, ok, warn
+from tallyglass.restore.model.check import Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.inputs import is_broken
 from tallyglass.restore.saved_oplog.joined import Saved

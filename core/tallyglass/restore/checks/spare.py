@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tallyglass.deployment.cluster import Kind
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES
-from tallyglass.restore.checks.outcome import Checks, block, ok, warn
+from tallyglass.restore.model.check import Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare.spare import Spare

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.wording import path_text
 from tallyglass.oplog.snapshot import Incident
-from tallyglass.restore.checks.outcome import Checks, block, warn
-from tallyglass.restore.model.check import STAYS
+from tallyglass.restore.model.check import STAYS, Checks, block, warn
 from tallyglass.restore.model.undo import Accident, Return, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.accident import UpdateEffect

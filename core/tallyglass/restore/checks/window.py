@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.checks.outcome import Checks, block, ok, warn
-from tallyglass.restore.model.check import Check
+from tallyglass.restore.model.check import Check, Checks, block, ok, warn
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Covered, Findings
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT

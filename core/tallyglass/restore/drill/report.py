@@ -11,7 +11,7 @@ from typing import Any
 from tallyglass.errors import InputError
 from tallyglass.oplog.read.notes import duration
 from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
-from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.check import Check, Level, warn
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built
 
@@ -163,13 +163,13 @@ def compare(before: Report | None, namespaces: Mapping[str, int | None]) -> tupl
         if ns not in namespaces:
             title = f"{shown} was in the last drill and is not in this one."
             advice = "If it was not dropped on purpose, the backup may leave it out."
-            found.append(Check("collection-gone", Level.WARN, title, advice))
+            found.append(warn("collection-gone", title, advice))
             continue
         now = namespaces[ns]
         if held and now is not None and now <= held * _SHRUNK:
             title = f"{shown} holds {now} documents; in the last drill it held {held}."
             advice = "If they were not deleted on purpose, look at the backup."
-            found.append(Check("documents-halved", Level.WARN, title, advice))
+            found.append(warn("documents-halved", title, advice))
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -23,6 +23,25 @@ class Check:
     level: Level
     title: str
     advice: str = ""
+
+
+Checks = Iterator[Check]
+"""The result of a check function."""
+
+
+def ok(name: str, title: str) -> Check:
+    """A check that passed."""
+    return Check(name, Level.OK, title)
+
+
+def warn(name: str, title: str, advice: str = "") -> Check:
+    """A warning that does not stop the restore."""
+    return Check(name, Level.WARN, title, advice)
+
+
+def block(name: str, title: str, advice: str = "") -> Check:
+    """A check that blocks what follows it: the steps of a plan, a restore onto a spare, or the return from one."""
+    return Check(name, Level.BLOCK, title, advice)
 
 
 STAYS = "not-undone"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.checks.outcome import block
+from tallyglass.restore.model.check import block
 from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import FromBackup

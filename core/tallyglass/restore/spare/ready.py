@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import DATA_FILES
-from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.check import Check, block, ok, warn
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER, Spare, inspect_spare
 from tallyglass.restore.spare.verify import Verification
@@ -32,28 +32,23 @@ async def _only_opened(spare: Gateway, db: str) -> bool:
 
 def check_ready(plan: Plan, found: Spare, *, marked: bool = False) -> Verification:
     """Check facts about the spare that are known already."""
+    return Verification((_fitness(plan, found, marked),))
+
+
+def _fitness(plan: Plan, found: Spare, marked: bool) -> Check:
     if found.trouble:
-        return _blocked("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
+        return block("spare-unreachable", f"The spare does not answer: {clean(found.trouble)}")
     if found.sharded or (found.set_name and found.set_name == plan.facts.set_name):
-        return _blocked("spare-is-source", "The spare is part of the source or of a cluster.", "Name another server.")
+        return block("spare-is-source", "The spare is part of the source or of a cluster.", "Name another server.")
     if version_pair(found.version) != version_pair(plan.facts.server_version):
-        return _blocked(
-            "spare-version", f"The spare runs MongoDB {clean(found.version)}, not {plan.facts.server_version}."
-        )
+        runs = f"The spare runs MongoDB {clean(found.version)}, not {plan.facts.server_version}."
+        return block("spare-version", runs)
     if found.ttl_monitor:
-        return _blocked("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
+        return block("spare-ttl", "The spare's TTL monitor is on.", "Set ttlMonitorEnabled=false there.")
     if found.databases and plan.from_backup.form != DATA_FILES:
         shown = clean(", ".join(found.databases[:5]))
         if marked:
-            left = f"The spare holds what an earlier attempt of this restore left: {shown}."
-            return Verification((Check("spare-not-empty", Level.WARN, left),))
-        return _blocked(
-            "spare-not-empty",
-            f"The spare is not empty: it holds {shown}.",
-            "Drop these databases there if nobody needs them, or name another server.",
-        )
-    return Verification((Check("spare", Level.OK, "The spare is empty and fits the plan."),))
-
-
-def _blocked(name: str, title: str, advice: str = "") -> Verification:
-    return Verification((Check(name, Level.BLOCK, title, advice),))
+            return warn("spare-not-empty", f"The spare holds what an earlier attempt of this restore left: {shown}.")
+        advice = "Drop these databases there if nobody needs them, or name another server."
+        return block("spare-not-empty", f"The spare is not empty: it holds {shown}.", advice)
+    return ok("spare", "The spare is empty and fits the plan.")

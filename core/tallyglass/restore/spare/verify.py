@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from bson import json_util
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.backup import LEFT_OUT, TEMPORARY
-from tallyglass.restore.model.check import Check, Level, worst
+from tallyglass.restore.model.check import Check, Checks, Level, block, ok, warn, worst
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
@@ -45,22 +44,21 @@ async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Veri
     for a log that cannot be read."""
     if plan.level is Level.BLOCK:
         blocked = "Nothing was verified: the plan is blocked, and what it computed is not proven."
-        return Verification((Check("plan-blocked", Level.BLOCK, blocked, "Plan again without what blocks it."),))
+        return Verification((block("plan-blocked", blocked, "Plan again without what blocks it."),))
     checks: list[Check] = list(_read_log(plan, log)) if log is not None else []
     repair: list[str] = []
     there = await _collections(spare)
     for item in plan.proof.expected:
-        async for check in _compare(spare, item, there, repair):
-            checks.append(check)
+        checks += await _compare(spare, item, there, repair)
     checks += _uncounted(plan)
     checks += _leftovers(plan, there, repair)
     right = sum(1 for check in checks if check.id == "namespace" and check.level is Level.OK)
     result = f"{right} of {len(plan.proof.expected)} collections and views are as computed."
-    checks.append(Check("verified", Level.OK, result if plan.proof.expected else "The spare must be empty."))
+    checks.append(ok("verified", result if plan.proof.expected else "The spare must be empty."))
     return Verification(tuple(checks), tuple(repair))
 
 
-def _read_log(plan: Plan, log: Path) -> Iterator[Check]:
+def _read_log(plan: Plan, log: Path) -> Checks:
     try:
         text = log.read_text(errors="replace")
     except OSError as error:
@@ -68,26 +66,19 @@ def _read_log(plan: Plan, log: Path) -> Iterator[Check]:
     applied, failed = _APPLIED.findall(text), _FAILED.match(text.rstrip("\n").rpartition("\n")[2])
     if not applied or int(applied[-1]) != plan.proof.expected_applied:
         found = applied[-1] if applied else "nothing"
-        yield Check(
-            "applied", Level.BLOCK, f"mongorestore applied {found}; {plan.proof.expected_applied} was computed."
-        )
+        yield block("applied", f"mongorestore applied {found}; {plan.proof.expected_applied} was computed.")
     else:
-        yield Check("applied", Level.OK, f"{plan.proof.expected_applied} operations were applied, as computed.")
+        yield ok("applied", f"{plan.proof.expected_applied} operations were applied, as computed.")
     if failed is None or int(failed[1]):
-        yield Check(
-            "failed-documents",
-            Level.BLOCK,
-            "mongorestore reports failed documents, or does not report how many failed.",
-        )
+        yield block("failed-documents", "mongorestore reports failed documents, or does not report how many failed.")
 
 
-def _uncounted(plan: Plan) -> Iterator[Check]:
+def _uncounted(plan: Plan) -> Checks:
     """A collection whose documents could not be counted beforehand is never taken for a compared one."""
     names = [item.ns for item in plan.proof.expected if item.documents is None and item.kind == "collection"]
     if names:
-        yield Check(
+        yield warn(
             "counts-not-computed",
-            Level.WARN,
             f"{first_names(names)}: how many documents they must hold was not computed, so that was not compared.",
             "Compare them yourself before they are returned.",
         )
@@ -103,32 +94,22 @@ async def _collections(spare: Gateway) -> dict[str, CollectionInfo]:
 
 async def _compare(
     spare: Gateway, item: ExpectedNamespace, there: dict[str, CollectionInfo], repair: list[str]
-) -> AsyncIterator[Check]:
-    shown = clean_name(item.ns)
-    info = there.get(item.ns)
+) -> list[Check]:
+    shown, info = clean_name(item.ns), there.get(item.ns)
     if info is None:
-        yield Check("namespace", Level.BLOCK, f"{shown} is missing.")
-        return
-    wrong = False
+        return [block("namespace", f"{shown} is missing.")]
+    wrong: list[Check] = []
     if info.kind != item.kind:
-        wrong = True
-        yield Check("namespace", Level.BLOCK, f"{shown} is a {info.kind}, not a {item.kind}.")
+        wrong.append(block("namespace", f"{shown} is a {info.kind}, not a {item.kind}."))
     if item.documents is not None:
         count = await spare.count(Namespace.parse(stored_as(item.ns, item.kind)), time_ms=COUNT_MS)
         if count != item.documents:
-            wrong = True
-            yield Check("documents", Level.BLOCK, f"{shown} holds {count} documents; {item.documents} were computed.")
+            wrong.append(block("documents", f"{shown} holds {count} documents; {item.documents} were computed."))
     if item.kind == "collection":
-        for check in await _indexes(spare, item, repair):
-            wrong = True
-            yield check
+        wrong += await _indexes(spare, item, repair)
     if item.kind != "timeseries" and info.options is not None and canonical_options(info.options) != item.options:
-        wrong = True
-        yield Check(
-            "options", Level.BLOCK, f"{shown} has other options than computed.", f"Computed: {clean(item.options)}"
-        )
-    if not wrong:
-        yield Check("namespace", Level.OK, f"{shown} is as computed.")
+        wrong.append(block("options", f"{shown} has other options than computed.", f"Computed: {clean(item.options)}"))
+    return wrong or [ok("namespace", f"{shown} is as computed.")]
 
 
 async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -> list[Check]:
@@ -138,13 +119,11 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
     shown = clean_name(item.ns)
     checks = []
     for text in sorted(set(found) - set(item.indexes)):
-        checks.append(
-            Check("index-surplus", Level.BLOCK, f"{shown} has an index that was not computed: {clean(text)}.")
-        )
+        checks.append(block("index-surplus", f"{shown} has an index that was not computed: {clean(text)}."))
         repair.append(mongosh.command(db, {"dropIndexes": name, "index": found[text]}))
     missing = sorted(set(item.indexes) - set(found))
     for text in missing:
-        checks.append(Check("index-missing", Level.BLOCK, f"{shown} lacks the index {clean(text)}."))
+        checks.append(block("index-missing", f"{shown} lacks the index {clean(text)}."))
     if missing:
         specs = [json_util.loads(text) for text in missing]
         repair.append(mongosh.command(db, {"createIndexes": name, "indexes": specs}))
@@ -159,6 +138,6 @@ def _leftovers(plan: Plan, there: dict[str, CollectionInfo], repair: list[str]) 
     for ns in sorted(set(there) - known):
         db, _, name = ns.partition(".")
         what = "a temporary collection" if TEMPORARY.match(name) else "a collection that was not computed"
-        checks.append(Check("leftover", Level.BLOCK, f"{clean_name(ns)} is {what}."))
+        checks.append(block("leftover", f"{clean_name(ns)} is {what}."))
         repair.append(mongosh.command(db, {"drop": name}))
     return checks
