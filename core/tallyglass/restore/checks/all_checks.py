@@ -9,7 +9,6 @@ from tallyglass.moment import iso
 from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
 from tallyglass.restore.checks import base, live, spare, undone, window
-from tallyglass.restore.checks.choice import chosen
 from tallyglass.restore.checks.saved import saved_oplog
 from tallyglass.restore.model.check import Check, Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
@@ -199,5 +198,5 @@ QUESTIONS: tuple[Callable[[Findings], Checks], ...] = (
     base.damage, undone.undone, _deployment, _tools, _versions, _backup, saved_oplog,
     base.base_identity, base.base_documents, _point,
     window.coverage, window.transactions, window.operations,
-    live.live_data, chosen, spare.spare_server, spare.archived_users, _room, _secrets,
+    live.live_data, live.chosen, spare.spare_server, spare.archived_users, _room, _secrets,
 )  # fmt: skip

@@ -46,6 +46,23 @@ def live_data(found: Findings) -> Checks:
     yield from _counters(assessed)
 
 
+def chosen(found: Findings) -> Checks:
+    """Whether it existed at the point, and the name is unused."""
+    choice, assessed = found.inputs.choice, found.assessed
+    if choice is None or assessed is None:
+        return
+    item = next((item for item in assessed.replayed.expected if item.ns == choice.ns), None)
+    shown = clean_name(choice.ns)
+    if item is None:
+        yield block("not-at-point", f"{shown} did not exist at the point, or is not in the backup.")
+    elif item.kind != "collection":
+        yield block(
+            "not-at-point", f"{shown} was a {item.kind} at the point: only collections come under another name."
+        )
+    if assessed.target_taken:
+        yield block("target-taken", f"{clean_name(choice.target)} exists already.", "Give another name with --as.")
+
+
 def _same_group(before: Entry | None, at_limit: Entry | None) -> bool:
     """Whether the entry before the point belongs to the same statement as the one at it."""
     if before is None or at_limit is None:
