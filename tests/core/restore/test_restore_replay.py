@@ -12,9 +12,8 @@ from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, en
 from tallyglass.moment import Ts
 from tallyglass.restore.proof import id_states
 from tallyglass.restore.proof.base import read_base
-from tallyglass.restore.proof.capped import Removals
 from tallyglass.restore.proof.loss import LossCount
-from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.proof.replay import Removals, Replay
 
 
 def test_the_number_of_applied_entries_is_predicted(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import stamp, walk_oplog
 from tallyglass.restore.backup.backup import DATA_FILES
 from tallyglass.restore.model.proof import Slice
-from tallyglass.restore.proof.capped import removals
 from tallyglass.restore.proof.findings import Covered, Located
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.progress import Progress, reporter
-from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.proof.replay import Removals, Replay
 from tallyglass.restore.saved_oplog.joined import JoinedOplog
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.timeline.coverage import Start
@@ -33,7 +32,7 @@ async def cover(
         replay = Replay(
             inputs.contents.collections,
             upserts=version is None or version < NO_UPSERT_SINCE,
-            removals=removals(version),
+            removals=Removals.of(version),
             running=inputs.contents.backup.form == DATA_FILES,
             without=without,
             begun_after=inputs.contents.backup.start,

@@ -7,13 +7,13 @@ refuses, what counts in its line "applied N oplog entries", and which collection
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from itertools import chain
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.restore.backup.backup import StoredCollection
-from tallyglass.restore.proof.capped import Removals
 from tallyglass.restore.proof.catalog import Catalog, Collection
 from tallyglass.restore.proof.command_effects import Commands
 from tallyglass.restore.proof.counter_inserts import CounterInserts
@@ -27,6 +27,21 @@ SKIPPED_COMMANDS = frozenset({"startIndexBuild", "abortIndexBuild", "setMultikey
 """Commands that mongorestore skips. ``dropIdent`` (MongoDB 9.0) since 100.18, which that server needs anyway."""
 
 _USERS = ("system.users", "system.roles")
+
+
+class Removals(Enum):
+    """How the oplog records the documents that a capped collection removes to make room for new ones."""
+
+    UNLOGGED = "each member removes its own: how many documents are left cannot be computed"
+    REFUSED = "each is an entry that a replay stops at: left out, since the spare removes its own oldest documents"
+    REPLAYED = "each is an entry like any other"
+
+    @classmethod
+    def of(cls, version: tuple[int, int] | None) -> Removals:
+        """What a server of this version logs. Tested on 4.4.2, 5.0.4, 6.0.5 and 6.0.27."""
+        if version is None or version >= (6, 0):
+            return cls.REPLAYED
+        return cls.REFUSED if version >= (5, 0) else cls.UNLOGGED
 
 
 class Replay:
