@@ -17,7 +17,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.document import to_json
 from tallyglass.restore.model.way import FROM_IMAGES
-from tallyglass.restore.undo.logged import logged_statement
+from tallyglass.restore.undo.evidence import logged_statement
 from tallyglass_tui.cli.incident_scan import scan_all
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading

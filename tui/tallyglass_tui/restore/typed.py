@@ -5,8 +5,7 @@ from __future__ import annotations
 from tallyglass.connection.target import is_address
 from tallyglass.errors import InputError
 from tallyglass.restore.model.source import SPARE_PORT
-from tallyglass.restore.undo.evidence import read_evidence
-from tallyglass.restore.undo.logged import logged_statement
+from tallyglass.restore.undo.evidence import logged_statement, read_evidence
 from tallyglass.text import clean
 from tallyglass_tui.restore.draft import Draft
 

@@ -11,8 +11,8 @@ from tallyglass.restore.model.check import STAYS, Checks, block, warn
 from tallyglass.restore.model.undo import Accident, Return, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.evidence import as_options, logged_statement
 from tallyglass.restore.undo.expiry import decides
-from tallyglass.restore.undo.logged import as_options, logged_statement
 from tallyglass.text import clean, clean_name, plural
 
 _SHOWN = 8

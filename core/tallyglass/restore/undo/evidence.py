@@ -12,10 +12,11 @@ from bson.errors import BSONError
 
 from tallyglass.errors import InputError
 from tallyglass.oplog.entry.changes import Path, Value, build, parse
+from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.mongosh_text import read_call
 from tallyglass.restore.undo.statement import TypedStatement
-from tallyglass.text import clean
+from tallyglass.text import clean, shell_quote
 
 _FORMS = (
     'For example deleteMany({status: "new"}) or updateMany({status: "new"}, {$set: {status: "old"}}), with operators '
@@ -199,3 +200,23 @@ def compare_counts(found: int, evidence: KnownStatement) -> Iterator[str]:
     what = "entries do what was run" if evidence.text else "entries of this kind were written"
     more = "which of them are its own is not known" if found > evidence.count else "the rest is not there"
     yield f"{found:,} {what} from a minute before to a minute after, and {evidence.count:,} were reported: {more}."
+
+
+def logged_statement(incident: Incident | None) -> tuple[str, int | None]:
+    """What the server's own records say of the statement behind an incident, for a person to confirm: the text of the
+    one that wrote it, and how many documents it wrote; empty and None where that is not known, or was several
+    statements. A text that cannot be read as evidence is left out."""
+    who = incident.evidence.who if incident is not None and incident.evidence is not None else None
+    if who is None or who.server or who.statements != 1:
+        return "", None
+    try:
+        read_evidence(who.statement, who.documents)
+    except InputError:
+        return "", who.documents
+    return who.statement, who.documents
+
+
+def as_options(statement: str, count: int | None) -> str:
+    """Evidence as options of ``restore plan``; empty for none."""
+    words = [f"--statement={shell_quote(statement)}"] if statement else []
+    return " ".join([*words, *([f"--count={count}"] if count is not None else [])])
