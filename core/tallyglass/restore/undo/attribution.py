@@ -38,9 +38,6 @@ _CHUNK = 10_000
 """Rows that are attributed in one go, so that few are in memory and the table is read in long stretches."""
 
 
-_EXPLAINED = "INSERT OR REPLACE INTO explained VALUES (?, ?)"
-
-
 async def attribute(source: Gateway, spare: DocumentSource, history: History, attribution: Attribution) -> None:
     """Decide whose the operations are that were read since this was last done. Raises ReadError where they are not as
     many as the plan found or a person says, where none does what a person says, or where several statements may have
@@ -129,7 +126,6 @@ async def _explain(
     """Compare each write of the sender with the statement, applied to the document before it. Deletes are attributed at
     once, updates with their effect; after the accident there are none of it."""
     accident = history.accident
-    rows, found = history.rows, list[tuple[int, bool]]()
     statement = read_statement(accident.statement)
     statement = replace(statement, collation=collation or statement.collation)
     paths = attribution.effect.paths if attribution.effect is not None else ()
@@ -139,14 +135,10 @@ async def _explain(
         known = statement.explains(before, after) if before is not None and step.op != "i" else None
         if known is not None and (after is not None or step.op == "d"):
             known &= _changes_only(before, after, paths)
-            found.append((step.number, known))
-            if len(found) == AT_ONCE:
-                rows.executemany(_EXPLAINED, found)
-                found.clear()
-    rows.executemany(_EXPLAINED, found)
+            history.rows.execute("INSERT OR REPLACE INTO explained VALUES (?, ?)", (step.number, known))
     if accident.kind == "deletes":
         others = "SELECT n FROM explained WHERE NOT own"
-        rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
+        history.rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
 
 
 def _changes_only(before: bytes | None, after: bytes | None, paths: Collection[Path]) -> bool:

@@ -244,19 +244,14 @@ def mark_undone(history: History) -> None:
 
 async def _read_staged(source: Gateway, history: History, name: str, made: Ts) -> None:
     """Store the repairs that were loaded into a staging collection since this was last done."""
-    rows, chunk = history.rows, list[tuple[object, ...]]()
+    rows = history.rows
     read_to = rows.execute("SELECT t, i FROM staged WHERE name = ? ORDER BY rowid DESC LIMIT 1", (name,)).fetchone()
     async for ts, repair in staged_repairs(source, name, Ts(*read_to).next if read_to else made):
         identity = (id_key(repair), digest(repair)) if repair else (b"", b"")
-        chunk.append((name, *ts, *identity, repair))
-        if len(chunk) == AT_ONCE:
-            rows.executemany(_STAGE, chunk)
-            chunk.clear()
+        rows.execute("INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)", (name, *ts, *identity, repair))
         if _MARK in repair and (undone := get(repair, (b"a",))):
             rows.execute("INSERT INTO returned VALUES (?)", (undone[1],))
-    rows.executemany(_STAGE, chunk)
 
 
-_STAGE = "INSERT INTO staged VALUES (?, ?, ?, ?, ?, ?)"
 _MARK = bytes((walk.STRING,)) + b"a\0"
 """What a repair contains that says what is undone; to search for these bytes is a tenth of the cost of reading it."""

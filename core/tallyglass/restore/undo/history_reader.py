@@ -13,7 +13,6 @@ from tallyglass.oplog.read.entries import edge, operations, stamp
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import REMOVING, Attribution, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
-from tallyglass.restore.undo.documents import AT_ONCE
 from tallyglass.restore.undo.earlier_returns import mark_repairs, mark_undone, staging_of
 from tallyglass.restore.undo.expiry import defined_expiry, live_expiry
 from tallyglass.restore.undo.history import (
@@ -86,7 +85,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     rows, held = history.rows, history.file.read_to
     by_effect = attribution.effect is not None and history.accident.ns == history.ns
     (number,) = rows.execute(LAST_NUMBER).fetchone()
-    chunk, last = list[tuple[object, ...]](), None
+    last = None
     async for entry, whole in operations(source, history.ns, held[0] if held else limit):
         if held is not None and whole.ts <= held[0]:
             continue
@@ -108,11 +107,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
         place = whole.ts.t, whole.ts.i, whole.wall_millis or 0
-        chunk.append((number, entry.id_key, own, entry.op, o, *place, sender, whole.linked))
-        if len(chunk) == AT_ONCE:
-            rows.executemany(_STORE, chunk)
-            chunk.clear()
-    rows.executemany(_STORE, chunk)
+        rows.execute(_STORE, (number, entry.id_key, own, entry.op, o, *place, sender, whole.linked))
     rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
     removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
     history.removals = [HistoryStep(n, own, "d", b"", Ts(t, i)) for n, own, t, i in removals]

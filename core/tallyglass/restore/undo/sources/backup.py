@@ -32,9 +32,6 @@ from tallyglass.text import clean_name
 _MOST_DOUBTS = 100
 """The most updates of one document during the backup that are tried."""
 
-_STORED_AT_ONCE = 1_000
-"""Operations that are stored in one go."""
-
 _WANTED = "AS row WHERE row.id IN (SELECT id FROM wanted)"
 _STORE_STEP = (
     "INSERT INTO step (id, doubtful, op, o) SELECT * FROM (SELECT ? AS id, ? AS doubtful, ? AS op, ? AS o) " + _WANTED
@@ -100,18 +97,13 @@ async def _read_steps(
     gateway: Gateway, backup: UsableBackup, info: CollectionInfo, limit: Ts, rows: sqlite3.Connection
 ) -> None:
     end = backup.contents.backup.end
-    chunk = list[tuple[object, ...]]()
     async for operation, whole in operations(gateway, str(info.ns), backup.start, limit):
         if operation.op == "c":
             if operation.ui == info.uuid and operation.command in _AGAIN:
                 raise InputError(f"{operation.command} at {whole.ts} came between the backup and the point.")
             continue
         o = b"" if operation.op == "d" else update_of(operation)
-        chunk.append((operation.id_key, end is None or whole.ts <= end, operation.op, o))
-        if len(chunk) == _STORED_AT_ONCE:
-            rows.executemany(_STORE_STEP, chunk)
-            chunk.clear()
-    rows.executemany(_STORE_STEP, chunk)
+        rows.execute(_STORE_STEP, (operation.id_key, end is None or whole.ts <= end, operation.op, o))
     rows.execute("CREATE INDEX step_of ON step (id, n)")
 
 

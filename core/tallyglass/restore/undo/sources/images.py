@@ -36,9 +36,6 @@ PRE_IMAGES = Namespace("config", "system.preimages")
 _AT_ONCE = 5_000
 """How many images one query asks for."""
 
-_CHUNK = 1_000
-"""Operations that are stored in one go."""
-
 _SCAN_MS = 600_000
 """Time limit of a query for images: ten minutes, as the server may have to read all that it keeps."""
 
@@ -149,18 +146,12 @@ async def select(source: Gateway, accident: Accident, ns: str, limit: Ts) -> Ima
         ):
             rows.execute(statement)
         attribution = Attribution(accident)
-        chunk: list[tuple[object, ...]] = []
         async for operation, logged, place, whole in located_operations(source, ns, limit):
             selection.operations[operation.op] += 1
             hit = _may_be_the_accident(attribution, operation, whole)
             selection.by_accident += hit
             selection.by_others += not hit
-            at = whole.ts
-            chunk.append((operation.id_key, operation.ui, *logged, place, operation.op, *at, hit))
-            if len(chunk) == _CHUNK:
-                rows.executemany(_STORE, chunk)
-                chunk.clear()
-        rows.executemany(_STORE, chunk)
+            rows.execute(_STORE, (operation.id_key, operation.ui, *logged, place, operation.op, *whole.ts, hit))
         rows.execute("COMMIT")
     except BaseException:
         selection.close()
