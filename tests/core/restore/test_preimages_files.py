@@ -14,10 +14,9 @@ from tallyglass.moment import Ts
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.undo.documents import documents_by_id
+from tallyglass.restore.undo.documents import DocumentSource, documents_by_id
 from tallyglass.restore.undo.sources.image_files import ImageFiles, image_file
 from tallyglass.restore.undo.sources.images import ImageKey, read_stored
-from tallyglass.restore.undo.sources.source import DocumentSource
 
 ROWS = [encode({"_id": n, "v": n}) for n in range(3)]
 PLAN = make_plan(

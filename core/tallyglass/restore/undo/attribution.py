@@ -17,7 +17,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Changes, Path, Unfit, apply_update, changes_of, differing
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, UpdateEffect, completed
-from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
+from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history import (
     ACCIDENT,
@@ -31,7 +31,6 @@ from tallyglass.restore.undo.history import (
     HistoryStep,
 )
 from tallyglass.restore.undo.increments import IncrementSearch
-from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.restore.undo.values import related
 
 _CHUNK = 10_000

@@ -9,11 +9,11 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.undo.counterfactual import repair
+from tallyglass.restore.undo.documents import DocumentSource
 from tallyglass.restore.undo.history_file import history_file, seen_file
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
 from tallyglass.restore.undo.recovery import Repairs, repairs
 from tallyglass.restore.undo.since import carried_over
-from tallyglass.restore.undo.sources.source import DocumentSource
 
 
 async def to_write(

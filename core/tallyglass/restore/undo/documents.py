@@ -7,11 +7,13 @@ from itertools import islice
 
 from bson.raw_bson import RawBSONDocument
 
-from tallyglass.mongo.gateway import Namespace
+from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import build
 from tallyglass.restore.undo.sources.image_files import ImageFiles
-from tallyglass.restore.undo.sources.source import DocumentSource
+
+DocumentSource = Gateway | ImageFiles
+"""What an undo reads the documents from as they were at the point: a spare, or saved pre-images."""
 
 AT_ONCE = 1_000
 """Documents that are asked for in one query: a round trip for each would take longer than the reading."""

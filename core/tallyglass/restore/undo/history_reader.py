@@ -13,6 +13,7 @@ from tallyglass.oplog.read.entries import edge, operations, stamp
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import REMOVING, Attribution, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
+from tallyglass.restore.undo.documents import DocumentSource
 from tallyglass.restore.undo.earlier_returns import mark_repairs, mark_undone, staging_of
 from tallyglass.restore.undo.expiry import defined_expiry, live_expiry
 from tallyglass.restore.undo.history import (
@@ -25,7 +26,6 @@ from tallyglass.restore.undo.history import (
 )
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.renamed import refuse_renamed, renamed_back
-from tallyglass.restore.undo.sources.source import DocumentSource
 
 _STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 

@@ -13,11 +13,10 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.beside import holding_the_same, inserted_beside
-from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id, each_document
+from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id, each_document
 from tallyglass.restore.undo.earlier_changes import EarlierChange, comes_back, undone_before
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
 from tallyglass.restore.undo.history_reader import read_history
-from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.restore.undo.touched import touched_documents
 from tallyglass.text import clean
 

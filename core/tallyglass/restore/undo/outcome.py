@@ -12,12 +12,12 @@ from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.undo.documents import DocumentSource
 from tallyglass.restore.undo.history_file import history_file, seen_file
 from tallyglass.restore.undo.outcome_of_copy import account_for_copy, created_meanwhile, other_definitions
 from tallyglass.restore.undo.outcome_of_repairs import account_for_repairs
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
 from tallyglass.restore.undo.since import left_behind
-from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean, clean_name
 
 

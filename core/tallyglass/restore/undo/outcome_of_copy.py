@@ -13,9 +13,9 @@ from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.undo.documents import each_document
+from tallyglass.restore.undo.documents import DocumentSource, each_document
 from tallyglass.restore.undo.outcome_rows import CANONICAL, Damaged, NamespaceOutcome, id_json
-from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.restore.undo.sources.image_files import ImageFiles
 from tallyglass.text import clean, clean_name
 
 
@@ -31,6 +31,7 @@ async def account_for_copy(
         else:
             outcome.damaged.append(Damaged(outcome.ns, "", f"The {kind} does not exist."))
         return
+    assert not isinstance(spare, ImageFiles)  # those undo writes, and bring no collection back whole
     wanted = _chosen_ids(plan)
     query: dict[str, Any] = {"_id": {"$in": wanted}} if wanted else {}
     target = row.beside if row.strategy is Strategy.COPY else row.ns

@@ -15,11 +15,10 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import LARGEST
-from tallyglass.restore.undo.documents import documents_by_id
+from tallyglass.restore.undo.documents import DocumentSource, documents_by_id
 from tallyglass.restore.undo.judgement import Judgement, judge_documents
 from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
-from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean_name
 
 

@@ -24,9 +24,8 @@ from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.counterfactual import Counterfactual
-from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
+from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id
 from tallyglass.restore.undo.ledger import Ledger, LoggedWrite, OthersDid, Written, read_ledger
-from tallyglass.restore.undo.sources.source import DocumentSource
 from tallyglass.text import clean_name
 from tallyglass.whole_file import write_whole
 

@@ -8,9 +8,9 @@ from itertools import islice
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.restore.backup.bson_file import id_key
-from tallyglass.restore.undo.documents import AT_ONCE, documents_by_id
+from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id
 from tallyglass.restore.undo.history import History, HistoryStep
-from tallyglass.restore.undo.sources.source import DocumentSource
+from tallyglass.restore.undo.sources.image_files import ImageFiles
 
 
 async def touched_documents(
@@ -24,6 +24,7 @@ async def touched_documents(
     gateway.
     """
     if history.removed:
+        assert not isinstance(spare, ImageFiles)  # pre-images undo no removal
         rest = set(history.touched())
         async for raw in unpacked(spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000)):
             key = id_key(raw)

@@ -16,8 +16,8 @@ from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_fil
 if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.undo.documents import DocumentSource
     from tallyglass.restore.undo.outcome_rows import NamespaceOutcome
-    from tallyglass.restore.undo.sources.source import DocumentSource
 
 SHOWN = 5
 """Ids that are shown of each namespace; the file has all."""

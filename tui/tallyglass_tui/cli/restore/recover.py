@@ -15,7 +15,7 @@ from tallyglass_tui.cli.restore.sides import BEGAN, Sides, ask_both, private_fil
 
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
-    from tallyglass.restore.undo.sources.source import DocumentSource
+    from tallyglass.restore.undo.documents import DocumentSource
 
 
 @click.command(hidden=True)

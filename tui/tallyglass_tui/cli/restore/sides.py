@@ -20,7 +20,7 @@ from tallyglass_tui.cli.restore.plan_file import PATIENT, ask_live, server
 if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.model.plan import Plan
-    from tallyglass.restore.undo.sources.source import DocumentSource
+    from tallyglass.restore.undo.documents import DocumentSource
 
 Answer = TypeVar("Answer")
 

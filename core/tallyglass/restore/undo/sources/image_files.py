@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
-
-from bson.raw_bson import RawBSONDocument
+from typing import cast
 
 from tallyglass.errors import InputError
-from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.entry import element_key
 from tallyglass.restore.backup.bson_file import BrokenFile
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.undo.temporary import temporary_tables
@@ -83,12 +79,6 @@ class ImageFiles:
                     found[key] = held[at : at + size]
         return found
 
-    async def find_raw(self, ns: Namespace, query: Document, **_: Any) -> AsyncIterator[bytes]:
-        """The documents for ``{_id: {$in: [...]}}``, the only query that an undo sends."""
-        assert isinstance(query, RawBSONDocument)
-        found = await self.by_id(str(ns), _ids_of(query))
-        yield b"".join(found.values())
-
     def close(self) -> None:
         """Remove the file of ids."""
         self._rows.close()
@@ -115,10 +105,3 @@ def mapped(path: Path) -> Iterator[bytes]:
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as held:
             yield cast(bytes, held)  # it has the methods that are used of bytes
-
-
-def _ids_of(query: RawBSONDocument) -> list[bytes]:
-    raw = bytes(query.raw)
-    condition = next(walk.elements(raw))
-    (choice,) = walk.elements(raw, condition.start, condition.end)
-    return [element_key(raw, one) for one in walk.elements(raw, choice.start, choice.end)]
