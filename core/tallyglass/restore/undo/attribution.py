@@ -10,14 +10,13 @@ import contextlib
 import marshal
 from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import replace
-from itertools import islice
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Changes, Path, Unfit, apply_update, changes_of, differing
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, UpdateEffect, completed
-from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id
+from tallyglass.restore.undo.documents import DocumentSource, with_documents
 from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history import (
     ACCIDENT,
@@ -71,14 +70,11 @@ async def _carried(
 ) -> AsyncIterator[tuple[bytes | None, HistoryStep, bytes | None]]:
     """The operations on some documents, each with the document before and after it; None where it is not known, or not
     there."""
-    while some := dict(islice(touched, AT_ONCE)):
-        copies = await documents_by_id(spare, history.ns, list(some))
-        for key, steps in some.items():
-            document = copies.get(key)
-            for step in steps:
-                after = _after(document, step)
-                yield document, step, after
-                document = after
+    async for _, document, steps in with_documents(spare, history.ns, touched):
+        for step in steps:
+            after = _after(document, step)
+            yield document, step, after
+            document = after
 
 
 def _after(document: bytes | None, step: HistoryStep) -> bytes | None:

@@ -13,7 +13,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Changes, Path, Unfit, Value, get
 from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.undo.accident import Attribution
-from tallyglass.restore.undo.documents import each_document
+from tallyglass.restore.undo.documents import with_documents
 from tallyglass.restore.undo.history import History
 from tallyglass.restore.undo.infer import NEXT_MILLIS
 
@@ -37,8 +37,8 @@ async def holding_the_same(source: Gateway, history: History) -> AsyncIterator[t
     found: dict[bytes, list[Atom]] = {}
     for key, atom in _beside(history):
         found.setdefault(key, []).append(atom)
-    async for key, document in each_document(source, history.ns, found):
-        if document is not None and any(_holds(document, atom) for atom in found[key]):
+    async for key, document, atoms in with_documents(source, history.ns, found.items()):
+        if document is not None and any(_holds(document, atom) for atom in atoms):
             yield key, document
 
 
@@ -48,8 +48,8 @@ async def inserted_beside(source: Gateway, history: History) -> AsyncIterator[tu
     if history.accident.statement:
         return
     before = [key async for key in _inserted_before(source, history)]
-    keys = [*before, *dict.fromkeys(history.inserted_beside(NEXT_MILLIS))]
-    async for key, document in each_document(source, history.ns, keys):
+    keys = dict.fromkeys([*before, *history.inserted_beside(NEXT_MILLIS)])
+    async for key, document, _ in with_documents(source, history.ns, keys.items()):
         if document is not None:
             yield key, document
 

@@ -1,33 +1,40 @@
-"""Documents by ``_id``, which is compared exactly, whatever its type."""
+"""Documents by ``_id``, which is compared exactly, whatever its type, and those that an accident touched."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
+from typing import TypeVar
 
 from bson.raw_bson import RawBSONDocument
 
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.changes import build
+from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.undo.history import History, HistoryStep
 from tallyglass.restore.undo.sources.image_files import ImageFiles
 
 DocumentSource = Gateway | ImageFiles
 """What an undo reads the documents from as they were at the point: a spare, or saved pre-images."""
 
+_Item = TypeVar("_Item")
+
 AT_ONCE = 1_000
 """Documents that are asked for in one query: a round trip for each would take longer than the reading."""
 
 
-async def each_document(
-    gateway: DocumentSource, ns: str, keys: Iterable[bytes]
-) -> AsyncIterator[tuple[bytes, bytes | None]]:
-    """Each of some ids, a type byte and the value's bytes, with its document; None where there is none."""
-    rest = iter(keys)
-    while some := dict.fromkeys(islice(rest, AT_ONCE)):
+async def with_documents(
+    gateway: DocumentSource, ns: str, items: Iterable[tuple[bytes, _Item]]
+) -> AsyncIterator[tuple[bytes, bytes | None, _Item]]:
+    """Each of some ids, a type byte and the value's bytes, with its document, None where there is none, and what else
+    comes with the id."""
+    rest = iter(items)
+    while some := dict(islice(rest, AT_ONCE)):
         found = await documents_by_id(gateway, ns, list(some))
-        for key in some:
-            yield key, found.get(key)
+        for key, item in some.items():
+            yield key, found.get(key), item
 
 
 async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:
@@ -43,3 +50,27 @@ async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -
     async for batch in gateway.find_raw(Namespace.parse(ns), query):
         found |= {walk.value_key(batch, b"_id", at, end): batch[at:end] for at, end in walk.split(batch)}
     return found
+
+
+async def touched_documents(
+    spare: DocumentSource, history: History, hit: Iterator[tuple[bytes, list[HistoryStep]]]
+) -> AsyncIterator[tuple[bytes, bytes | None, list[HistoryStep]]]:
+    """The documents that an operation of the accident is about, or may be: the ``_id`` of each as a type byte and the
+    value's bytes, its copy at the point, and the operations on it. ``hit`` are all of these, or those that are still
+    open.
+
+    After a removal these are all documents of the copy, and all that were written since. Raises the errors of the
+    gateway.
+    """
+    if history.removed:
+        assert not isinstance(spare, ImageFiles)  # pre-images undo no removal
+        rest = set(history.touched())
+        async for raw in unpacked(spare.find_raw(Namespace.parse(history.ns), {}, time_ms=3_600_000)):
+            key = id_key(raw)
+            rest.discard(key)
+            yield key, raw, history.of(key)
+        for key in rest:
+            yield key, None, history.of(key)
+        return
+    async for one in with_documents(spare, history.ns, hit):
+        yield one

@@ -13,11 +13,16 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.beside import holding_the_same, inserted_beside
-from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id, each_document
+from tallyglass.restore.undo.documents import (
+    AT_ONCE,
+    DocumentSource,
+    documents_by_id,
+    touched_documents,
+    with_documents,
+)
 from tallyglass.restore.undo.earlier_changes import EarlierChange, comes_back, undone_before
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
 from tallyglass.restore.undo.history_reader import read_history
-from tallyglass.restore.undo.touched import touched_documents
 from tallyglass.text import clean
 
 _NAMED_PATHS = 3
@@ -79,9 +84,9 @@ async def judge_documents(
             yield Judgement(key, DocumentState.BESIDE, document)
     if pending:
         with closing(await read_history(source, spare, accident, ns, limit, kept)) as history:
-            async for key, copy in each_document(spare, ns, pending):
+            async for key, copy, seen in with_documents(spare, ns, pending.items()):
                 steps = history.of(key)
-                found = _judge(history, key, copy, steps, last, pending[key])
+                found = _judge(history, key, copy, steps, last, seen)
                 if found is not None:
                     yield _with_earlier(found, earlier.get(key, ()), steps)
 

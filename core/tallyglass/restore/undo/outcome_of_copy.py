@@ -13,7 +13,7 @@ from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return, Strategy
-from tallyglass.restore.undo.documents import DocumentSource, each_document
+from tallyglass.restore.undo.documents import DocumentSource, with_documents
 from tallyglass.restore.undo.outcome_rows import CANONICAL, Damaged, NamespaceOutcome, id_json
 from tallyglass.restore.undo.sources.image_files import ImageFiles
 from tallyglass.text import clean, clean_name
@@ -40,7 +40,8 @@ async def account_for_copy(
     async for batch in spare.find_raw(Namespace.parse(row.ns), query, time_ms=3_600_000):
         rows = [batch[at:end] for at, end in walk.split(batch)]
         wanted = [one for one in wanted if not any(_is_meant(one, decode(raw)["_id"]) for raw in rows)]
-        async for key, document in each_document(source, target, map(id_key, rows)):
+        keys = dict.fromkeys(map(id_key, rows))
+        async for key, document, _ in with_documents(source, target, keys.items()):
             if document is not None:
                 outcome.restored += 1
             else:

@@ -21,12 +21,11 @@ from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
-from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource
+from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, touched_documents
 from tallyglass.restore.undo.earlier_returns import is_returned, with_accident
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
-from tallyglass.restore.undo.touched import touched_documents
 
 
 @dataclass(slots=True)
