@@ -1,4 +1,5 @@
-"""The repairs that make one live collection as it would be without the accident.
+"""What one run writes to a collection that comes back: the repairs that make it as it would be without the accident, or
+what others wrote to one that is replaced.
 
 Every document that the accident touched is carried forward from its copy on the spare through the oplog, once with and
 once without the accident's operations. Where the two differ, the difference is the repair; what others wrote is in
@@ -19,13 +20,15 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import build
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.undo import Return
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
 from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, touched_documents
 from tallyglass.restore.undo.earlier_returns import is_returned, with_accident
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
+from tallyglass.restore.undo.history_file import history_file, seen_file
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.null_id import needs_own_write, own_write
+from tallyglass.restore.undo.since import carried_over
 
 
 @dataclass(slots=True)
@@ -40,6 +43,22 @@ class Repairs:
     by_hand: int = 0
     written: int = 0
     null_id: str = ""
+
+
+async def to_write(
+    source: Gateway, spare: DocumentSource, plan: Plan, number: int, counts: Repairs, work: Path
+) -> AsyncIterator[bytes]:
+    """The documents to load for the return with this number, from 1; ``counts`` is counted up. Raises the errors of the
+    gateways, and ReadError where the oplog no longer reaches back to the point."""
+    row = plan.undo.returns[number - 1]
+    if row.strategy is Strategy.MERGE:
+        async for document in repairs(source, spare, plan, row, counts, history_file(work, number)):
+            yield document
+        return
+    async for target, found, wanted in carried_over(source, spare, row, plan.facts.limit, seen_file(work, number)):
+        made = _repair(target, found.written.key, found.actual, wanted, counts)
+        if made is not None:
+            yield made
 
 
 async def repairs(
@@ -60,28 +79,36 @@ async def repairs(
             if found.verdict is not Verdict.DAMAGED or found.wanted is None:
                 idle = found if idle is None and not needs_own_write(found.key) else idle
                 continue
-            if needs_own_write(found.key):
-                counts.null_id = own_write(row.ns, found.actual, found.wanted) or ""
-                if not counts.null_id:
-                    counts.by_hand += 1
-                    continue
-            document = repair((found.key[0], found.key[1:]), found.actual, found.wanted, found.undone)
+            document = _repair(row.ns, found.key, found.actual, found.wanted, counts, found.undone)
             if document is None:
-                counts.by_hand += 1
-            else:
-                document = with_accident(document, plan.undo.accident) if first else document
-                first = False
-                made.append((found.key, digest(document), found.actual is None))
-                if len(made) == AT_ONCE:
-                    history.computed(made)
-                    made.clear()
-                yield document
+                continue
+            document = with_accident(document, plan.undo.accident) if first else document
+            first = False
+            made.append((found.key, digest(document), found.actual is None))
+            if len(made) == AT_ONCE:
+                history.computed(made)
+                made.clear()
+            yield document
         history.computed(made)
         if first and idle is not None and not is_returned(history):
             identity = idle.key[0], idle.key[1:]
             unchanged = idle.actual or build({b"_id": identity})
             if (document := repair(identity, unchanged, unchanged)) is not None:
                 yield with_accident(document, plan.undo.accident)
+
+
+def _repair(
+    ns: str, key: bytes, actual: bytes | None, wanted: bytes, counts: Repairs, undone: Collection[Ts] = ()
+) -> bytes | None:
+    """The document to load for one that is to be written to ``ns``; None for one to be written manually."""
+    if needs_own_write(key):
+        counts.null_id = own_write(ns, actual, wanted) or ""
+        if not counts.null_id:
+            counts.by_hand += 1
+            return None
+    made = repair((key[0], key[1:]), actual, wanted, undone)
+    counts.by_hand += made is None
+    return made
 
 
 @dataclass(slots=True)

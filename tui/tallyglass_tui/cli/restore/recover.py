@@ -26,8 +26,7 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
     plan = read_plan(plan_file)
     from tallyglass.oplog.read.entries import edge
     from tallyglass.restore.tools.files import NULL_IDS
-    from tallyglass.restore.undo.carry import to_write
-    from tallyglass.restore.undo.recovery import Repairs
+    from tallyglass.restore.undo.recovery import Repairs, to_write
 
     rows = [
         (number, row) for number, row in enumerate(plan.undo.returns, start=1) if row.strategy in ("merge", "replace")
