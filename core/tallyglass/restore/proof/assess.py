@@ -3,8 +3,6 @@ back."""
 
 from __future__ import annotations
 
-import functools
-
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.undo import Return, Strategy
@@ -68,8 +66,8 @@ async def _find_counters(gateway: Gateway, replayed: Replayed, copy: Gateway | N
     names = {item.uuid: ns for ns, item in at_point.items() if item.uuid}
     # A collection that was renamed had its inserts under another name, which decides what a counter looks like.
     renamed = {names[uuid] for uuid in covered.replay.timeline.renamed | later.timeline.renamed if uuid in names}
-    look = functools.partial(
-        find_reissues,
+    backup = inputs.contents.backup
+    return await find_reissues(
         gateway,
         {ns: item.base for ns, item in at_point.items() if item.base is not None},
         loss.changed,
@@ -77,7 +75,6 @@ async def _find_counters(gateway: Gateway, replayed: Replayed, copy: Gateway | N
         inputs.limit,
         names=names,
         inserted=covered.replay.counter_inserts.found | renamed,
+        archive=backup.path if backup.form == ARCHIVE else None,
+        copy=copy,
     )
-    if copy is not None:
-        return await look(copy=copy)
-    return await look(archive=inputs.contents.backup.path if inputs.contents.backup.form == ARCHIVE else None)

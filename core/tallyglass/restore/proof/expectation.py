@@ -19,18 +19,15 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         db, _, name = ns.partition(".")
         if db in LEFT_OUT or name in ("system.views", "system.profile"):
             continue
-        is_buckets = name.startswith(BUCKETS)
-        shown = f"{db}.{name.removeprefix(BUCKETS)}" if is_buckets else ns
-        rows[shown] = ExpectedNamespace(
-            ns=shown,
-            kind="timeseries" if is_buckets else "collection",
-            documents=base.documents.get(ns),
-            indexes=()
-            if is_buckets
-            else tuple(sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))),
-            options="{}" if is_buckets else canonical_options(item.options),
-            repair=() if is_buckets else tuple(_exact(spec) for spec in catalog.missing_indexes(ns)),
-        )
+        documents = base.documents.get(ns)
+        if name.startswith(BUCKETS):
+            shown = f"{db}.{name.removeprefix(BUCKETS)}"
+            rows[shown] = ExpectedNamespace(shown, "timeseries", documents)
+            continue
+        indexes = sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))
+        repair = tuple(_exact(spec) for spec in catalog.missing_indexes(ns))
+        wanted = canonical_options(item.options)
+        rows[ns] = ExpectedNamespace(ns, "collection", documents, tuple(indexes), wanted, repair)
     for ns, options in catalog.views.items():
         if ns not in rows and ns.partition(".")[0] not in LEFT_OUT:
             rows[ns] = ExpectedNamespace(ns, "view", None, options=canonical_options(options))
