@@ -120,7 +120,7 @@ def read_runs(paths: Iterable[Path], start: Ts | None = None) -> tuple[SavedOplo
     runs: list[list[Part]] = []
     differs = ""
     for file in found:
-        if not runs or (file.first > runs[-1][-1].file.last and not _continues(runs[-1][-1].file, file)):
+        if not runs or (file.first > runs[-1][-1].file.last and file.after != runs[-1][-1].file.last):
             runs.append([Part(file, ZERO)])
         elif (differs := _differs(runs[-1], file)) and file.last > runs[-1][-1].file.last:
             break
@@ -130,11 +130,6 @@ def read_runs(paths: Iterable[Path], start: Ts | None = None) -> tuple[SavedOplo
     holes = [*(Hole(run[-1].file.last, later[0].file.first) for run, later in pairwise(runs)), None]
     whole = [SavedOplog(tuple(run), hole, problems=problems) for run, hole in zip(runs, holes, strict=True)]
     return (*whole[:-1], replace(whole[-1], differs=differs))
-
-
-def _continues(earlier: SliceFile, later: SliceFile) -> bool:
-    """Whether the name of a slice says that it begins with the entry right after an earlier one."""
-    return later.after == earlier.last
 
 
 def _differs(run: list[Part], later: SliceFile) -> str:
