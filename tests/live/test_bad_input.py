@@ -23,6 +23,7 @@ BACKUP = [f"--backup={Path(__file__).parent}", "--before=1795197974:14"]
 COMMANDS = {
     "counters": ["counters"],
     "check": ["check"],
+    "repair": ["repair"],
     "oplog": ["oplog"],
     "follow": ["oplog", "--follow"],
     "incidents": ["incidents"],
@@ -153,7 +154,7 @@ def test_plan_on_a_standalone_is_blocked(standalone: Standalone) -> None:
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("name", ["counters", "check", "oplog", "follow", "incidents", "doctor"])
+@pytest.mark.parametrize("name", ["counters", "check", "repair", "oplog", "follow", "incidents", "doctor"])
 def test_user_without_privileges_is_one_sentence(name: str, guarded_set: GuardedSet) -> None:
     result = run([*COMMANDS[name], guarded_set.uri(guarded_set.create_user())])
     assert "Traceback" not in result.output
@@ -161,7 +162,7 @@ def test_user_without_privileges_is_one_sentence(name: str, guarded_set: Guarded
     if name == "doctor":
         assert result.exit_code == 1
         assert "createRole" in result.stdout
-    elif name == "counters":
+    elif name in ("counters", "repair"):
         assert "doctor" in result.stderr
         assert result.exit_code == 3
     else:

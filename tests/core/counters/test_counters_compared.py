@@ -125,7 +125,8 @@ class Server:
 
 
 async def compared(server: Server) -> Difference:
-    (found,), unknown, incomplete = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    compared = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    (found,), unknown, incomplete = compared.rows, compared.not_compared, compared.unread
     assert (unknown, incomplete) == (0, [])
     return found
 
@@ -166,7 +167,8 @@ async def test_one_that_cannot_be_compared_is_said_to_be_so() -> None:
     assert "cannot be compared with the largest id" in trouble.title
     verdict = check_counters(seen)
     assert (verdict.level, "cannot be compared with the largest id" in verdict.line) == (UNKNOWN, True)
-    rows, unknown, unread = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    compared = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    rows, unknown, unread = compared.rows, compared.not_compared, compared.unread
     assert (rows, unknown, len(unread)) == ([], 1, 1)
 
 

@@ -19,7 +19,8 @@ from tallyglass_tui.cli.metrics import match_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.differences import Difference
+    from tallyglass.counters.follow.differences import Compared, Difference
+    from tallyglass.mongo.gateway import Gateway
 
 
 @click.command()
@@ -41,12 +42,22 @@ def command(
     """
     from tallyglass.counters.follow.differences import differences
     from tallyglass.counters.standing import Standing
+    from tallyglass.doctor import why_nothing
 
     # How a counter moved decides, as in check: so the samples of earlier runs count too.
     settings = replace(watch_settings(given, config, history=not no_history), search_seconds=seconds * SEARCH_SHARE)
-    rows, unknown, unread = ask(given, lambda gateway: differences(gateway, settings, patterns), seconds)
+
+    async def compare_or_say_why(gateway: Gateway) -> Compared:
+        found = await differences(gateway, settings, patterns)
+        if not found.collections_seen:
+            raise await why_nothing(gateway)
+        return found
+
+    compared = ask(given, compare_or_say_why, seconds)
+    rows, unknown, unread = compared.rows, compared.not_compared, compared.unread
     if unread:
-        warn(f"Not all was read, so there may be more counters: {'; '.join(unread)}.")
+        reasons = "; ".join(one.removesuffix(".") for one in unread)
+        warn(f"Not all was read, so there may be more counters: {reasons}.")
     if patterns and not rows and not unknown and not unread:
         shown = clean(patterns[0], 60)
         raise InputError(f"No counter matches --match {shown!r}.", "tallyglass counters lists them.")

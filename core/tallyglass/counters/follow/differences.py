@@ -85,11 +85,23 @@ class Difference:
         return "They agree."
 
 
-async def differences(
-    gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()
-) -> tuple[list[Difference], int, list[str]]:
-    """The counters whose collection is known, compared with it; the number of counters without a known collection; and
-    why there may be more counters than were found, empty if all was read.
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The counters of a deployment, compared with their collections.
+
+    ``rows`` are those whose collection is known, the furthest behind first; ``not_compared`` is how many others there
+    are. ``unread`` says why there may be more counters than were found, empty if all was read; ``collections_seen`` is
+    how many collections the user may see.
+    """
+
+    rows: list[Difference]
+    not_compared: int
+    unread: list[str]
+    collections_seen: int
+
+
+async def differences(gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()) -> Compared:
+    """Compare all counters with their collections.
 
     ``patterns`` select by "namespace id". Raises ConnectError or ReadError if no server answers.
     """
@@ -107,7 +119,8 @@ async def differences(
                 unknown += 1
                 continue
             rows.append(await _difference(gateway, tracker, tracker.standing, largest))
-        return sorted(rows, key=lambda row: -row.behind), unknown, incomplete(searched)
+        rows.sort(key=lambda row: -row.behind)
+        return Compared(rows, unknown, incomplete(searched), searched.collections_seen)
     finally:
         await watcher.close()
 
