@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -57,6 +58,13 @@ def test_a_window_that_cannot_be_read_is_unknown_and_no_alarm(tmp_path: Path) ->
     for words in ([f"--backups={tmp_path / 'none'}"], ["--backups"]):
         done = CliRunner().invoke(main, ["restore", "window", *words])
         assert (done.exit_code, done.stdout.startswith("WINDOW UNKNOWN - ")) == (3, True), done.output
+
+
+def test_with_json_what_is_unknown_is_json_too(tmp_path: Path) -> None:
+    drill = ["restore", "drill", "--to", "2026-01-01T00:00:00Z", "--at", "random"]
+    for words in (["restore", "window", f"--backups={tmp_path / 'none'}"], ["restore", "window", "--backup"], drill):
+        done = CliRunner().invoke(main, [*words, "--json"])
+        assert (done.exit_code, json.loads(done.stdout)["status"]) == (3, 3), "2 would be an alarm"
 
 
 def test_a_picture_stays_within_its_size() -> None:

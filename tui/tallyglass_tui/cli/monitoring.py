@@ -11,7 +11,7 @@ from tallyglass.counters.check_line import LEVEL_NAMES
 from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
-from tallyglass_tui.cli.headless import print_text
+from tallyglass_tui.cli.headless import as_json, print_text
 
 
 def status_line(service: str, level: int, words: str, perfdata: str) -> str:
@@ -31,19 +31,25 @@ class MonitoringPlugin(click.Command):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments; report wrong ones as UNKNOWN."""
+        words = list(args[1] if len(args) > 1 else kwargs["args"])  # Click takes words out of its list
         try:
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
-            self._print_unknown(usage_sentence(error))
+            self._print_unknown(usage_sentence(error), wants_json="--json" in words)
             raise click.exceptions.Exit(UNKNOWN) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run; report failures as UNKNOWN."""
         try:
             return super().invoke(ctx)
-        except TallyglassError as error:
-            self._print_unknown(str(error))
+        except (TallyglassError, click.UsageError) as error:
+            why = usage_sentence(error) if isinstance(error, click.UsageError) else str(error)
+            self._print_unknown(why, wants_json=bool(ctx.params.get("wants_json")))
             return UNKNOWN
 
-    def _print_unknown(self, why: str) -> None:
-        print_text(f"{self._service} UNKNOWN - {clean(scrub(why), 400).replace('|', '/')}")
+    def _print_unknown(self, why: str, *, wants_json: bool) -> None:
+        reason = clean(scrub(why), 400)
+        if wants_json:
+            print_text(as_json({"status": UNKNOWN, "reason": reason}, indent=2))
+        else:
+            print_text(f"{self._service} UNKNOWN - {reason.replace('|', '/')}")
