@@ -2,7 +2,7 @@
 
 Exit codes: 0 success; 1 and 2 as the command defines them; 2 also if what was typed is wrong (an argument, a
 connection string, a profile); 3 when the question could not be answered (no server, no privilege, an unexpected
-error); 130 after Ctrl-C.
+error); 130 after Ctrl-C; 141 if the reader of the output left before its end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,13 @@ OK = 0  # exit code
 BAD_USAGE = 2  # exit code, also Click's
 UNKNOWN = 3  # exit code of plugins of monitoring systems for what could not be found out
 INTERRUPTED = 130  # exit code by the convention of shells: 128 and SIGINT
+READER_LEFT = 141  # exit code by the same convention: 128 and SIGPIPE
 _KINDS = {"float range": "a number", "integer range": "a whole number"}
+
+
+class ReaderLeftError(Exception):
+    """Nobody reads the output any more. Click would end a command with 1 for the error of the system, which a command
+    may mean otherwise."""
 
 
 def error_boundary(work: Callable[[], object]) -> int:
@@ -43,8 +49,9 @@ def error_boundary(work: Callable[[], object]) -> int:
     try:
         result = work()
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _broken_pipe()
+    except (BrokenPipeError, ReaderLeftError):
+        _discard_output()
+        return READER_LEFT
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except click.ClickException as error:
@@ -114,11 +121,6 @@ def _unexpected_error(error: Exception) -> int:
         f"Unexpected error ({type(error).__name__}). Please report it; {TRACEBACK_VARIABLE}=1 prints the traceback."
     )
     return UNKNOWN
-
-
-def _broken_pipe() -> int:
-    _discard_output()
-    return OK
 
 
 def _no_room() -> int:

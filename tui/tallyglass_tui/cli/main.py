@@ -11,7 +11,7 @@ import click
 
 from tallyglass import __version__
 from tallyglass.connection.target import with_scheme
-from tallyglass_tui.cli.error_boundary import error_boundary
+from tallyglass_tui.cli.error_boundary import ReaderLeftError, error_boundary
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
 COMMANDS = {
@@ -92,6 +92,13 @@ class Front(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderLeftError from error
 
     def main(self, args: Sequence[str] | None = None, *_: Any, **__: Any) -> NoReturn:
         """Run with these arguments, by default those of the process, and exit."""
