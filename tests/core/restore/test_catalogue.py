@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from bson import Timestamp, encode
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.archive import MAGIC
+from tallyglass.restore.backup.pbm import note_of
+from tallyglass.restore.backup.walg import sentinel_of
 from tallyglass.restore.catalogue.backups import Listed, list_backups, newest_before
 from tallyglass.restore.catalogue.paths_of_backups import holds_backups
+from tallyglass.restore.catalogue.window import find_window
 from tallyglass.restore.model.source import Backup
 
 
@@ -67,6 +71,44 @@ async def test_each_is_listed_with_its_span_and_what_is_wrong(tmp_path: Path) ->
     assert "no metadata" in found["tuesday"].why
     with pytest.raises(InputError):
         [one async for one in list_backups(tmp_path / "monday" / "shop")]
+
+
+async def test_what_cannot_be_read_beside_backups_does_not_hide_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump(tmp_path / "monday", 5, 6)
+    (tmp_path / "damaged.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"\xff" * 40)
+    for name in ("closed", "lost+found"):
+        (tmp_path / name / "shop").mkdir(parents=True)
+    read = Path.iterdir
+
+    def closed(path: Path) -> Iterator[Path]:
+        if path.name in ("closed", "lost+found"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    found = {one.path.name: one async for one in list_backups(tmp_path)}
+    assert [(name, one.provable) for name, one in found.items()] == [
+        ("closed", False), ("damaged.zst", False), ("monday", None),
+    ]  # fmt: skip
+    assert "Permission denied" in found["closed"].why
+
+
+async def test_a_backup_that_records_no_end_proves_no_window(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "monday", 5, 6)
+    (folder / "oplog.bson").unlink()
+    (folder / "pitr.json").write_text('{"format": 1, "term": 1, "before": "5:1"}')
+    (tmp_path / "oplog").mkdir()
+    entries = [{"ts": Timestamp(t, 1), "t": 1, "op": "n", "ns": "", "o": {}} for t in range(4, 20)]
+    (tmp_path / "oplog" / "oplog.rs.bson").write_bytes(b"".join(map(encode, entries)))
+    window = await find_window([folder], [tmp_path / "oplog" / "oplog.rs.bson"])
+    assert window.restorable == ()
+    assert "does not record when it ended" in window.bases[0].why
+
+
+def test_the_root_of_all_folders_is_no_backup_of_pbm_or_wal_g() -> None:
+    assert (note_of(Path("/")), sentinel_of(Path("/"))) == (None, None)
 
 
 def test_the_newest_that_was_finished_before_the_point_is_taken() -> None:

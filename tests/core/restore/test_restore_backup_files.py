@@ -78,7 +78,8 @@ def test_a_dump_began_and_ended_with_its_oplog(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "start", "end"),
     [
-        ({"before": "5:1", "after": "9:1"}, Ts(5, 1), Ts(9, 1)),
+        ({"before": "5:1", "after": "39:1"}, Ts(5, 1), Ts(39, 1)),
+        ({"before": "5:1", "after": "9:1"}, Ts(5, 1), Ts(30, 1)),  # of an earlier dump into this folder
         ({"before": "5:1"}, Ts(5, 1), Ts(30, 1)),
         ({"after": "9:1"}, Ts(10, 1), Ts(30, 1)),
     ],

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,19 @@ def test_slices_of_pbm_and_of_wal_g_join(packed: Path) -> None:
     assert (found.hole, found.differs, found.problems) == (None, "", ())
     stamps = [entry for block, *_ in found.blocks(found.first, found.last) for entry in [block]]
     assert sum(map(len, stamps)) == sum(len(read_plain(path)) for path in (packed / "wal-g" / "oplog_005").iterdir())
+
+
+def test_the_chunks_of_a_backup_are_read_in_order_of_their_ordinals(stored: Path) -> None:
+    (chunk,) = (stored / "pbm" / "main").glob(f"{FIRST}/*/oplog/*")
+    entries = list(documents(chunk))
+    second, compressed = entry_ts(entries[0]).t, {}
+    for ordinal, part in ((2, entries[:1]), (10, entries[1:])):
+        name = f"{datetime.fromtimestamp(second, UTC):%Y%m%d%H%M%S}-{ordinal}.bson"
+        compressed[name] = b"".join(part)
+    chunk.unlink()
+    for name, raw in compressed.items():
+        (chunk.parent / name).write_bytes(raw)
+    assert read_backup(stored / "pbm" / "main" / FIRST).problems == ()
 
 
 def test_a_missing_slice_is_a_hole_and_a_swapped_or_cut_one_is_named(stored: Path) -> None:

@@ -40,7 +40,7 @@ def note_of(path: Path) -> Path | None:
     """
     if path.name.endswith(NOTE):
         return path if path.is_file() else None
-    note = path.with_name(f"{path.name}{NOTE}")
+    note = path.parent / f"{path.name}{NOTE}"
     if note.is_file():
         return note
     if _NAME.match(path.name) and is_storage(path.parent):
@@ -144,7 +144,7 @@ def _indexes(found: Metadata) -> tuple[dict[str, Any], ...]:
 def _own_oplog(folder: Path, start: Ts, end: Ts, problems: list[str]) -> tuple[Anchor, ...]:
     """The ends of the entries that were written during the backup, which must be those of its note."""
     try:
-        files = sorted(folder.iterdir()) if folder.is_dir() else ()
+        files = sorted(folder.iterdir(), key=_numbers) if folder.is_dir() else ()
         anchors = ends_of(raw for file in files for raw in documents(file))
     except (BrokenFile, Malformed) as error:
         problems.append(f"its own oplog is damaged: {error}")
@@ -154,6 +154,11 @@ def _own_oplog(folder: Path, start: Ts, end: Ts, problems: list[str]) -> tuple[A
         shown = f"reaches from {found[0]} to {found[1]}" if found else "is missing"
         problems.append(f"its own oplog {shown}; by its note from {start} to {end}")
     return anchors
+
+
+def _numbers(file: Path) -> list[int]:
+    """The time and the ordinal in the name of a chunk, which orders them: ordinals have no leading zeros."""
+    return [int(digits) for digits in re.findall(r"[0-9]+", file.name)]
 
 
 def _ts(value: Mapping[str, Any]) -> Ts:

@@ -18,7 +18,7 @@ SIDECAR_FORMAT = 1
 
 def with_sidecar(found: Contents, path: Path) -> Contents:
     """The backup with what the sidecar beside it or in it records."""
-    for file in (path / SIDECAR, path.with_name(f"{path.name}.{SIDECAR}")):
+    for file in (path / SIDECAR, path.parent / f"{path.name}.{SIDECAR}"):
         if file.is_file():
             break
     else:
@@ -29,10 +29,12 @@ def with_sidecar(found: Contents, path: Path) -> Contents:
             problem = f"{SIDECAR} is of format {clean(str(content['format']), 20)}, not {SIDECAR_FORMAT}"
             return replace(found, problems=(*found.problems, problem))
         start = parse_ts(content["before"])
-        end = parse_ts(content["after"]) if content.get("after") else found.backup.end
+        after = parse_ts(content["after"]) if content.get("after") else None
         term = int(content["term"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError):
         return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
+    # A later dump into the same folder ended after what an earlier one's sidecar records.
+    end = max((one for one in (after, found.backup.end) if one is not None), default=None)
     own = found.backup.start
     late = own is not None and own < start
     backup = replace(

@@ -28,7 +28,7 @@ def sentinel_of(path: Path) -> Path | None:
     if path.name.endswith(SENTINEL):
         return path if path.is_file() else None
     folder = path.parent if path.name.startswith("stream.") else path
-    sentinel = folder.with_name(f"{folder.name}{SENTINEL}")
+    sentinel = folder.parent / f"{folder.name}{SENTINEL}"
     if sentinel.is_file():
         return sentinel
     if folder.parent.name.startswith(_BASES):

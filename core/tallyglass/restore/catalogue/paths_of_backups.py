@@ -9,7 +9,7 @@ from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup import pbm, walg
 from tallyglass.restore.backup.archive import MAGIC
-from tallyglass.restore.backup.compression import BAD_GZIP, open_plain
+from tallyglass.restore.backup.compression import BAD_GZIP, CorruptFile, open_plain
 from tallyglass.restore.backup.data_files import is_in_use
 from tallyglass.restore.backup.packed_files import is_packed
 from tallyglass.restore.backup.sidecar import SIDECAR
@@ -17,6 +17,10 @@ from tallyglass.text import clean
 
 _OWN_FILES = ("oplog.bson", "WiredTiger", SIDECAR, "prelude.json", "prelude.json.gz")
 """Names at the top of a backup, but not of a folder of backups."""
+
+
+_LOST_AND_FOUND = "lost+found"
+"""A folder at the root of a file system, which only root may read."""
 
 
 def holds_backups(path: Path) -> bool:
@@ -46,10 +50,15 @@ def _backups_in(folder: Path) -> Iterator[Path]:
     """The backups in a folder, those in the storage folders of PBM and wal-g among them."""
     yield from _stored_in(folder)
     for child in sorted(folder.iterdir()):
-        if child.is_dir() and (stored := list(_stored_in(child))):
-            yield from stored
-        elif _is_backup(child):
-            yield child
+        if child.name == _LOST_AND_FOUND:
+            continue
+        try:
+            stored = list(_stored_in(child)) if child.is_dir() else []
+            if not stored and _is_backup(child):
+                stored = [child]
+        except OSError:
+            stored = [child]  # listed as one that cannot be read: it may be a backup
+        yield from stored
 
 
 def _stored_in(folder: Path) -> Iterator[Path]:
@@ -83,5 +92,5 @@ def _is_archive(path: Path) -> bool:
     try:
         with open_plain(path) as file:
             return file.read(len(MAGIC)) == MAGIC
-    except BAD_GZIP:
-        return True  # listed as damaged: nothing else could be said of it
+    except (*BAD_GZIP, CorruptFile, InputError):
+        return True  # listed as damaged, or with the library that it needs: nothing else could be said of it

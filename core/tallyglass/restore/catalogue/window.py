@@ -169,7 +169,10 @@ async def _judge(
     why, backup = why_unfit(found, deployment), found.backup
     if why or backup.start is None:
         return Listed(path, backup, why), None
-    end = backup.end or backup.start
+    if backup.end is None:
+        # The first moments after its beginning may lie before its end, when it is no base for them.
+        return Listed(path, backup, "It does not record when it ended. mongodump --oplog records that."), None
+    end = backup.end
     reaching = [one for one in oplogs if end <= one.stretch.last]
     why = f"No oplog reaches to {end}."
     for one in sorted(reaching, key=lambda one: one.stretch.last, reverse=True):
