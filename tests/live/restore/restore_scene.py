@@ -18,6 +18,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
@@ -44,6 +45,7 @@ from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.timeline.coverage import BACK_OFF_SECONDS
 from tallyglass.restore.tools.find_mongod import find_mongod
 from tallyglass.restore.undo.evidence import KnownStatement
+from tallyglass.restore.undo.infer import NEXT_MILLIS
 
 RAW: CodecOptions[RawBSONDocument] = CodecOptions(document_class=RawBSONDocument)
 OWN = ("admin", "config", "local")
@@ -182,6 +184,14 @@ class Scene:
             if row is None or row["ts"].time + BACK_OFF_SECONDS < self.now().t:
                 return
             time.sleep(0.1)
+
+    def await_pause(self, ns: str) -> None:
+        """Wait until what is written next no longer follows at once on what was inserted into a namespace, as the
+        entries of one statement do."""
+        oplog = self.client.local["oplog.rs"]
+        inserted = oplog.find_one({"op": "i", "ns": ns}, sort=[("$natural", -1)])["wall"]
+        while oplog.find_one(sort=[("$natural", -1)])["wall"] - inserted <= timedelta(milliseconds=NEXT_MILLIS):
+            self.settle()
 
     def settle(self) -> None:
         """Write once more with majority, so that everything before is on a majority too."""

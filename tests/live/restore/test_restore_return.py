@@ -199,6 +199,7 @@ async def test_an_accident_of_many_single_writes(scene: Scene, form: str) -> Non
     backup = scene.backup("--oplog")
     for n in range(0, count, 7):
         shop.items.update_one({"_id": n}, {"$inc": {"stock": 1}})
+    scene.await_pause("shop.items")
     before, since = record(scene.client), scene.now()
     if form == "bulk":
         shop.items.bulk_write([UpdateOne({"_id": n}, {"$set": {"price": n * 2.5}}) for n in range(count)])
