@@ -233,6 +233,13 @@ def test_two_loops_of_a_session_may_be_two() -> None:
     assert [part.documents for part in found.parts] == [60, 60]
 
 
+def test_two_sessions_that_write_in_turn_may_be_two_scripts() -> None:
+    def write(writer: OplogWriter) -> None:
+        deletes(writer, range(600_000, 600_480, 2), session(1), session(2))
+
+    assert acts(incidents(write)) == [("deletes", 120, "high")] * 2
+
+
 def test_a_pool_that_uses_one_session_most_is_one_row() -> None:
     def write(writer: OplogWriter) -> None:
         most = session(2)

@@ -615,7 +615,7 @@ def _are_one(shown: Sequence[Finding], row: Finding, family: Family) -> bool:
     """Whether rows of sessions are one act of a pool that uses one session more than all others: they overlap within
     one dense stretch."""
     overlap = all(row.burst.holds(one.burst) and one.burst.overlaps(other.burst) for one, other in pairwise(shown))
-    return len(shown) > 1 and overlap and any(one.holds(row.burst) for one in family.fine.bursts())
+    return len(shown) >= _POOL and overlap and any(one.holds(row.burst) for one in family.fine.bursts())
 
 
 def _dense_session(row: Finding, session: bytes, family: Family) -> Finding:
