@@ -42,9 +42,8 @@ class MonitoringPlugin(click.Command):
         """Run; report failures as UNKNOWN."""
         try:
             return super().invoke(ctx)
-        except (TallyglassError, click.UsageError) as error:
-            why = usage_sentence(error) if isinstance(error, click.UsageError) else str(error)
-            self._print_unknown(why, wants_json=bool(ctx.params.get("wants_json")))
+        except TallyglassError as error:
+            self._print_unknown(str(error), wants_json=bool(ctx.params.get("wants_json")))
             return UNKNOWN
 
     def _print_unknown(self, why: str, *, wants_json: bool) -> None:

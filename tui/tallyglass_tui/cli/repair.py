@@ -19,7 +19,7 @@ from tallyglass_tui.cli.metrics import match_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
 if TYPE_CHECKING:
-    from tallyglass.counters.follow.differences import Compared, Difference
+    from tallyglass.counters.follow.differences import ComparedCounters, Difference
     from tallyglass.mongo.gateway import Gateway
 
 
@@ -47,7 +47,7 @@ def command(
     # How a counter moved decides, as in check: so the samples of earlier runs count too.
     settings = replace(watch_settings(given, config, history=not no_history), search_seconds=seconds * SEARCH_SHARE)
 
-    async def compare_or_say_why(gateway: Gateway) -> Compared:
+    async def compare_or_say_why(gateway: Gateway) -> ComparedCounters:
         found = await differences(gateway, settings, patterns)
         if not found.collections_seen:
             raise await why_nothing(gateway)

@@ -86,7 +86,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparedCounters:
     """The counters of a deployment, compared with their collections.
 
     ``rows`` are those whose collection is known, the furthest behind first; ``not_compared`` is how many others there
@@ -100,7 +100,7 @@ class Compared:
     collections_seen: int
 
 
-async def differences(gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()) -> Compared:
+async def differences(gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()) -> ComparedCounters:
     """Compare all counters with their collections.
 
     ``patterns`` select by "namespace id". Raises ConnectError or ReadError if no server answers.
@@ -120,7 +120,7 @@ async def differences(gateway: Gateway, settings: WatchSettings, patterns: Seque
                 continue
             rows.append(await _difference(gateway, tracker, tracker.standing, largest))
         rows.sort(key=lambda row: -row.behind)
-        return Compared(rows, unknown, incomplete(searched), searched.collections_seen)
+        return ComparedCounters(rows, unknown, incomplete(searched), searched.collections_seen)
     finally:
         await watcher.close()
 

@@ -69,11 +69,11 @@ def drill(
     time, 3 unknown: the drill could not be run.
     """
     if at and to:
-        raise click.UsageError("--to and --at name two points: give one of them.")
+        raise InputError("--to and --at name two points: give one of them.")
     if seed is not None and not at:
-        raise click.UsageError("--seed draws a point: give --at random with it.")
+        raise InputError("--seed draws a point: give --at random with it.")
     if at and backup_start:
-        raise click.UsageError("--at random needs backups that record when they began: leave --backup-start out.")
+        raise InputError("--at random needs backups that record when they began: leave --backup-start out.")
     if emit is not None:
         print_text(_schedule(emit, given, backup))
         return 0
