@@ -9,27 +9,17 @@ from itertools import pairwise
 
 from bson import Int64
 
+from corpus import oplog_routine as routine
 from corpus.oplog_acts import NO_PREVIOUS, bulk, command, drop_database, fan_out, loop, statement, transaction
 from corpus.oplog_build import BEGIN, Build, Planned, Scenario
 from corpus.oplog_entries import UI, OplogWriter
-from corpus.oplog_routine import (
-    account_removals,
-    capped,
-    migrations,
-    short_processes,
-    time_series,
-    ttl,
-    web,
-    without_sessions,
-    workers,
-)
 
 _APPLICATIONS: tuple[Callable[[Build], None], ...] = (
-    web, without_sessions, workers, ttl, capped, short_processes, account_removals, migrations, time_series,
+    routine.web, routine.without_sessions, routine.workers, routine.ttl, routine.capped, routine.short_processes,
+    routine.account_removals, routine.migrations, routine.time_series,
 )  # fmt: skip
 _TELLING = 8
-"""So many times as large as what an application writes there at once is told from it, whatever its rhythm."""
-
+"""What is so many times as large as an application's own writes there stands out, whatever their rhythm."""
 
 _KINDS = (
     "statement", "statement", "paused", "loop", "slow", "again", "bulk", "pool", "slow pool", "command", "transaction",
@@ -48,11 +38,11 @@ class _Place:
 
 
 _BUSY: dict[Callable[[Build], None], tuple[_Place, ...]] = {
-    web: (_Place("shop.orders", "d", True, 5), _Place("shop.carts", "u", True, 5)),
-    without_sessions: (_Place("legacy.tokens", "d", False, 2), _Place("legacy.visits", "u", False, 1)),
-    workers: (_Place("jobs.expired", "d", False, 600), _Place("jobs.batches", "d", True, 300)),
-    short_processes: (_Place("cron.seen", "u", True, 100),),
-    account_removals: (_Place("social.posts", "d", False, 400),),
+    routine.web: (_Place("shop.orders", "d", True, 5), _Place("shop.carts", "u", True, 5)),
+    routine.without_sessions: (_Place("legacy.tokens", "d", False, 2), _Place("legacy.visits", "u", False, 1)),
+    routine.workers: (_Place("jobs.expired", "d", False, 600), _Place("jobs.batches", "d", True, 300)),
+    routine.short_processes: (_Place("cron.seen", "u", True, 100),),
+    routine.account_removals: (_Place("social.posts", "d", False, 400),),
 }
 
 
@@ -174,7 +164,7 @@ def _bought(build: Build) -> None:
 def _act(build: Build, number: int, place: _Place, at: float) -> None:
     """One act of a person at about ``at``, where something writes or nothing does (``largest`` 0).
 
-    It must be found where what it writes at once is told by its size, or by its user, from all that is written there.
+    It must be found where its size, or its user, makes it stand out from all that is written there.
     """
     rng, ns, op = build.rng, place.ns, place.op
     count, kind = round(10 ** rng.uniform(1, 3.4)), rng.choice(_KINDS)

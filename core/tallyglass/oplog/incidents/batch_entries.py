@@ -162,6 +162,7 @@ class BatchEntries:
         found = layout.updated_documents(self.batch, starts, ends, session=self.session) if self._is_framed else None
         if found is None:
             found = [read_entry(self.batch, *place).id_key for place in zip(starts, ends, strict=True)]
+            found = found if all(found) else []  # what names no document tells nothing
         return list(map(crc32, found))
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:

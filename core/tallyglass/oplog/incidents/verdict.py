@@ -555,9 +555,9 @@ def _with_pools(
     found: list[Finding], family: Family, spread: list[Finding], *, shared: bool
 ) -> tuple[list[Finding], list[Finding]]:
     """The acts of sessions with those of a pool as one row each, and the dense stretches that these do not explain: one
-    that is of another session's row too is told by itself."""
+    that is of another session's row too is a row of its own."""
     for group in _begun_together(found):
-        whole, others = _of_pool(group, family, shared=shared), [row for row in found if row not in group]
+        whole, others = _of_pool(group, family, shared=shared), _without(found, group)
         dense = [row for row in spread if row.burst.overlaps(whole.burst)]
         alone = not any(row.burst.overlaps(whole.burst) for row in others)
         by_all = sum(row.burst.documents for row in dense)
@@ -568,7 +568,7 @@ def _with_pools(
         if whole.burst.documents >= least:
             _begin_with(whole, [row.burst for row in dense])
             found = [*others, whole]
-            spread = [row for row in spread if row not in dense]
+            spread = _without(spread, dense)
     return found, spread
 
 
@@ -583,12 +583,21 @@ def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
         else:
             group.append(row)
     pools = [group for group in groups if len(group) >= _POOL]
+    others = [row for group in groups if len(group) < _POOL for row in group]
     for group in pools:
-        first, last = min(row.burst.first for row in group), max(row.burst.last for row in group)
+        first, last = group[0].burst.first, max(row.burst.last for row in group)
         most = max(row.burst.documents for row in group)
-        inside = [row for row in rows if first <= row.burst.first and row.burst.last <= last]
-        group += [row for row in inside if row.burst.documents <= most and not any(row in one for one in pools)]
+        of_it = [row for row in others if first <= row.burst.first and row.burst.last <= last]
+        of_it = [row for row in of_it if row.burst.documents <= most]
+        group += of_it
+        others = _without(others, of_it)
     return pools
+
+
+def _without(rows: Iterable[Finding], some: Iterable[Finding]) -> list[Finding]:
+    """The rows that are not among some of them, by identity: to compare what they hold takes long for thousands."""
+    left_out = set(map(id, some))
+    return [row for row in rows if id(row) not in left_out]
 
 
 def _began_and_ended_like(run: Burst, other: Burst) -> bool:
