@@ -8,7 +8,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from tallyglass_tui.cli.main import main
 from tallyglass_tui.cli.while_read import while_read
 
 # What a program still holds back when it ends so is lost.
@@ -32,3 +34,9 @@ async def test_what_prints_nothing_ends_when_its_reader_has_left(monkeypatch: py
         monkeypatch.setattr(sys, "stdout", stdout)
         with pytest.raises(BrokenPipeError):
             await while_read(asyncio.Event().wait())
+
+
+@pytest.mark.parametrize("words", [["watch"], ["export", "--listen=127.0.0.1:0"]])
+def test_what_never_had_an_answer_does_not_end_as_if_all_were_well(words: list[str]) -> None:
+    done = CliRunner().invoke(main, [*words, "mongodb://127.0.0.1:1/", "--seconds=0.5"])
+    assert done.exit_code == 3, done.output

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.counters.metrics import SequenceSelection, families
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, ReadError
 from tallyglass.text import clean
 from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
-from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option
@@ -93,11 +93,19 @@ def _serve(listen: tuple[str, int], registry: CollectorRegistry) -> tuple[Any, A
 async def _follow(
     gateway: Gateway, settings: WatchSettings, latest: deque[CountersSnapshot], seconds: float | None
 ) -> None:
-    """Replace the latest snapshot by each new one; one repeated during an outage keeps its time."""
+    """Replace the latest snapshot by each new one; one repeated during an outage keeps its time. Raises ReadError if no
+    server has answered within the time."""
     from tallyglass.counters.follow.watch import watch
     from tallyglass.mongo.gateway import closing
 
+    said = ""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), closing(watch(gateway, settings)) as snapshots:
             async for snapshot in snapshots:
                 latest.append(snapshot)
+                trouble = snapshot.troubles[0].text if snapshot.troubles and not snapshot.collections_seen else ""
+                if trouble not in ("", said):
+                    warn(trouble)
+                said = trouble
+    if not latest or said:
+        raise ReadError("No counters could be read, so none were served.")

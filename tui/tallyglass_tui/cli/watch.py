@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
+from tallyglass.errors import ReadError
 from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_message, warn
@@ -42,15 +42,20 @@ def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seco
     kept = EvidenceFolder(absolute_path(folder)) if folder else None
 
     async def work(gateway: Gateway) -> None:
-        with suppress(TimeoutError):
+        begun = asyncio.Event()
+        try:
             async with asyncio.timeout(seconds):
-                await while_read(_watch(gateway, kept, wants_json))
+                await while_read(_watch(gateway, kept, wants_json, begun))
+        except TimeoutError:
+            if not begun.is_set():
+                raise ReadError(f"No answer within {seconds:g} s: nothing was watched.") from None
 
     target = target_of(given)
     ask(target, work, None, **seldom_monitored(target))
 
 
-async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bool) -> None:
+async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bool, begun: asyncio.Event) -> None:
+    """Print what is new, without end; ``begun`` is set once the server has answered."""
     from tallyglass.mongo.gateway import closing
     from tallyglass.oplog.incidents.across_shards import watch_shards
     from tallyglass.oplog.incidents.authors import naming
@@ -64,6 +69,7 @@ async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bo
     scans = named(gateway, watch(gateway)) if shards is None else watch_shards(shards, named=named)
     journal = IncidentJournal(since)
     trouble = ""
+    begun.set()
     print_message(f"Watching from {iso(since.time)}; press Ctrl-C to stop.")
     async with closing(scans) as found:
         async for scan in found:

@@ -30,7 +30,8 @@ def backups(given: ConnectionOptions, folders: tuple[Path, ...], wants_json: boo
     """List the backups of a folder, and how far each reaches.
 
     That is: kind, span, and whether the oplog of URI continues each up to now. Without a server only what the backups
-    say of themselves is known. Exit 0 where one can be continued, or none was compared; 1 where none can.
+    say of themselves is known. The documents in a dump folder are not read: restore window and restore plan read them.
+    Exit 0 where one can be continued, or none was compared; 1 where none can.
     """
     if given.uri and (Path(given.uri).is_dir() or not is_uri(with_scheme(given.uri))):
         folders, given = (*folders, Path(given.uri)), replace(given, uri="")  # the last DIR was parsed as URI
