@@ -98,6 +98,8 @@ def test_oid() -> None:
         (["oid", "--at", "\x1b]52;c;x\x07"], 2, "is not a time"),
         (["oid", "--nothing"], 2, "No such option"),
         (["nothing\x1b[2J"], 2, "neither a command"),
+        (["dril"], 2, "Did you mean tallyglass restore drill?"),
+        (["incident"], 2, "Did you mean tallyglass incidents?"),
         ([f"http://u:{CANARY}@h/"], 2, "not a connection string"),
         ([f"mongodb://u:{CANARY}/@h/"], 2, "percent-encoded"),
         (["doctor"], 2, "No server was given"),

@@ -85,8 +85,19 @@ class Front(click.Group):
                 )
             return DASHBOARD, self.get_command(ctx, DASHBOARD), args
         if word not in COMMANDS:
-            raise click.UsageError(f"'{word}' is neither a command nor a connection string (mongodb://...).", ctx=ctx)
+            title = f"'{word}' is neither a command nor a connection string (mongodb://...)."
+            raise click.UsageError(f"{title} {self._meant(ctx, word)}".rstrip(), ctx=ctx)
         return super().resolve_command(ctx, args)
+
+    def _meant(self, ctx: click.Context, word: str) -> str:
+        """The command that somebody who typed this may have meant, as a question; empty if there is none."""
+        from difflib import get_close_matches
+
+        restore = self.get_command(ctx, "restore")
+        assert isinstance(restore, click.Group)
+        full = {name: f"restore {name}" for name in restore.list_commands(ctx)} | {name: name for name in COMMANDS}
+        close = get_close_matches(word, full, n=1)
+        return f"Did you mean tallyglass {full[close[0]]}?" if close else ""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
