@@ -16,7 +16,13 @@ from tallyglass_tui.cli.counter_look import SEARCH_SHARE, config_option, history
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
 from tallyglass_tui.cli.metrics import match_option
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
+from tallyglass_tui.cli.options import (
+    ConnectionOptions,
+    chosen_profile,
+    connection_options,
+    json_option,
+    named_targets,
+)
 
 if TYPE_CHECKING:
     from tallyglass.counters.follow.differences import ComparedCounters, Difference
@@ -67,7 +73,8 @@ def command(
     if wants_json:
         write_json(_facts(row) for row in listed)
     elif listed:
-        print_text("\n\n".join("\n".join(_lines(row)) for row in listed))
+        again = _again(given, config, no_history=no_history)
+        print_text("\n\n".join("\n".join(_lines(row, again)) for row in listed))
     if not listed and not wants_json:
         print_message(f"None of {len(rows):,} counters that could be compared is behind its collection.")
     if unknown:
@@ -80,7 +87,20 @@ def command(
     return UNKNOWN if unclear or unread else 0
 
 
-def _lines(row: Difference) -> Iterator[str]:
+def _again(given: ConnectionOptions, config: Path | None, *, no_history: bool) -> str:
+    """This command as it was called, without a password, to run it once more."""
+    profile, (targets, password_file) = chosen_profile(given), named_targets(given)
+    words = ["tallyglass", "repair", f"--profile={profile.name}" if profile else targets[0].uri]
+    if password_file and not profile:
+        words.append(f"--password-file={password_file}")
+    if given.driver:
+        words.append(f"--driver={given.driver}")
+    if config:
+        words.append(f"--config={config}")
+    return " ".join([*map(shell_quote, words), *(["--no-history"] if no_history else [])])
+
+
+def _lines(row: Difference, again: str) -> Iterator[str]:
     name = f"{row.counter.ns} {row.counter.id}"
     yield name
     yield f"  counter    {row.counter.value} ({row.counter.semantics.value} id; {row.issued} is the last handed out)"
@@ -92,7 +112,7 @@ def _lines(row: Difference) -> Iterator[str]:
         yield f"  gaps       largest among the newest {row.looked_at:,} ids: {gaps}"
     if row.counter.repair:
         yield f"  run        {row.counter.repair}"
-        yield f"  then       tallyglass repair --match {shell_quote(escape(name))} must exit with 0"
+        yield f"  then       {again} --match {shell_quote(escape(name))} must exit with 0"
 
 
 def _facts(row: Difference) -> dict[str, Any]:
