@@ -607,7 +607,7 @@ def _began_and_ended_like(run: Burst, other: Burst) -> bool:
 
 
 def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Finding:
-    """The rows of a pool's sessions as one, exact if they wrote all that was written meanwhile."""
+    """The rows of a pool's sessions as one, exact if they wrote all that was written meanwhile, each all the time."""
     whole = nothing()
     for row in rows:
         whole.count(row.burst)
@@ -616,7 +616,8 @@ def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Findin
     whole.touched = together(inside).touched if inside else ()
     meanwhile = family.whole.documents if family.fine.forgotten else sum(one.documents for one in inside)
     confidence = "low" if all(row.confidence == "low" for row in rows) else "high"
-    about, sessions = shared or meanwhile != whole.documents, len({row.burst.session for row in rows})
+    partly = not all(_began_and_ended_like(row.burst, rows[0].burst) for row in rows)
+    about, sessions = shared or partly or meanwhile != whole.documents, len({row.burst.session for row in rows})
     return Finding(whole, Form.FAN_OUT, about=about, sessions=sessions, confidence=confidence)
 
 
