@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import ReadError
 from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
-from tallyglass_tui.cli.error_boundary import print_message, warn
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.incident_journal import IncidentJournal, line_of
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option, target_of
@@ -29,7 +29,7 @@ _ANSWER_SECONDS = 60.0  # for the first answer: a set elects within 12 s, and a 
 @click.option("--evidence", "folder", metavar="DIR", help="Keep the lines of the log that say who wrote.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document per line.")
 @seconds_option
-def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> None:
+def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> int:
     """Print each new incident: once it is seen, known by whom, and ended.
 
     --evidence keeps 7 days of lines, 256 MB at most, for incidents --evidence DIR; they contain the filters of
@@ -41,17 +41,18 @@ def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seco
 
     kept = EvidenceFolder(absolute_path(folder)) if folder else None
 
-    async def work(gateway: Gateway) -> None:
+    async def work(gateway: Gateway) -> bool:
         begun = asyncio.Event()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await while_read(_watch(gateway, kept, wants_json, begun))
-        except TimeoutError:
-            if not begun.is_set():
-                raise ReadError(f"No answer within {seconds:g} s: nothing was watched.") from None
+        return begun.is_set()
 
     target = target_of(given)
-    ask(target, work, None, **seldom_monitored(target))
+    if ask(target, work, None, **seldom_monitored(target)):
+        return OK
+    print_message(f"No answer within {seconds or 0:g} s: nothing was watched.")
+    return UNKNOWN
 
 
 async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bool, begun: asyncio.Event) -> None:
