@@ -127,7 +127,7 @@ def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]
 
 def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: bool) -> Iterator[str]:
     """Notes that do not change the level."""
-    young = sum(is_young(counter) for counter in rows)
+    young = sum(is_young(counter, snapshot.at) for counter in rows)
     if young:
         yield f"{plural(young, 'counter')} too young to date"
     if snapshot.missing:

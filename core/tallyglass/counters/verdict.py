@@ -28,7 +28,10 @@ _REWIND_FLAGS = (Flag.REWOUND, Flag.RESET)
 _WARNING_FLAGS = (Flag.DOUBLE, Flag.UNCLEAR)
 
 NAIVE_MARGIN = 3.5
-"""In one case in ten the true remaining time is shorter than the naive one divided by this (docs/forecasting.md)."""
+"""In one case in six the true remaining time is shorter than the naive one divided by this (docs/forecasting.md)."""
+
+_LEAST_SHARE = 1e-4
+"""A naive date counts if the history is at least this share of the time until it: a minute says nothing of a month."""
 
 _LEAST_CHANGES, _FEW_CHANGES = MIN_STEPS, 3
 """Changes that make a rate, as for a date, and those that only hint at one: then it warns, and is never critical."""
@@ -129,8 +132,8 @@ def crossing_warnings(counter: CounterView, thresholds: Thresholds, now: datetim
     if counter.crossing_used is not None and counter.crossing_used >= thresholds.warn_used:
         yield f"{_share(counter.crossing_used)} of 2^31 used"
     days = _days_until(counter.crossing.early, now)
-    if days is None and counter.crossing.naive and counter.crossing.steps >= _LEAST_CHANGES:
-        naive = _days_until(counter.crossing.naive, now)
+    if days is None and counter.crossing.steps >= _LEAST_CHANGES:
+        naive = _naive_days(counter.crossing, now)
         days = None if naive is None else naive / NAIVE_MARGIN
     if days is not None and days <= thresholds.warn_days:
         yield f"may pass 2^31 in {_in(days)}"
@@ -183,7 +186,7 @@ def _of_forecast(
         if days <= thresholds.warn_days:
             yield (CRITICAL if days <= thresholds.crit_days else WARNING), f"may end in {_in(days)}"
         return
-    naive = _days_until(forecast.naive, now)
+    naive = _naive_days(forecast, now)
     seen = format_span(forecast.history_seconds)
     if naive is not None and forecast.steps >= _LEAST_CHANGES:
         perhaps = naive / NAIVE_MARGIN
@@ -193,18 +196,24 @@ def _of_forecast(
             yield (CRITICAL if sure and perhaps <= thresholds.crit_days else WARNING), text
     elif naive is not None and forecast.steps >= _FEW_CHANGES and naive <= thresholds.crit_days:
         yield WARNING, f"too early for a band ({forecast.steps} changes seen); at this rate full in {_in(naive)}"
-    elif is_young(counter) and counter.used is not None and counter.used > _HALF_USED:
+    elif is_young(counter, now) and counter.used is not None and counter.used > _HALF_USED:
         yield UNKNOWN, f"{_share(counter.used)} used and too young to date"
 
 
-def is_young(counter: CounterView) -> bool:
+def is_young(counter: CounterView, now: datetime) -> bool:
     """Whether the history is too short for any statement about the end."""
     forecast = counter.forecast
     if forecast.early is not None or forecast.likely is not None or counter.members is not None:
         return False
     if forecast.far:
         return not forecast.rate and forecast.history_seconds < _IDLE_SEEN
-    return forecast.steps < _LEAST_CHANGES
+    return forecast.steps < _LEAST_CHANGES or (forecast.naive is not None and _naive_days(forecast, now) is None)
+
+
+def _naive_days(forecast: Forecast, now: datetime) -> float | None:
+    """Days until the naive date; None without one, or if the history is too short for it."""
+    days = _days_until(forecast.naive, now)
+    return days if days is not None and forecast.history_seconds >= _LEAST_SHARE * days * DAY else None
 
 
 def _in(days: float) -> str:

@@ -303,6 +303,8 @@ def test_verdict_is_unknown_where_the_search_is_not_complete() -> None:
         (400, 10, 3 * 3_600, OK),
         (0.01, 5, 600, WARNING),
         (0.01, 2, 600, OK),
+        (0.01, 10, 0.1, CRITICAL),  # a burst of a second says nothing of the weeks ahead
+        (20, 10, 1, OK),
     ],
 )
 def test_too_early_for_a_band_is_no_silence(days: float, steps: int, seen: float, level: int) -> None:
