@@ -384,6 +384,7 @@ def _run_alone(
 RULES: dict[str, tuple[Change, ...]] = {
     "(nothing)": (),
     "others of similar size only": ((recurrence, "_CLASSES", 1_000),),
+    "size in ten seconds": ((recurrence, "_in_slot", lambda size, *_: size),),
     "four runs make a job": ((recurrence, "OTHERS", 10**9),),
     "over a quarter of the window": ((recurrence, "SHARE", 0.0),),
     "a young application": ((recurrence, "YOUNG", 10**9),),
@@ -407,7 +408,6 @@ RULES: dict[str, tuple[Change, ...]] = {
     "a pool begins with its sessions": ((verdict, "_begin_with_sessions", _none),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
     "two statements on a document": ((verdict, "_touch_one", _never),),
-    "a pool that uses one session most": ((verdict, "_are_one", _never),),
     "two loops of one session": ((verdict, "_read_stretches", _none),),
     "sessions that begin and end together": ((verdict, "_begun_together", _none),),
     "names that differ by a number": ((Compactor, "alike", lambda *_: {}),),

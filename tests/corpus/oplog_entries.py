@@ -70,12 +70,14 @@ class OplogWriter:
         migrated: bool = False,
         image: bool = False,
         whole: bool = False,
+        field: str = "state",
         new_number: int = 1,
         label: Any = None,
     ) -> None:
-        """An insert, update or delete of one document. ``new_number`` says how far the session's number went on: 0
-        within one bulkWrite, more than 1 after writes elsewhere."""
-        key = (op, ns, session.id if session else b"", session.user if session else "", migrated, image, whole)
+        """An insert, update (of one ``field``) or delete of one document. ``new_number`` says how far the session's
+        number went on: 0 within one bulkWrite, more than 1 after writes elsewhere."""
+        of = (session.id, session.user) if session else (b"", "")
+        key = (op, ns, *of, migrated, image, whole, field)
         self._pending.append((at, len(self._pending), label, ("write", key, identity, session, new_number)))
 
     def command(self, at: float, db: str, o: dict[str, Any], label: Any = None, **around: Any) -> None:
@@ -146,14 +148,14 @@ class OplogWriter:
         return session | {"op": op, "ns": ns, "ui": UI, "o": o} | around | stamp | version | moment | after
 
     def _template(self, key: tuple[Any, ...]) -> _Template:
-        op, ns, session_id, user, migrated, image, whole = key
+        op, ns, session_id, user, migrated, image, whole, field = key
         around: dict[str, Any] = {}
         o: dict[str, Any] = {"_id": MARK}
         if op == "u":
             around["o2"] = {"_id": MARK}
-            old = {"$v": 1, "$set": {"state": "x"}}
-            o = {"_id": MARK, "state": "x", "n": 1} if whole else old if self.form == "4.4" else {
-                "$v": 2, "diff": {"u": {"state": "x"}}
+            old = {"$v": 1, "$set": {field: "x"}}
+            o = {"_id": MARK, field: "x", "n": 1} if whole else old if self.form == "4.4" else {
+                "$v": 2, "diff": {"u": {field: "x"}}
             }  # fmt: skip
         elif op == "i":
             o = {"_id": MARK, "name": "x" * 24}

@@ -13,6 +13,7 @@ from corpus import oplog_routine as routine
 from corpus.oplog_acts import NO_PREVIOUS, bulk, command, drop_database, fan_out, loop, statement, transaction
 from corpus.oplog_build import BEGIN, Build, Planned, Scenario
 from corpus.oplog_entries import UI, OplogWriter
+from corpus.oplog_situations import SITUATIONS
 
 _APPLICATIONS: tuple[Callable[[Build], None], ...] = (
     routine.web, routine.without_sessions, routine.workers, routine.ttl, routine.capped, routine.short_processes,
@@ -231,6 +232,9 @@ def random_scenario(seed: int) -> Scenario:
         acted.add(place.ns)
     for _ in range(rng.randrange(4)):
         build.writer.delay(rng.uniform(0, build.end), rng.uniform(25, 900))
+    for situation in SITUATIONS:
+        if rng.random() < 0.3:
+            situation(build)
     for planned in build.planned.values():
         if planned.ns in build.unknowable:
             planned.must = "may"

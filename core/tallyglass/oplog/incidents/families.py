@@ -73,7 +73,7 @@ class Scale:
         if burst.batch > 1:
             if self.batches is None:
                 self.batches = Recurrence()
-            self.batches.add_all(((burst.batch, burst.first_wall, burst.last_wall),))
+            self.batches.add_throughout(((burst.batch, burst.first_wall, burst.last_wall),))
         if self.keeps(burst.documents, burst.first):
             self.kept.append(burst)
             if len(self.kept) < _FEW:
@@ -121,7 +121,7 @@ class Scale:
         found = Recurrence()
         if self.batches is not None:
             found.unite(self.batches)
-        found.add_all((one.batch, one.first_wall, one.last_wall) for one in growing if one.batch > 1)
+        found.add_throughout((one.batch, one.first_wall, one.last_wall) for one in growing if one.batch > 1)
         return found
 
 

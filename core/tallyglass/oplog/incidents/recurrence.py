@@ -201,11 +201,16 @@ class Recurrence:
         self._at_least: dict[int, _Seen] = {}
 
     def add(self, burst: Burst) -> None:
-        """Note a burst, in every slot that it touches."""
+        """Note a burst in every slot that it touches."""
         self.add_all(((burst.documents, burst.first_wall, burst.last_wall),))
 
     def add_all(self, bursts: Iterable[Closed]) -> None:
-        """Note bursts, each in every slot that it touches: most of a batch share a slot and a size class."""
+        """Note bursts in every slot that they touch, each with what it wrote in ten seconds: a slow loop is not as many
+        statements of its size."""
+        self.add_throughout((_in_slot(size, first, last), first, last) for size, first, last in bursts)
+
+    def add_throughout(self, bursts: Iterable[Closed]) -> None:
+        """Note bursts of which any ten seconds may hold one of that size. Most share a slot and a size class."""
         self._at_least.clear()
         alike = {(size_class(size), first // NEAR_MILLIS, last // NEAR_MILLIS) for size, first, last in bursts}
         for kind, first, last in alike:
@@ -234,8 +239,9 @@ class Recurrence:
         return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
 
     def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
-        """Whether others of similar size recur, in other slots than those of an interval: not where it is part of one
-        stretch."""
+        """Whether others of similar size in ten seconds recur, in other slots than those of an interval: not where it
+        is part of one stretch."""
+        size = _in_slot(size, first_wall, last_wall)
         first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
         seen = self._of(size)
         stretch = seen.only_stretch(first, window)
@@ -266,6 +272,11 @@ class Recurrence:
                     together.unite(slots)
             known = self._at_least[least] = _Seen(together, len(together), *together.ends, tuple(together.stretches))
         return known
+
+
+def _in_slot(size: int, first_wall: int, last_wall: int) -> int:
+    """How many of so many documents were written within ten seconds, on average."""
+    return size * NEAR_MILLIS // max(last_wall - first_wall, NEAR_MILLIS)
 
 
 def size_class(size: int) -> int:

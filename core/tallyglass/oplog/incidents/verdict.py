@@ -179,6 +179,7 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
         row.about = row.about or others > 0
         if expires:
             _doubt_ttl(row, passes, known)
+            row.about = row.about or _pass_is_due(row.burst, passes, known.ttl_millis)
         _tell_form(row, fine, alone=not others)
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
 
@@ -195,6 +196,15 @@ def _doubt_ttl(row: Finding, passes: Iterable[Burst], known: Explanations) -> No
     row.note = MAYBE_TTL
     if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
         row.confidence = "low"
+
+
+def _pass_is_due(burst: Burst, passes: Sequence[Burst], period: int) -> bool:
+    """Whether a pass began within a burst, going by the one that is closest: some of its documents had expired."""
+    if not passes:
+        return False
+    closest = min(passes, key=lambda one: abs(one.first_wall - burst.first_wall))
+    since_due = (burst.last_wall - closest.first_wall) % period
+    return since_due <= burst.millis + _TTL_SLACK_MILLIS
 
 
 def _tell_form(row: Finding, fine: Sequence[Burst], *, alone: bool) -> None:
@@ -226,6 +236,9 @@ def _in_pieces(rows: list[Finding], large: Iterable[Finding], fine: Sequence[Bur
     """The rows with those whose pieces are all of usual size, or as small as pieces that are ``forgotten``."""
     for row in large:
         inside = [one for one in rows if one.burst.overlaps(row.burst)]
+        once = not any(is_repeated(one.burst.touched) for one in inside)
+        if once and is_repeated(row.burst.touched):
+            continue  # statements over the same documents
         if all(
             one.burst.documents * 2 < row.burst.documents
             or (row.burst.holds(one.burst) and _largest(one.burst, fine) < SIMILAR * forgotten)
@@ -478,9 +491,10 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         last[run.session] = len(acts)
         acts.append(run)
         lows.append(bool(verdict.others) or window.is_young)
-    shared = bool(reasons)
+    shared, started = bool(reasons), _may_be_started(family, window)
+    young = started and len({run.session for run in runs}) >= _POOL
     found = [
-        _session_finding(run, window, low=low)
+        _session_finding(run, window, low=low or young)
         for run, low in zip(acts, lows, strict=True)
         if run.documents >= LEAST_RUN
     ]
@@ -492,14 +506,13 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
     for one, verdict in zip(dense, verdicts, strict=True):
         if verdict.reason and one.documents >= MANY:
             reasons[verdict.reason] += one.documents
-    started = bool(spread) and _may_be_started(family, window)
-    if started:
+    if started and spread:
         spread = [replace(spread[0], burst=together([one.burst for one in spread]), confidence="low")]
     for row in spread:
         _take_beginning(row, spread, dense)
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
-    if not started:
+    if not (started and spread):
         found, spread = _with_pools(found, family, spread, shared=shared)
     return _pools(found, family, runs, spread, shared)
 
@@ -518,9 +531,11 @@ def _read_stretches(row: Finding, dense: Sequence[Burst]) -> None:
 
 
 def _may_be_started(family: Family, window: Window) -> bool:
-    """Whether a pool may be of an application that was just started: all its writes are minutes old, and it goes on."""
+    """Whether a pool may be of an application that was just started: all its writes are minutes old, and it goes on, or
+    has paused for a quarter of its time at most."""
     whole = family.whole
-    return whole.first_wall > window.end - YOUNG_WINDOW_MILLIS and whole.last_wall >= window.end - NEAR_MILLIS
+    pause = max(NEAR_MILLIS, whole.millis // SIMILAR)
+    return whole.first_wall > window.end - YOUNG_WINDOW_MILLIS and whole.last_wall >= window.end - pause
 
 
 def _pools(
@@ -531,13 +546,15 @@ def _pools(
         inside = [run for run in runs if run.overlaps(row.burst)]
         held = [run for run in inside if row.burst.holds(run)]
         by_held = sum(run.documents for run in held)
-        by_session: Counter[bytes] = Counter()
+        shares = [run.documents * _common_share(run, row.burst) for run in inside]
         # A worker that wrote long before and after did not write this, where those that only wrote now did.
-        for run in held if by_held * 2 >= row.burst.documents else inside:
-            by_session[run.session] += run.documents
+        enough = sum(shares) * 2 >= row.burst.documents
+        by_session: Counter[bytes] = Counter()
+        for run, share in zip(inside, shares, strict=True):
+            by_session[run.session] += round(share) if enough else run.documents
         session, most = max(by_session.items(), key=lambda one: one[1], default=(b"", 0))
         shown = [one for one in found if one.burst.overlaps(row.burst)]
-        if most * 2 >= row.burst.documents and not _are_one(shown, row, family):
+        if most * 2 >= row.burst.documents:
             if not shown:
                 found.append(_dense_session(row, session, family))
             continue
@@ -549,6 +566,12 @@ def _pools(
         row.burst.user = family.user or b""
         found.append(row)
     return found
+
+
+def _common_share(run: Burst, burst: Burst) -> float:
+    """Which share of a run's time (0..1) lies within a burst that it overlaps."""
+    common = min(run.last_wall, burst.last_wall) - max(run.first_wall, burst.first_wall)
+    return (common + 1) / (run.millis + 1)
 
 
 def _with_pools(
@@ -619,13 +642,6 @@ def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Findin
     partly = not all(_began_and_ended_like(row.burst, rows[0].burst) for row in rows)
     about, sessions = shared or partly or meanwhile != whole.documents, len({row.burst.session for row in rows})
     return Finding(whole, Form.FAN_OUT, about=about, sessions=sessions, confidence=confidence)
-
-
-def _are_one(shown: Sequence[Finding], row: Finding, family: Family) -> bool:
-    """Whether rows of sessions are one act of a pool that uses one session more than all others: they overlap within
-    one dense stretch."""
-    overlap = all(row.burst.holds(one.burst) and one.burst.overlaps(other.burst) for one, other in pairwise(shown))
-    return len(shown) >= _POOL and overlap and any(one.holds(row.burst) for one in family.fine.bursts())
 
 
 def _dense_session(row: Finding, session: bytes, family: Family) -> Finding:
