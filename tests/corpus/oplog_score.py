@@ -29,7 +29,7 @@ class Score:
     """The false rows of more than low confidence."""
 
     inexact: list[str] = field(default_factory=list)
-    """The rows of one act that call another number of documents exact."""
+    """The rows of one act that call another number of documents exact, of each and of all together."""
 
     @property
     def recall(self) -> float:
@@ -81,7 +81,7 @@ def add(score: Score, scenario: Scenario, incidents: Iterable[Incident]) -> None
                 score.alarms.append(told)
             continue
         one_act = len(shown) == 1 and row.op and row.op == shown[0].op
-        if one_act and row.documents_exact and row.documents != shown[0].documents:
+        if one_act and row.documents_exact and shown[0].documents != _documents(shown[0], rows):
             score.inexact.append(told)
     for act in scenario.acts:
         named = [row for row in rows if _same(act, row) and row.kind in act.kinds]
@@ -103,6 +103,11 @@ def add(score: Score, scenario: Scenario, incidents: Iterable[Incident]) -> None
 
 def _same(act: Act, row: Incident) -> bool:
     return row.ns == act.ns and row.first <= act.last and act.first <= row.last
+
+
+def _documents(act: Act, rows: Iterable[Incident]) -> int:
+    """What the rows of an act say together: its statements may be a row each."""
+    return sum(row.documents or 0 for row in rows if _same(act, row) and row.op == act.op)
 
 
 def _error(scenario: Scenario, act: Act, row: Incident) -> int:

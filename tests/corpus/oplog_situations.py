@@ -37,7 +37,7 @@ def statements_on_the_same(build: Build) -> None:
         label = build.plan(Planned(f"same documents {number}", ("updateMany",), ns, len(documents), op="u"))
         for n, document in enumerate(documents):
             build.writer.write(when + n * 0.12, "u", ns, document, label=label)
-        when += len(documents) * 0.12 + build.rng.uniform(300, 8_000)
+        when += len(documents) * 0.12 + build.rng.choice((1, 10)) * build.rng.uniform(300, 800)
 
 
 def repeated_without_session(build: Build) -> None:
@@ -78,12 +78,12 @@ def just_started(build: Build) -> None:
     """An application that was started in the last minutes, and goes on: nobody's act."""
     ns, op = "young.own", build.rng.choice("du")
     pool = [build.session("new@admin") for _ in range(6)]
-    at = build.end - build.rng.uniform(60_000, 240_000)
+    at, size = build.end - build.rng.uniform(60_000, 240_000), build.rng.uniform(1.5, 3.5)
     while at < build.end:
         session = build.rng.choice(pool)
-        for n in range(round(build.rng.lognormvariate(3, 0.8))):
+        for n in range(round(build.rng.lognormvariate(size, 0.8))):
             build.writer.write(at + n, op, ns, build.identity(), session)
-        at += build.rng.expovariate(1 / 9_000)
+        at += min(build.rng.expovariate(1 / 9_000), 20_000)
 
 
 def several_transactions(build: Build) -> None:
@@ -118,12 +118,13 @@ def pool_in_a_busy_place(build: Build) -> None:
     pool = [build.session("app@admin", build.rng.randrange(100)) for _ in range(6)]
     for at in build.arrivals(4.0):
         build.writer.write(at, op, ns, build.identity(), build.rng.choice(pool))
-    count, when = build.rng.randrange(400, 2_000), build.rng.uniform(0.3, 0.8) * build.end
+    count, when = build.rng.randrange(200, 1_200), build.rng.uniform(0.3, 0.8) * build.end
     label = build.plan(Planned(f"busy pool: {count} {op} on {ns}", ("fan_out",), ns, count, op=op))
-    script = [build.session("app@admin") for _ in range(8)]
+    script = [build.session("app@admin") for _ in range(build.rng.choice((8, 30)))]
+    pause = build.rng.randrange(6)
     for n in range(count):
         build.writer.write(when, op, ns, build.identity(), build.rng.choice(script), label=label)
-        when += build.rng.uniform(300, 900) if n == 5 else 0.8
+        when += build.rng.uniform(300, 900) if n == pause else 0.8
 
 
 def two_loops(build: Build) -> None:

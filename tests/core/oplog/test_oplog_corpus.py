@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from corpus.oplog_build import BEGIN
+from corpus.oplog_build import BEGIN, Build
 from corpus.oplog_corpus import RECIPES, Recipe, build
 from corpus.oplog_entries import OplogWriter, Session
 from corpus.oplog_random import random_scenario
 from corpus.oplog_score import Score, add, incidents_of
+from corpus.oplog_situations import SITUATIONS
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, ROUTINE_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Incident
 
@@ -56,7 +58,7 @@ def test_incidents_are_found_among_routine(held_out: bool, seeds: range, capsys:
     assert score.exact >= exact, score.off
 
 
-@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(24, 500), marks=pytest.mark.soak, id="all of it")])
+@pytest.mark.parametrize("seeds", [range(16), pytest.param(range(16, 500), marks=pytest.mark.soak, id="all of it")])
 def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: range) -> None:
     score = Score()
     for seed in seeds:
@@ -65,12 +67,29 @@ def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: range) -> 
         add(score, scenario, found)
         assert seed % 6 or shape(incidents_of(scenario, batch=171)) == shape(found)
     assert score.recall >= (1 if len(seeds) < 100 else 0.995), score.missed
-    # What a job does in turn in collections whose names differ by a number is listed as of low confidence.
-    false = [one for one in score.false if "in collections with such names" not in one]
+    # Listed as of low confidence: a job in turn in collections whose names differ by a number, and what just started.
+    false = [one for one in score.false if "in collections with such names" not in one and "young.own" not in one]
     assert len(false) <= 0.1 * score.rows, false
     assert len(score.alarms) <= 0.005 * score.rows, score.alarms
     assert not [error for error in score.point_errors if error > 0], score.off
     assert len(score.inexact) <= 0.005 * score.rows, score.inexact
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
+def test_what_one_rule_is_there_for_is_told_exactly(situation: Callable[[Build], None]) -> None:
+    score = Score()
+    for seed in range(50, 70):
+        rng = random.Random(f"{situation.__name__}/{seed}")
+        writer = OplogWriter(BEGIN, rng.choice(("6.0", "4.4")))
+        build = Build(rng, writer, rng.choice((12, 25, 50)), 5, access_control=rng.random() < 0.7)
+        situation(build)
+        for _ in range(rng.randrange(3)):
+            writer.delay(rng.uniform(0, build.end), rng.uniform(25, 900))
+        scenario = build.finished(f"{situation.__name__}, seed {seed}")
+        add(score, scenario, incidents_of(scenario, backward=seed % 2 == 0))
+    assert (score.missed, score.alarms, score.inexact) == ([], [], [])
+    assert score.false_rows <= 3 * 20  # of an application that was just started
+    assert not [error for error in score.point_errors if error > 0], score.off
 
 
 @pytest.mark.parametrize(("name", "rate"), [("loops", 2), ("TTL, time-series and a person", 1)])

@@ -512,8 +512,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         _take_beginning(row, spread, dense)
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
-    if not (started and spread):
-        found, spread = _with_pools(found, family, spread, shared=shared)
+    found, spread = _with_pools(found, family, spread, shared=shared)
     return _pools(found, family, runs, spread, shared)
 
 
