@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from click.testing import CliRunner
+from rich.cells import cell_len
 
 from tallyglass.moment import Ts
 from tallyglass.restore.catalogue.backups import Listed
@@ -78,3 +79,9 @@ def test_a_picture_stays_within_its_size() -> None:
         shown = sum(line.startswith("backup") for line in lines)
         assert f"{60 - shown} older bases" in lines
     assert picture(RecoverableWindow((), (), ()), 80, 24) == []
+
+
+def test_a_lane_begins_in_its_column_after_a_name_of_wide_characters() -> None:
+    bases = (base("月曜日の夜の退避先その一とその二", 10, 12), base("tuesday", 10, 12))
+    lines = picture(RecoverableWindow(bases, (stretch(0, 100),), (stretch(12, 100),)), 25 + 101, 24)
+    assert [cell_len(line) for line in lines if line.endswith("BBB")] == [25 + 13] * 2

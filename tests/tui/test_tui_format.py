@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from tallyglass.counters.snapshot import Forecast
 from tallyglass_tui import format as fmt
+from tallyglass_tui.cli.headless import table
 from tallyglass_tui.widgets.cells import fit, fit_middle
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
@@ -88,3 +89,8 @@ def test_a_cell_is_as_wide_as_it_should_be(text: str, width: int) -> None:
     assert cell_len(fit(text, width)) == width
     assert cell_len(fit(text, width, right=True)) == width
     assert cell_len(fit_middle(text, width)) == width
+
+
+def test_columns_of_a_table_are_aligned_after_wide_characters_and_accents() -> None:
+    rows = [("注文", "1", "x"), ("e\u0301te\u0301", "22", "x"), ("orders", "333", "x")]
+    assert [cell_len(line) for line in table(rows, right=frozenset({1})).splitlines()] == [14] * 3

@@ -186,11 +186,26 @@ def table(rows: Sequence[tuple[str, ...]], *, right: frozenset[int] = frozenset(
     """Rows as aligned columns; ``right`` holds the right-aligned ones. The last column is not padded."""
     if not rows:
         return ""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
+            padded(cell, width, right=column in right)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     )
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character takes two, an accent on its own none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # 30 ms, for which a text in ASCII need not wait
+
+    return cell_len(text)
+
+
+def padded(text: str, width: int, *, right: bool = False) -> str:
+    """A text with blanks up to so many columns, after it or before it (``right``)."""
+    blanks = " " * (width - cells(text))
+    return blanks + text if right else text + blanks

@@ -8,6 +8,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.text import clean
+from tallyglass_tui.widgets.cells import fit
 
 _NAME = 24  # cells of a lane's name, under a third of 80 columns
 _FIXED_LINES = 7
@@ -82,4 +83,4 @@ def _ends(one: Listed) -> tuple[Ts, Ts]:
 
 
 def _lane(name: str, cells: str) -> str:
-    return f"{name[: _NAME - 1].ljust(_NAME)} {cells}".rstrip()
+    return f"{fit(name, _NAME - 1)}  {cells}".rstrip()
