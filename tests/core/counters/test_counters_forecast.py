@@ -15,16 +15,22 @@ from bench.forecast import HORIZONS, ForecastScore, backtest, cases_of
 
 from tallyglass.counters.forecast.basis import read_basis
 from tallyglass.counters.forecast.estimate import estimate
-from tallyglass.counters.forecast.forecast import forecast
+from tallyglass.counters.forecast.forecast import forecasts
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
 from tallyglass.counters.forecast.trend import chance_in_trend, wander_of
+from tallyglass.counters.snapshot import Forecast
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
 
 
 SEEDS = (1, 2, 3)
 SHORT, MONTH = 6 * HOUR, 28 * DAY
+
 Rows = dict[tuple[str, float, str], ForecastScore]
+
+
+def forecast(series: Series, remaining: float, now: float) -> Forecast:
+    return forecasts(series, [remaining], now)[0]
 
 
 @pytest.fixture(scope="module")
@@ -296,7 +302,7 @@ def test_a_rise_beyond_64_bits_breaks_the_series() -> None:
     series = Series()
     for n in range(20):
         series.add(NOW + n * HOUR, n * 10**33)
-    assert (len(series), series.last, "64 bits" in series.broken_by) == (1, 19 * 10**33, True)
+    assert (len(series), series.last, series.broken_at) == (1, 19 * 10**33, NOW + 19 * HOUR)
 
 
 @pytest.mark.parametrize("start", [2**53 + 1, 10**18 + 20, 10**33])
@@ -304,7 +310,7 @@ def test_values_above_what_a_double_holds_are_exact(start: int) -> None:
     series = Series()
     for n in range(41):
         series.add(NOW + n, start + n)
-    assert (series.values, series.broken_by) == ([start + n for n in range(41)], "")
+    assert (series.values, series.broken_at) == ([start + n for n in range(41)], None)
     series.extend_back([(NOW - 2, start - 2), (NOW - 1, start - 1)])
     assert (series.first, series.last, series.steps, series.rise_since(NOW - 1)) == (start - 2, start + 40, 42, 41)
 
@@ -365,10 +371,10 @@ def test_a_short_horizon_needs_no_hours() -> None:
 def test_a_lower_value_breaks_the_series_and_a_hole_does_not() -> None:
     series = steady(WEEK)
     series.add(NOW + 300, 5)
-    assert (len(series), series.steps, series.broken_by) == (1, 0, "the value went back")
+    assert (len(series), series.steps, series.broken_at) == (1, 0, NOW + 300)
     series = steady(WEEK)
     series.add(NOW + HOLE_SECONDS + 1, 10**9)
-    assert (series.broken_by, series.holes()) == ("", [(NOW, NOW + HOLE_SECONDS + 1)])
+    assert (series.broken_at, series.holes()) == (None, [(NOW, NOW + HOLE_SECONDS + 1)])
 
 
 def test_older_points_are_put_before_and_never_across_a_break() -> None:
@@ -376,7 +382,7 @@ def test_older_points_are_put_before_and_never_across_a_break() -> None:
     start = NOW - HOUR
     series.extend_back([(start - n * 60, -n) for n in range(1, 61)])
     assert (series.span, series.steps) == (2 * HOUR, 72)
-    assert series.base + series.offset_at(start - 90) == pytest.approx(-1.5)
+    assert series.last - series.rise_since(start - 90) == pytest.approx(-1.5)
     broken = steady(HOUR)
     broken.extend_back([(start - 60, 9999), (start - 120, 1)])
     assert (broken.span, broken.broken_at) == (HOUR, start)

@@ -328,7 +328,7 @@ class Tracker:
         if _family(kind) != _family(self.kind):
             self._begin_series()
             self.type_note = _turned(self.kind, kind, at)
-            self.series.break_off(at, f"the type changed to {kind}")
+            self.series.break_off(at)
             self.forecast_at = 0.0
         self.kind = kind
         self.stale_forecast, self._view = True, None
@@ -344,7 +344,7 @@ class Tracker:
         elif self._is_before(number, self.value):
             if self.high is None:
                 self._before_fall, self.series = self.series, Series()
-                self.series.break_off(at, "the value went back")
+                self.series.break_off(at)
             self._went_back(self.value, number, at)
         else:
             self.rose = True

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tallyglass.counters.forecast.cycle import (
     irregularity,
+    joined,
     level_days,
     level_now,
     smooth_week,
@@ -128,8 +128,8 @@ def _of_a_part(series: Series) -> Basis:
 
 def _of_days(series: Series, days: int) -> Basis:
     hours, width = _rises(series, days * DAY, days * 24), _block_hours(series, days * DAY)
-    irregular = irregularity(_joined(hours, width))
-    trend = clear_trend(_joined(hours, 24))
+    irregular = irregularity(joined(hours, width))
+    trend = clear_trend(joined(hours, 24))
     return Basis(
         seconds=days * DAY,
         total=sum(hours),
@@ -151,12 +151,12 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
     few = count / max(series.steps, 1)
     # A hole in the samples hides on which day the ids were handed out.
     whole = not any(end > series.times[-1] - weeks * WEEK for _, end in series.holes())
-    shift = find_shift(_joined(hours, 24), few) if whole else None
+    shift = find_shift(joined(hours, 24), few) if whole else None
     if shift:
         hours = at_new_level(hours, shift)
-    days = _joined(hours, 24)
+    days = joined(hours, 24)
     week = smooth_week([sum(hours[hour::168]) / weeks for hour in range(168)])
-    irregular = unexplained(_joined(hours, width), _joined(week, width))
+    irregular = unexplained(joined(hours, width), joined(week, width))
     chance_of_a_day = max(few, irregular**2 * width / 24)
     doubt = 0.0
     if weeks == 1:
@@ -197,10 +197,6 @@ def _rises(series: Series, seconds: float, count: int) -> list[float]:
             rises.append(value - before)
         before = value
     return rises
-
-
-def _joined(parts: Sequence[float], width: int) -> list[float]:
-    return [sum(parts[start : start + width]) for start in range(0, len(parts), width)] if width > 1 else [*parts]
 
 
 def _block_hours(series: Series, seconds: float) -> int:

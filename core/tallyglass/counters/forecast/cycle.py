@@ -10,6 +10,17 @@ _WANDERS = 0.9
 """Between independent blocks the mean squared step is twice the variance; a ratio this low is not due to chance."""
 
 
+def joined(parts: Sequence[float], width: int) -> list[float]:
+    """The sums of ``width`` parts each: hours as days, days as weeks."""
+    return [sum(parts[start : start + width]) for start in range(0, len(parts), width)] if width > 1 else [*parts]
+
+
+def without_weekdays(days: Sequence[float]) -> list[float]:
+    """Values of days, each less the mean of those of its weekday."""
+    means = [sum(days[day::7]) / len(days[day::7]) for day in range(7)]
+    return [value - means[day % 7] for day, value in enumerate(days)]
+
+
 def irregularity(rises: Sequence[float]) -> float:
     """The standard deviation of the ids of a block over their mean, without smooth cycles.
 
@@ -46,7 +57,7 @@ def smooth_week(profile: Sequence[float]) -> list[float]:
     total, parts = sum(profile), len(profile) // 7
     if total <= 0:
         return list(profile)
-    days = [sum(profile[day * parts : day * parts + parts]) for day in range(7)]
+    days = joined(profile, parts)
     hours = [sum(profile[hour::parts]) for hour in range(parts)]
     return [day * hour / total for day in days for hour in hours]
 
@@ -57,7 +68,7 @@ def level_days(week: Sequence[float], odd: float) -> list[float]:
     ``odd`` is the deviation between days that a weekly pattern does not explain.
     """
     parts = len(week) // 7
-    days = [sum(week[day * parts : day * parts + parts]) for day in range(7)]
+    days = joined(week, parts)
     levelled = without_chance(days, odd)
     return [part * levelled[n // parts] / days[n // parts] if days[n // parts] else part for n, part in enumerate(week)]
 

@@ -23,13 +23,8 @@ _MUCH_DOUBT = 0.2  # of the logarithm: days that differ by a fifth are worth a n
 _LEAST_PAUSE, _PAUSES = DAY, 3.0  # seconds; times the longest pause before: a longer one means that it stopped
 
 
-def forecast(series: Series, remaining: float, now: float) -> Forecast:
-    """When ``remaining`` more ids are used, as of ``now`` (seconds since 1970)."""
-    return forecasts(series, [remaining], now)[0]
-
-
 def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[Forecast, ...]:
-    """When each number of ``remaining`` ids is used, all from one basis."""
+    """When each number of ``remaining`` ids is used, as of ``now`` (seconds since 1970), all from one basis."""
     stopped = stopped_since(series)
     if stopped is not None:
         return tuple(_stopped(series, stopped, ids, now) for ids in remaining)

@@ -30,10 +30,10 @@ class Series:
     """Points ``(seconds since 1970, value)`` since the last break, oldest first, not decreasing.
 
     Values are integers of any size, kept as 64-bit differences to ``base``: a double would lose ones above 2^53.
-    ``steps`` counts the observed changes of value. ``broken_at`` and ``broken_by`` describe the last break.
+    ``steps`` counts the observed changes of value. ``broken_at`` is the last break.
     """
 
-    __slots__ = ("base", "broken_at", "broken_by", "offsets", "steps", "times")
+    __slots__ = ("base", "broken_at", "offsets", "steps", "times")
 
     def __init__(self) -> None:
         self.times = array("d")
@@ -41,7 +41,6 @@ class Series:
         self.base = 0
         self.steps = 0
         self.broken_at: float | None = None
-        self.broken_by = ""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -76,14 +75,12 @@ class Series:
         ]
 
     def add(self, at: float, value: int) -> None:
-        """Append a point. A lower value breaks the series; an older time is ignored."""
+        """Append a point; an older time is ignored. A lower value breaks the series, or one too far for 64 bits."""
         if self.times:
             if at <= self.times[-1]:
                 return
-            if value < self.last:
-                self.break_off(at, "the value went back")
-            elif not _fits(value - self.base):
-                self.break_off(at, "the value rose by more than 64 bits can hold")
+            if value < self.last or not _fits(value - self.base):
+                self.break_off(at)
         if not self.times:
             self.base = value
         offset = value - self.base
@@ -97,11 +94,11 @@ class Series:
         if len(self.times) > _THIN_ABOVE:
             self._thin()
 
-    def break_off(self, at: float, why: str) -> None:
+    def break_off(self, at: float) -> None:
         """Drop everything before ``at``, which is not comparable with what follows."""
         del self.times[:], self.offsets[:]
         self.steps = 0
-        self.broken_at, self.broken_by = at, why
+        self.broken_at = at
 
     def extend_back(self, points: Iterable[tuple[float, int]], steps: int | None = None) -> None:
         """Put older points before the present ones.
@@ -122,12 +119,11 @@ class Series:
             self.base = older.base
         elif older.last > self.first or not _fits(older.first - self.base):
             self.broken_at = self.broken_at or first
-            self.broken_by = self.broken_by or "the value went back"
             return
         elif older.last < self.first:
             older.steps += 1
         if older.broken_at is not None and self.broken_at is None:
-            self.broken_at, self.broken_by = older.broken_at, older.broken_by
+            self.broken_at = older.broken_at
         shift = older.base - self.base
         self.times[:0] = older.times
         self.offsets[:0] = array("q", [offset + shift for offset in older.offsets])
@@ -137,18 +133,12 @@ class Series:
 
     def rise_since(self, at: float) -> float:
         """Ids handed out since a moment; interpolated linearly between points. Needs a point."""
-        return self.offsets[-1] - self.offset_at(at)
-
-    def offset_at(self, at: float) -> float:
-        """The value at a moment minus ``base``, interpolated linearly between points. Needs a point."""
-        index = bisect_left(self.times, at)
-        if index == 0:
-            return self.offsets[0]
-        if index == len(self.times):
-            return self.offsets[-1]
-        before, after = self.times[index - 1], self.times[index]
-        share = (at - before) / (after - before)
-        return self.offsets[index - 1] + share * (self.offsets[index] - self.offsets[index - 1])
+        times, offsets = self.times, self.offsets
+        index = bisect_left(times, at)
+        if index in (0, len(times)):
+            return offsets[-1] - offsets[0] if index == 0 else 0.0
+        share = (at - times[index - 1]) / (times[index] - times[index - 1])
+        return offsets[-1] - offsets[index - 1] - share * (offsets[index] - offsets[index - 1])
 
     def for_graph(self, most: int = 240) -> tuple[tuple[float, float], ...]:
         """At most ``most`` points, evenly chosen, first and last among them."""

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tallyglass.counters.forecast.cycle import joined, without_weekdays
+
 _WEEKDAYS = 7  # days in a week, each compared with the same one before and after
 _LEAST_DAYS = 14  # of one week, no day has another one to be compared with
 _LEAST_WEEKDAYS = 3  # an office has five; with fewer, one odd day is most of what there is
@@ -54,9 +56,9 @@ def _clearest(logs: Sequence[float], busy: Sequence[bool], least: float) -> Shif
     """The change that explains most of the squares, and at least ``least``; None if a trend explains as much."""
     count, weeks = len(logs), len(logs) // _WEEKDAYS
     used = sum(busy) * weeks
-    rest = _without_weekdays(logs)
+    rest = without_weekdays(logs)
     total = sum(value * value for value in rest)
-    times = _without_weekdays([day * float(busy[day % _WEEKDAYS]) for day in range(count)])
+    times = without_weekdays([day * float(busy[day % _WEEKDAYS]) for day in range(count)])
     trend = sum(a * b for a, b in zip(times, rest, strict=True)) ** 2 / sum(a * a for a in times)
     gain, best, after, newer = least, Shift(0, 0.0), 0.0, [0] * _WEEKDAYS
     for day in range(count - 1, 1, -1):
@@ -75,11 +77,6 @@ def _clearest(logs: Sequence[float], busy: Sequence[bool], least: float) -> Shif
     return best if clear and abs(best.size) >= _SMALLEST else None
 
 
-def _without_weekdays(values: Sequence[float]) -> list[float]:
-    means = [sum(values[day::_WEEKDAYS]) / len(values[day::_WEEKDAYS]) for day in range(_WEEKDAYS)]
-    return [value - means[n % _WEEKDAYS] for n, value in enumerate(values)]
-
-
 def day_irregularity(hours: Sequence[float]) -> float:
     """How much the days of one week differ, apart from up to two consecutive days of rest.
 
@@ -89,7 +86,7 @@ def day_irregularity(hours: Sequence[float]) -> float:
     least = math.inf
     for start in range(0, 24, _CUT_HOURS):
         turned = [*hours[start:], *hours[:start]]
-        logs = [math.log(max(sum(turned[day : day + 24]), 1.0)) for day in range(0, 168, 24)]
+        logs = [math.log(max(day, 1.0)) for day in joined(turned, 24)]
         mean = sum(logs) / _WEEKDAYS
         logs = [value - mean for value in logs]
         # The squares that one or two days of rest explain; the other days then have their own mean.

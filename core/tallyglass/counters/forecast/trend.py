@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
+from tallyglass.counters.forecast.cycle import joined, without_weekdays
+
 TREND_WEEKS = 3
 """So many weeks show a trend: two always lie on a line."""
 # Least ratio of a slope to its own error.
@@ -31,7 +33,7 @@ def clear_trend(days: Sequence[float]) -> float:
     if weeks < TREND_WEEKS:
         return _trend_of_days(days[first:])
     days = days[-7 * weeks :]
-    totals = [sum(days[day : day + 7]) for day in range(0, len(days), 7)]
+    totals = joined(days, 7)
     if min(totals) <= 0:
         return 0.0
     slope, error = log_trend(totals)
@@ -84,9 +86,7 @@ def wander_of(days: Sequence[float], trend: float = 0.0) -> float:
     """
     if len(days) < _WANDER_DAYS or min(days) <= 0:
         return 0.0
-    logs = [math.log(total) - trend * day / 7 for day, total in enumerate(days)]
-    means = [sum(logs[day::7]) / len(logs[day::7]) for day in range(7)]
-    rest = [value - means[day % 7] for day, value in enumerate(logs)]
+    rest = without_weekdays([math.log(total) - trend * day / 7 for day, total in enumerate(days)])
     apart = {step: _mean_square(rest, step) for step in (1, 7, *_LAGS) if 2 * step <= len(rest)}
     if apart[14] <= _WANDERS * apart[7]:
         return 0.0
