@@ -200,16 +200,42 @@ class _Behaviour:
     cycles: bool = False
     returned: int = 0
 
-    def add(self, other: _Behaviour) -> None:
-        self.issues += other.issues
-        self.steps.update(other.steps)
-        self.falls += other.falls
-        self.restarts += other.restarts
-        self.fractions |= other.fractions
-        self.text |= other.text
-        self.epoch |= other.epoch
-        self.cycles |= other.cycles
-        self.returned += other.returned
+    def add(self, updates: Sequence[Update]) -> None:
+        """Add the changes in one document."""
+        self.epoch |= _is_time(updates)
+        rises: Counter[int] = Counter()
+        changes: list[tuple[int, int, int]] = []
+        before: Update | None = None
+        for update in updates:
+            if isinstance(update.value, float):
+                self.fractions = True
+                continue
+            if before is not None and update.value == before.value:
+                continue
+            self.issues += 1
+            self.text |= update.text
+            self.returned += update.returned
+            if before is not None:
+                change = int(update.value) - int(before.value)
+                if change > 0 and before.run == update.run:
+                    rises[change] += 1
+                elif change < 0:
+                    changes.append((change, int(before.value), int(update.value)))
+            before = update
+        if not rises and changes and len({change for change, _, _ in changes}) <= 2:
+            # Only decreases of one size: the number descends.
+            self.steps.update(change for change, _, _ in changes)
+            return
+        self.steps.update(rises)
+        # One that cycles goes back from the same number to the same, again and again.
+        cycles = len(changes) >= _CYCLES and len({(high, low) for _, high, low in changes}) == 1
+        self.cycles |= cycles
+        for change, high, low in changes:
+            # A restart drops almost the whole count; stock and balances drop a little.
+            if -change >= 0.9 * abs(high) or low <= 1 or cycles:
+                self.restarts += 1
+            else:
+                self.falls += 1
 
     @property
     def step(self) -> int:
@@ -236,47 +262,11 @@ class _Behaviour:
         return not self.fractions and bool(self.steps) and all(step < 0 for step in self.steps) and self.constant
 
 
-def behaviour_of(documents: Documents) -> _Behaviour:
-    """How a number changes, over all its documents."""
+def _behaviour_of(documents: Iterable[Sequence[Update]]) -> _Behaviour:
+    """How a number changes, over these of its documents."""
     found = _Behaviour()
-    for updates in documents.values():
-        found.add(_behaviour_in_one(updates))
-    return found
-
-
-def _behaviour_in_one(updates: Sequence[Update]) -> _Behaviour:
-    """How a number changes in one document."""
-    found = _Behaviour(epoch=_is_time(updates))
-    changes: list[tuple[int, int, int]] = []
-    before: Update | None = None
-    for update in updates:
-        if isinstance(update.value, float):
-            found.fractions = True
-            continue
-        if before is not None and update.value == before.value:
-            continue
-        found.issues += 1
-        found.text |= update.text
-        found.returned += update.returned
-        if before is not None:
-            change = int(update.value) - int(before.value)
-            if change > 0 and before.run == update.run:
-                found.steps[change] += 1
-            elif change < 0:
-                changes.append((change, int(before.value), int(update.value)))
-        before = update
-    if not found.steps and changes and len({change for change, _, _ in changes}) <= 2:
-        # Only decreases of one size: the number descends.
-        found.steps.update(change for change, _, _ in changes)
-        return found
-    # One that cycles goes back from the same number to the same, again and again.
-    found.cycles = len(changes) >= _CYCLES and len({(high, low) for _, high, low in changes}) == 1
-    for change, high, low in changes:
-        # A restart drops almost the whole count; stock and balances drop a little.
-        if -change >= 0.9 * abs(high) or low <= 1 or found.cycles:
-            found.restarts += 1
-        else:
-            found.falls += 1
+    for updates in documents:
+        found.add(updates)
     return found
 
 
@@ -293,7 +283,7 @@ def _is_time(updates: Sequence[Update]) -> bool:
 def _without_fallen(documents: Documents) -> Documents:
     """The documents without those whose number is none of a counter, if these are few: it rises and falls, or has
     fractions. They say nothing about the others."""
-    moves = {name: _behaviour_in_one(updates) for name, updates in documents.items()}
+    moves = {name: _behaviour_of([updates]) for name, updates in documents.items()}
     fallen = {name for name, found in moves.items() if found.falls_often or found.fractions}
     if not fallen or len(fallen) > _FEW_FALL * len(documents):
         return documents
@@ -302,7 +292,7 @@ def _without_fallen(documents: Documents) -> Documents:
 
 def _is_restless(updates: Sequence[Update]) -> bool:
     """Whether enough was seen of a number to say that it rises and falls, or has fractions."""
-    moves = _behaviour_in_one(updates)
+    moves = _behaviour_of([updates])
     return moves.fractions or (moves.falls > 1 and moves.falls_often and moves.issues >= DOUBTED_AFTER)
 
 
@@ -315,7 +305,7 @@ def candidates(evidence: Evidence) -> list[Key]:
     """The numbers that change as a sequence does, the least frequently updated first."""
     keys: list[tuple[int, Key]] = []
     for key, documents in evidence.updates.items():
-        moves = behaviour_of(_without_fallen(documents))
+        moves = _behaviour_of(_without_fallen(documents).values())
         if moves.issues and not moves.epoch and (moves.only_rises or moves.only_falls):
             keys.append((moves.issues, key))
     return [key for _, key in sorted(keys, key=lambda row: row[0])]
@@ -327,7 +317,7 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
     owners: dict[IdField, list[tuple[tuple[float, float], Key]]] = defaultdict(list)
     for key, every in evidence.updates.items():
         documents = _without_fallen(every)
-        moves = behaviour_of(documents)
+        moves = _behaviour_of(documents.values())
         if not moves.issues:
             continue
         finding, standing = _grade_number(evidence, key, documents, moves)
@@ -349,7 +339,7 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
                 and not _has_other(found[key], owners, key)
             ):
                 documents = _without_fallen(evidence.updates[key])
-                other = _direct(evidence, key, documents, behaviour_of(documents), without={target.ns})
+                other = _direct(evidence, key, documents, _behaviour_of(documents.values()), without={target.ns})
                 is_free = other is not None and other[0].target is not None and other[0].target not in owners
                 if other is not None and is_free:
                     found[key] = replace(other[0], others=found[key].others, restless=found[key].restless)
@@ -484,7 +474,7 @@ def _direct(
     # A new counter document holds the number itself; only its own ids are told from that.
     fields = [row for row in evidence.targets.items() if row[0][0] != key[0] or row[0][1] == "_id"]
     for document, updates in documents.items():
-        issues = list(_issues(evidence, updates, behaviour_of({document: updates}).step))
+        issues = list(_issues(evidence, updates, _behaviour_of([updates]).step))
         read = {at for issue in issues if evidence.covers(at := issue.update.at, (at[0] + int(seconds) - 1, 0, 0))}
         if late:
             # Where the time was not read in whole, a number of anything may be found, but none be missed.
@@ -510,7 +500,7 @@ def _direct(
     if grade is None:
         return None
     finding, standing = _finding_of(evidence, key, moves, grade, kept, other, (matched, issued))
-    cycling = (name for name in kept if isinstance(name, str) and behaviour_of({name: documents[name]}).cycles)
+    cycling = (name for name in kept if isinstance(name, str) and _behaviour_of([documents[name]]).cycles)
     return replace(finding, cycling=frozenset(cycling)), standing
 
 
@@ -546,7 +536,7 @@ def _grade_of(hits: Sequence[_Hit], matched: int, share: float, *, late: bool) -
 
 
 def _has_constant_step(updates: Sequence[Update]) -> bool:
-    moves = behaviour_of({None: updates})
+    moves = _behaviour_of([updates])
     return moves.constant or not moves.steps
 
 
