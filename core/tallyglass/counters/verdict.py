@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 from tallyglass.counters.forecast.series import DAY, HOUR, MIN_STEPS
 from tallyglass.counters.limits import INT32_MAX
-from tallyglass.counters.snapshot import (
-    Ceiling,
-    CounterView,
-    Flag,
-    Forecast,
-    Members,
-)
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Members
 from tallyglass.counters.span import format_span
 from tallyglass.text import clean
 
@@ -60,24 +54,18 @@ class Thresholds:
 
 def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesses: bool = False) -> tuple[int, str]:
     """The level of one counter, and a short reason."""
-    if not (guesses or counter.may_alarm):
-        return (OK, "") if counter.near is None else (WARNING, near_text(counter, counter.near))
-    reasons = [
-        *_of_near(counter),
-        *_of_flags(counter, now),
-        *_of_use(counter, thresholds),
-        *_of_time(counter, thresholds, now),
-        *((WARNING, text) for text in crossing_warnings(counter, thresholds, now)),
-    ]
+    reasons = [] if counter.near is None else [(WARNING, near_text(counter, counter.near))]
+    if guesses or counter.may_alarm:
+        reasons += [
+            *_of_flags(counter, now),
+            *_of_use(counter, thresholds),
+            *_of_time(counter, thresholds, now),
+            *((WARNING, text) for text in crossing_warnings(counter, thresholds, now)),
+        ]
     if not reasons:
         return OK, ""
     worst = max((level for level, _ in reasons), key=SEVERITY.__getitem__)
     return worst, ", ".join(text for level, text in reasons if level == worst)
-
-
-def _of_near(counter: CounterView) -> Iterator[tuple[int, str]]:
-    if counter.near is not None:
-        yield WARNING, near_text(counter, counter.near)
 
 
 def near_text(counter: CounterView, limit: Ceiling) -> str:
@@ -117,12 +105,6 @@ def _of_members(members: Members, thresholds: Thresholds) -> Iterator[tuple[int,
         if count:
             yield level, f"{count:,} of {members.count:,} have {share:.0%} used"
             return
-
-
-def _of_time(counter: CounterView, thresholds: Thresholds, now: datetime) -> Iterator[tuple[int, str]]:
-    if counter.cycles:
-        return
-    yield from _of_forecast(counter, counter.forecast, thresholds, now)
 
 
 def crossing_warnings(counter: CounterView, thresholds: Thresholds, now: datetime) -> Iterator[str]:
@@ -178,9 +160,10 @@ def _word(reason: str) -> str:
     return reason.partition(" ")[0]
 
 
-def _of_forecast(
-    counter: CounterView, forecast: Forecast, thresholds: Thresholds, now: datetime
-) -> Iterator[tuple[int, str]]:
+def _of_time(counter: CounterView, thresholds: Thresholds, now: datetime) -> Iterator[tuple[int, str]]:
+    if counter.cycles:
+        return
+    forecast = counter.forecast
     days = _days_until(forecast.early, now)
     if days is not None:
         if days <= thresholds.warn_days:

@@ -42,7 +42,7 @@ from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.limits import DECIMAL_STALL
@@ -219,6 +219,7 @@ def parse_config(data: Mapping[str, Any], source: str = "the configuration") -> 
     return config
 
 
+_Choice = TypeVar("_Choice", bound=StrEnum)
 _EXAMPLE = 'Write [[counter]] and below it collection = "db.collection".'
 
 
@@ -272,16 +273,16 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
         id=identity,
         field=_text(entry, "field", where),
         name=_text(entry, "name", where),
-        semantics=Semantics(word) if (word := _choice(entry, "semantics", tuple(Semantics), where)) else None,
+        semantics=_choice(entry, "semantics", Semantics, where),
         step=_whole(entry, "step", where, -(2**63)),
         block=_whole(entry, "block", where, 1) or 1,
         start=_whole(entry, "start", where, -(2**63)),
         min=_whole(entry, "min", where, -(2**63)),
         max=_whole(entry, "max", where, 0),
         cycle=_flag(entry, "cycle", where),
-        resets=Resets(word) if (word := _choice(entry, "resets", tuple(Resets), where)) else None,
+        resets=_choice(entry, "resets", Resets, where),
         digits=_whole(entry, "digits", where, 1, _MOST_DIGITS),
-        consumer=Consumer(word) if (word := _choice(entry, "consumer", tuple(Consumer), where)) else None,
+        consumer=_choice(entry, "consumer", Consumer, where),
         target=_target(entry, where),
         hide=_flag(entry, "hide", where),
         number=number,
@@ -341,12 +342,12 @@ def _namespace(entry: Mapping[str, Any], where: str) -> Namespace:
     return ns
 
 
-def _choice(entry: Mapping[str, Any], key: str, known: tuple[str, ...], where: str) -> str:
-    value = _text(entry, key, where)
-    if value and value not in known:
-        choices = " or ".join(f'"{word}"' for word in known)
-        raise InputError(f"{where}: {key} must be {choices}, not {clean(value, 60)!r}.", _suggest(value, known).strip())
-    return value
+def _choice(entry: Mapping[str, Any], key: str, known: type[_Choice], where: str) -> _Choice | None:
+    value, words = _text(entry, key, where), tuple(known)
+    if value and value not in words:
+        choices = " or ".join(f'"{word}"' for word in words)
+        raise InputError(f"{where}: {key} must be {choices}, not {clean(value, 60)!r}.", _suggest(value, words).strip())
+    return known(value) if value else None
 
 
 def _whole(entry: Mapping[str, Any], key: str, where: str, least: int, most: int = DECIMAL_STALL) -> int | None:

@@ -23,7 +23,6 @@ class ValueKind(StrEnum):
     STRING = "string"
     OBJECT_ID = "ObjectId"
     NUMBER = "number"
-    LIST = "list"
     DOCUMENT = "document"
     SCALAR = "scalar"
     """Anything that can name a counter: a string, a number, an ObjectId, a UUID."""
@@ -38,8 +37,6 @@ def _is_kind(value: object, kind: ValueKind) -> bool:
             return isinstance(value, ObjectId)
         case ValueKind.NUMBER:
             return numeric_type(value) is not None
-        case ValueKind.LIST:
-            return isinstance(value, list)
         case ValueKind.DOCUMENT:
             return isinstance(value, Mapping)
         case ValueKind.SCALAR:
