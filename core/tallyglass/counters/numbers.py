@@ -50,6 +50,12 @@ def as_number(value: Any) -> Number:
     return int(value)
 
 
+def whole(raw: object) -> int | None:
+    """A whole number of any type; None for anything else."""
+    number = as_number(raw) if numeric_type(raw) is not None else None
+    return number if isinstance(number, int) else None
+
+
 def encoded(number: int) -> Int64 | Decimal128:
     """A whole number of at most 34 digits as a value for a query or an update."""
     return Int64(number) if INT64_MIN <= number <= INT64_MAX else Decimal128(str(number))

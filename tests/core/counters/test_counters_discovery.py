@@ -131,7 +131,7 @@ async def test_counters_among_other_documents_are_asked_for_only_by_an_index(siz
     assert bool(discovery.places) is is_there
     assert ("find_one forum.objects" in memory.asked) is is_there
     if is_there:
-        assert discovery.places[Namespace("forum", "objects")].query == (("_key", "global"),)
+        assert discovery.places[Namespace("forum", "objects")] == (("_key", "global"),)
 
 
 async def test_what_may_not_be_read_is_a_trouble_where_counters_are_likely() -> None:

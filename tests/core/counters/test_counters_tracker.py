@@ -24,7 +24,6 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels, scattered, value_after
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.discovery import CounterPlace
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
 from tallyglass.errors import InputError
@@ -40,7 +39,7 @@ class Shop:
     """A collection fed with documents by hand."""
 
     def __init__(self, name: str = "counters") -> None:
-        self.collection = CounterCollection(CounterPlace(Namespace("shop", name)))
+        self.collection = CounterCollection(Namespace("shop", name))
 
     def look(self, at: float, *documents: dict[str, Any]) -> list[CounterView]:
         async def rows() -> AsyncIterator[dict[str, Any]]:
@@ -522,7 +521,7 @@ def test_a_counter_that_is_set_back_again_before_it_has_recovered_does_not_cycle
 @pytest.mark.parametrize("cycles", [True, False])
 def test_a_counter_whose_use_cycles_may_fall_from_any_number_between_two_readings(cycles: bool) -> None:
     shop = Shop()
-    key = shop.collection.place.ns
+    key = shop.collection.ns
     for cycles_in_use, values in ((False, [3, 7, 5]), (cycles, [8, 2, 6, 3])):
         finding = UsageFinding(
             key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycling=frozenset("a" * cycles_in_use)
@@ -588,7 +587,7 @@ def test_a_group_shows_its_doubles_and_numbers_beyond_64_bits() -> None:
 @pytest.mark.parametrize(("issues", "grade"), [(4, Grade.LIKELY), (40, Grade.POSSIBLE)])
 def test_a_library_counter_that_was_set_back_by_hand_stays_one(issues: int, grade: Grade) -> None:
     shop = Shop()
-    ns = shop.collection.place.ns
+    ns = shop.collection.ns
     shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.UNLIKELY, issues=issues)})
     assert [view.grade for view in shop.look(T0, {"_id": "a", "seq": 4})] == [grade]
 

@@ -10,19 +10,16 @@ from tallyglass.counters.follow.group import GROUP_ABOVE, Group
 from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels
-from tallyglass.counters.numbers import Number, numeric_type, read_number
+from tallyglass.counters.numbers import Number, numeric_type, read_number, whole
 from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.config import Rule
-from tallyglass.counters.recognise.discovery import MOST_READ, CounterPlace
+from tallyglass.counters.recognise.discovery import MOST_READ, Query
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.identity import Identity, document_key
-from tallyglass.counters.recognise.recogniser import Recogniser, bound_of, label, may_have_target, whole
-from tallyglass.counters.recognise.shapes import (
-    Match,
-    dig,
-)
+from tallyglass.counters.recognise.recogniser import Recogniser, bound_of, label, may_have_target
+from tallyglass.counters.recognise.shapes import Match, dig
 from tallyglass.counters.snapshot import NumericType, Semantics
-from tallyglass.mongo.gateway import Document, Gateway, closing
+from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
 from tallyglass.text import clean_name
 
 
@@ -51,7 +48,8 @@ class CounterCollection:
     Above ``group_above`` of one kind, counters become a group.
     """
 
-    place: CounterPlace
+    ns: Namespace
+    query: Query = ()
     rules: InitVar[tuple[Rule, ...]] = ()
     found: dict[Hashable, FoundCounters] = field(default_factory=dict)
     pools: dict[tuple[str, str], Tracker] = field(default_factory=dict)
@@ -64,7 +62,7 @@ class CounterCollection:
     _former: dict[str, Tracker] = field(default_factory=dict)
 
     def __post_init__(self, rules: tuple[Rule, ...]) -> None:
-        self.recogniser = Recogniser(self.place.ns, rules)
+        self.recogniser = Recogniser(self.ns, rules)
 
     def learn(self, findings: Mapping[str, UsageFinding]) -> None:
         """Apply new results of usage analysis; if they differ, all documents are recognised again."""
@@ -78,7 +76,7 @@ class CounterCollection:
 
     async def read(self, gateway: Gateway, at: float) -> None:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
-        found = gateway.find(self.place.ns, dict(self.place.query), limit=MOST_READ, batch_size=_BATCH)
+        found = gateway.find(self.ns, dict(self.query), limit=MOST_READ, batch_size=_BATCH)
         async with closing(found) as rows:
             await self.observe(rows, at)
 
@@ -154,7 +152,7 @@ class CounterCollection:
             ]
             wanted = group.unfollowed(active)
             if wanted:
-                async for row in gateway.find(self.place.ns, {"_id": {"$in": wanted}}, limit=len(wanted)):
+                async for row in gateway.find(self.ns, {"_id": {"$in": wanted}}, limit=len(wanted)):
                     group.add_followed(document_key(row["_id"]), row)
 
     def holds(self, key: Hashable) -> bool:

@@ -53,9 +53,9 @@ class FollowedCollections:
         for removed in self.by_ns.keys() - places:
             del self.by_ns[removed]
         above = group_above(len(places))
-        for ns, place in places.items():
+        for ns, query in places.items():
             if ns not in self.by_ns:
-                self.by_ns[ns] = CounterCollection(place, self._config.rules_for(ns))
+                self.by_ns[ns] = CounterCollection(ns, query, self._config.rules_for(ns))
             self.by_ns[ns].group_above = above
             self.by_ns[ns].learn(findings.get(ns, {}))
         return sum(not collection.found for collection in self.by_ns.values())

@@ -14,7 +14,7 @@ from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.follow.watch import Watcher
-from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.numbers import whole
 from tallyglass.counters.recognise.ids import from_to
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import CounterView
@@ -129,7 +129,7 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
     issued = tracker.issued()
     assert isinstance(issued, int)
     span, direction = largest.ids, tracker.direction
-    ids = sorted(await _newest(gateway, largest, direction))
+    ids = await _newest(gateway, largest, direction)
     gaps = [IdGap(low + 1, high - 1) for low, high in pairwise(ids) if high - low > 1]
     first, last = span.smallest, max(issued, span.largest)
     if direction < 0:
@@ -154,9 +154,9 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
 
 
 async def _newest(gateway: Gateway, largest: LargestId, direction: int) -> list[int]:
-    """The newest ids of a target; empty if they cannot be read."""
+    """The newest ids of a target in ascending order; empty if they cannot be read."""
     target = largest.target
-    ids: list[int] = []
+    ids: set[int | None] = set()
     try:
         async for batch in gateway.find_raw(
             target.ns,
@@ -164,11 +164,7 @@ async def _newest(gateway: Gateway, largest: LargestId, direction: int) -> list[
             sort=[(target.field, -direction)],
             limit=NEWEST,
         ):
-            for row in bson.decode_all(batch, CODEC):
-                raw = dig(row, target.field)
-                number = as_number(raw) if numeric_type(raw) is not None else None
-                if isinstance(number, int):
-                    ids.append(number)
+            ids.update(whole(dig(row, target.field)) for row in bson.decode_all(batch, CODEC))
     except (PrivilegeError, ReadError):
         return []
-    return list(set(ids))
+    return sorted(number for number in ids if number is not None)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from bson.timestamp import Timestamp
 
@@ -38,6 +39,7 @@ MOST_DATED = 50
 
 _IDLE_SAVE_SECONDS = HOUR  # between samples of a value that does not change: they say only that it did not
 _HISTORY = "history"
+_Found = TypeVar("_Found")
 
 
 class PastReader:
@@ -61,42 +63,44 @@ class PastReader:
 
     async def open(self) -> None:
         """Open the file of samples and identify the deployment, once. Raises if no server answers."""
-        if not self._opened:
-            await self._open()
+        if self._opened:
+            return
+        hello = await self._gateway.command("hello")
+        clock = hello.get("localTime")
+        if clock is not None and hasattr(clock, "timestamp"):
+            self._ahead = clock.timestamp() - time.time()
+        if self._oplog and not hello.get("setName"):
+            title = "There is no oplog without a replica set: counters have no past, and are recognised by name only."
+            self.troubles[str(OPLOG)] = CounterTrouble(str(OPLOG), title, partial=True)
+        self._oplog = self._oplog and bool(hello.get("setName")) and not hello.get("arbiterOnly")
+        self._deployment = await identify(self._gateway, hello)
+        self._opened = True
+        if self._path is not None and self._deployment:
+            self._store = SampleStore(self._path)
+            await self._load([])
 
     async def remembered(self) -> tuple[dict[Namespace, LookedAt], list[UsageFinding], list[KnownCounter]]:
         """The sampled collections, usage findings and counters of earlier runs."""
-        if self._store is None:
-            return {}, [], []
-        store, name = self._store, self._deployment
-        try:
-            return await asyncio.to_thread(
-                lambda: (store.load_looked(name), store.load_findings(name), store.load_known(name))
-            )
-        except InputError as error:
-            await self._give_up(error)
-            return {}, [], []
+        name = self._deployment
+        found = await self._stored(
+            lambda store: (store.load_looked(name), store.load_findings(name), store.load_known(name))
+        )
+        return found or ({}, [], [])
 
     async def remember_known(self, changed: Mapping[str, KnownCounter | None]) -> None:
         """Save counters for later runs, and forget those that are None."""
-        try:
-            if self._store is not None and changed:
-                await asyncio.to_thread(self._store.save_known, self._deployment, dict(changed))
-        except InputError as error:
-            await self._give_up(error)
+        if changed:
+            await self._stored(lambda store: store.save_known(self._deployment, changed))
 
     async def remember(
         self, sampled: Mapping[Namespace, LookedAt], findings: Sequence[UsageFinding], now: float
     ) -> None:
         """Save new results of sampling, and the findings if they changed, for later runs."""
         changed, self._findings = findings != self._findings, [*findings]
-        try:
-            if self._store is not None and sampled:
-                await asyncio.to_thread(self._store.save_looked, self._deployment, sampled)
-            if self._store is not None and (sampled or changed):
-                await asyncio.to_thread(self._store.save_findings, self._deployment, findings, now)
-        except InputError as error:
-            await self._give_up(error)
+        if sampled:
+            await self._stored(lambda store: store.save_looked(self._deployment, sampled))
+        if sampled or changed:
+            await self._stored(lambda store: store.save_findings(self._deployment, findings, now))
 
     async def oplog_window(self) -> tuple[Timestamp, Timestamp] | None:
         """The first and the last timestamp of the oplog; None if there is no oplog, or this user may not read it."""
@@ -112,7 +116,7 @@ class PastReader:
 
     async def mark(self, collections: Iterable[CounterCollection]) -> None:
         """Call this before new collections are read: their values will include every entry of the oplog up to now."""
-        new = [one.place.ns for one in collections if not one.has_past and one.place.ns not in self._until]
+        new = [one.ns for one in collections if not one.has_past and one.ns not in self._until]
         if new:
             window = await self.oplog_window()
             self._until |= dict.fromkeys(new, window[1] if window else None)
@@ -139,8 +143,8 @@ class PastReader:
         values = await self._on_this_clock(past.values) if past is not None else {}
         for collection in new:
             collection.has_past = True
-            self._until.pop(collection.place.ns, None)
-            moved = values.get(collection.place.ns, {})
+            self._until.pop(collection.ns, None)
+            moved = values.get(collection.ns, {})
             await collection.follow_active(self._gateway, moved)
             collection.add_past(moved)
             await rest()
@@ -196,53 +200,25 @@ class PastReader:
                 self._saved[key] = (now, value)
         if len(self._saved) > 4 * MOST_SAVED:
             self._saved.clear()
-        try:
-            await asyncio.to_thread(self._store.save, self._deployment, rows, now)
-        except InputError as error:
-            await self._give_up(error)
+        await self._stored(lambda store: store.save(self._deployment, rows, now))
 
     async def close(self) -> None:
         """Close the file of samples."""
         if self._store:
             await asyncio.to_thread(self._store.close)
 
-    async def _open(self) -> None:
-        hello = await self._gateway.command("hello")
-        clock = hello.get("localTime")
-        if clock is not None and hasattr(clock, "timestamp"):
-            self._ahead = clock.timestamp() - time.time()
-        if self._oplog and not hello.get("setName"):
-            title = "There is no oplog without a replica set: counters have no past, and are recognised by name only."
-            self.troubles[str(OPLOG)] = CounterTrouble(str(OPLOG), title, partial=True)
-        self._oplog = self._oplog and bool(hello.get("setName")) and not hello.get("arbiterOnly")
-        self._deployment = await identify(self._gateway, hello)
-        self._opened = True
-        if self._path is None or not self._deployment:
-            return
-        try:
-            self._store = SampleStore(self._path)
-            await asyncio.to_thread(self._store.load, self._deployment, ())
-        except InputError as error:
-            await self._give_up(error)
-
     async def _load(self, keys: list[str]) -> dict[str, list[PastValue]]:
         """The samples of earlier runs."""
-        if self._store is None:
-            return {}
-        try:
-            stored = await asyncio.to_thread(self._store.load, self._deployment, keys)
-        except InputError as error:
-            await self._give_up(error)
-            return {}
+        stored = await self._stored(lambda store: store.load(self._deployment, keys)) or {}
         self._saved |= {key: (pasts[-1].at, pasts[-1].number) for key, pasts in stored.items()}
         return stored
 
     def _past_of(self, new: Sequence[CounterCollection]) -> OplogPast | None:
-        until = [mark for one in new if (mark := self._until.get(one.place.ns)) is not None]
+        until = [mark for one in new if (mark := self._until.get(one.ns)) is not None]
         if not until or not self._oplog:
             return None
-        paths = {collection.place.ns: collection.paths() for collection in new if collection.trackers}
-        grouped = [collection.place.ns for collection in new if collection.groups]
+        paths = {collection.ns: collection.paths() for collection in new if collection.trackers}
+        grouped = [collection.ns for collection in new if collection.groups]
         return OplogPast(self._gateway, paths, min(until), grouped)
 
     async def _advance(self, past: OplogPast, deadline: float) -> bool:
@@ -273,7 +249,14 @@ class PastReader:
         title = f"{why}: the history of counters has holes."
         self.troubles[_HISTORY] = CounterTrouble("", title, "Try a longer --timeout.", partial=True)
 
-    async def _give_up(self, error: InputError) -> None:
-        await self.close()
-        self._store = None
-        self.troubles[_HISTORY] = replace(trouble_of("", error), partial=True)
+    async def _stored(self, work: Callable[[SampleStore], _Found]) -> _Found | None:
+        """The result of ``work`` on the file of samples; None without one. One that cannot be used is given up."""
+        if self._store is None:
+            return None
+        try:
+            return await asyncio.to_thread(work, self._store)
+        except InputError as error:
+            await self.close()
+            self._store = None
+            self.troubles[_HISTORY] = replace(trouble_of("", error), partial=True)
+            return None

@@ -16,7 +16,7 @@ from bson.objectid import ObjectId
 
 from tallyglass.counters.forecast.series import DAY
 from tallyglass.counters.history.oplog_samples import PastValue
-from tallyglass.counters.numbers import as_number, numeric_type
+from tallyglass.counters.numbers import whole
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import NumericType
@@ -90,5 +90,4 @@ async def _dated(
     document, raw = (row.get("_id"), dig(row, target.field)) if row else (None, None)
     if not isinstance(document, ObjectId):
         return None
-    number = as_number(raw) if numeric_type(raw) is not None else None
-    return document.generation_time.timestamp(), number if isinstance(number, int) else None
+    return document.generation_time.timestamp(), whole(raw)

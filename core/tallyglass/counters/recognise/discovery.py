@@ -46,6 +46,10 @@ _LIST_SECONDS, _SAMPLE_AGAIN_SECONDS = 60.0, 600.0
 within a minute where its library is known, and the server is asked for thousands of samples six times an hour."""
 
 
+Query = tuple[tuple[str, str], ...]
+"""What selects the counters among other documents of their collection; empty where all are counters."""
+
+
 class Content(StrEnum):
     """What a collection holds."""
 
@@ -60,15 +64,7 @@ class LookedAt:
 
     content: Content
     at: float
-    query: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CounterPlace:
-    """A collection that holds counters, and the query that selects them."""
-
-    ns: Namespace
-    query: tuple[tuple[str, str], ...] = ()
+    query: Query = ()
 
 
 def trouble_of(ns: str, error: TallyglassError) -> CounterTrouble:
@@ -77,7 +73,8 @@ def trouble_of(ns: str, error: TallyglassError) -> CounterTrouble:
 
 
 class Discovery:
-    """Finds collections with counters, step by step. ``places`` and ``troubles`` hold the results so far.
+    """Finds collections with counters, step by step. The results so far are in ``places``, each with its query, and
+    ``troubles``.
 
     ``unread`` are collections that exist and could not be read. ``fresh`` holds new results to be saved for later runs.
     """
@@ -86,7 +83,7 @@ class Discovery:
         self._gateway = gateway
         self._config = config
         self._remembered: dict[Namespace, LookedAt] = {}
-        self.places: dict[Namespace, CounterPlace] = {}
+        self.places: dict[Namespace, Query] = {}
         self.troubles: dict[str, CounterTrouble] = {}
         self.seen: set[Namespace] = set()
         self.unread: set[Namespace] = set()
@@ -121,7 +118,7 @@ class Discovery:
 
     def follow(self, ns: Namespace) -> None:
         """Treat a collection as one that holds counters, regardless of its name and documents."""
-        self.places.setdefault(ns, CounterPlace(ns))
+        self.places.setdefault(ns, ())
         self._never.discard(ns)
 
     async def _list(self) -> None:
@@ -160,7 +157,7 @@ class Discovery:
                 continue
             age = max(0.0, now_wall - looked.at)
             if looked.content is Content.COUNTERS:
-                self.places[ns] = CounterPlace(ns, looked.query)
+                self.places[ns] = looked.query
             elif age < self._lasts(ns, looked.content):
                 self._sampled[ns] = now - age
             else:
@@ -217,9 +214,9 @@ class Discovery:
         self.troubles.pop(str(ns), None)
         self.fresh[ns] = LookedAt(content, time.time(), query)
         if content is Content.COUNTERS:
-            self.places[ns] = CounterPlace(ns, query)
+            self.places[ns] = query
 
-    async def _look(self, ns: Namespace) -> tuple[Content, tuple[tuple[str, str], ...]]:
+    async def _look(self, ns: Namespace) -> tuple[Content, Query]:
         if self._config.rules_for(ns):
             return Content.COUNTERS, ()
         shape = selective(ns.collection)

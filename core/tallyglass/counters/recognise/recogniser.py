@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sys import intern
 
 from tallyglass.counters.ceiling import near_limit
-from tallyglass.counters.numbers import as_number, numeric_type, padded_digits, read_number
+from tallyglass.counters.numbers import numeric_type, padded_digits, read_number, whole
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.finding import UsageFinding, graded
 from tallyglass.counters.recognise.guess import Signature, guess, signature_of
@@ -237,14 +237,6 @@ def label(match: Match, row: Document) -> str:
 def may_have_target(match: Match) -> bool:
     """Whether the counter may be compared with the largest id of a collection: never so for a member of a group."""
     return bool(match.targets) or match.shape.target is not no_targets
-
-
-def whole(raw: object) -> int | None:
-    """A whole number of any type; None for anything else."""
-    if numeric_type(raw) is None:
-        return None
-    number = as_number(raw)
-    return number if isinstance(number, int) else None
 
 
 def _step(row: Document, match: Match) -> int | None:
