@@ -130,14 +130,11 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
     assert isinstance(issued, int)
     span, direction = largest.ids, tracker.direction
     ids = await _newest(gateway, largest, direction)
-    gaps = [IdGap(low + 1, high - 1) for low, high in pairwise(ids) if high - low > 1]
+    ends = [*ids, issued + 1] if direction > 0 else [issued - 1, *ids]
+    gaps = [IdGap(low + 1, high - 1) for low, high in pairwise(ends) if high - low > 1]
     first, last = span.smallest, max(issued, span.largest)
     if direction < 0:
         first, last = min(issued, span.smallest), span.largest
-    if ids and direction > 0 and issued > ids[-1]:
-        gaps.append(IdGap(ids[-1] + 1, issued))
-    if ids and direction < 0 and issued < ids[0]:
-        gaps.append(IdGap(issued, ids[0] - 1))
     return Difference(
         counter=tracker.view(),
         standing=standing,

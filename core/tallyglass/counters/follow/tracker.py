@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
+from operator import attrgetter
 
 from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
@@ -49,6 +50,7 @@ _MARGIN = 60.0
 _INSTANT = 0.001
 """Seconds: what a past value precedes the first reading by, whatever the clocks say."""
 _STANDING_FLAGS = {Standing.BEHIND: Flag.BEHIND, Standing.UNCLEAR: Flag.UNCLEAR}
+_COMPARISON = attrgetter("drift", "drift_target", "burn", "standing", "standing_note", "odd_ids")
 _LEAST_CHANGES = 5
 """So many changes show the step: the common divisor of fewer may be larger by chance."""
 
@@ -154,10 +156,9 @@ class Tracker:
         self._begin_series()
         if not len(self.series):
             return
-        points = list(points)
-        self._look_for_descent([past.number for past in sorted(points, key=lambda past: past.at)])
-        first, value = self.series.times[0], self.series.first * self.direction
         known = sorted(points, key=lambda past: past.at)
+        self._look_for_descent([past.number for past in known])
+        first, value = self.series.times[0], self.series.first * self.direction
         if first < self.first_at:
             known = [past for past in known if past.at < first - _MARGIN]
         if not known:
@@ -184,11 +185,10 @@ class Tracker:
 
     def _look_for_descent(self, numbers: Sequence[Number]) -> None:
         """Reverse the direction if the history only falls, by the same amount each time."""
-        changes = {b - a for a, b in pairwise([*numbers, self.value]) if b != a}
-        if self.direction > 0 and not self.rose and len(changes) == 1 and min(changes) < 0:
-            falls = sum(b != a for a, b in pairwise([*numbers, self.value]))
-            if falls >= DESCENDS_AFTER:
-                self._reverse_direction()
+        changes = [b - a for a, b in pairwise([*numbers, self.value]) if b != a]
+        falls_alike = len(changes) >= DESCENDS_AFTER and len(set(changes)) == 1 and changes[0] < 0
+        if self.direction > 0 and not self.rose and falls_alike:
+            self._reverse_direction()
 
     def _reverse_direction(self) -> None:
         self.direction = -1
@@ -264,7 +264,7 @@ class Tracker:
         if known.block > 1 or not isinstance(issued, int) or not isinstance(stored, int):
             # The largest id cannot be compared with a counter of blocks.
             return
-        before = (self.drift, self.drift_target, self.burn, self.standing, self.standing_note, self.odd_ids)
+        before = _COMPARISON(self)
         self.standing, self.standing_note = standing_of(self.movement, issued, known.start, ids, self.step)
         last = ids.last(self.direction)
         self.drift = None if self.standing is Standing.NOT_COMPARED else (issued - last) * self.direction
@@ -272,7 +272,7 @@ class Tracker:
         self.repair = ""
         if self.standing is Standing.BEHIND:
             self._find_repair(stored, issued, ids)
-        if before != (self.drift, self.drift_target, self.burn, self.standing, self.standing_note, self.odd_ids):
+        if before != _COMPARISON(self):
             self._view = None
 
     def _find_repair(self, stored: int, issued: int, ids: IdSpan) -> None:

@@ -293,7 +293,7 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
 
 def _fit_together(rule: Rule, where: str) -> None:
     """Raise InputError for settings that contradict each other."""
-    descends = rule.step is not None and rule.step < 0
+    descends = (rule.step or 0) < 0
     if rule.step == 0:
         raise InputError(f"{where}: step must not be 0.")
     if rule.min is not None and not descends and not rule.cycle:

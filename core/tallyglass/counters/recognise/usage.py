@@ -402,14 +402,13 @@ class _Issue(NamedTuple):
 
 
 def _issues(evidence: Evidence, updates: Sequence[Update], step: int, sizes: range | None = None) -> Iterable[_Issue]:
-    """One id by each new value of a number: that value, or the one before it. With ``sizes`` all ids between the two,
-    where they are so many and their inserts were read."""
+    """One id by each new value of a number without fractions: that value, or the one before it. With ``sizes`` all ids
+    between the two, where they are so many and their inserts were read."""
     changed = [next(same) for _, same in groupby(updates, key=attrgetter("value"))]
     for before, update, following in zip([None, *changed], changed, [*changed[1:], None], strict=False):
         known = before is not None and before.run == update.run
-        value, earlier = update.value, before.value if known and before is not None else update.value - step
-        if not isinstance(value, int) or not isinstance(earlier, int):
-            continue
+        value = int(update.value)
+        earlier = int(before.value) if known and before is not None else value - step
         size, since = 1, update.at
         if sizes is not None:
             size, since = value - earlier, before.at if before is not None else since
@@ -684,7 +683,7 @@ def _blocks(
     if moves.step != 1 or not moves.constant or len(documents) > 1:
         return None
     (updates,) = documents.values()
-    rises = [one for one in updates if isinstance(one.value, int) and one.value >= _LEAST_HI]
+    rises = [one for one in updates if one.value >= _LEAST_HI]
     covered = [one for one in rises if evidence.covers(one.at)]
     begun: Counter[tuple[Key, Semantics, int]] = Counter()
     for (target_key, target), update in product(_unique_fields(evidence, ns), covered):

@@ -330,7 +330,7 @@ def _spread(moments: Sequence[Moment], count: int) -> list[Moment]:
     """An even sample of the moments: the last, the first, and then from the newest to the oldest."""
     if len(moments) > count:
         moments = [moments[round(n * (len(moments) - 1) / (count - 1))] for n in range(count)]
-    return [*moments[-1:], *moments[:-1][:1], *moments[1:-1][::-1]]
+    return [*moments[-1:], *moments[:1], *moments[-2:0:-1]]
 
 
 def _wall(entry: Entry) -> float:
