@@ -193,6 +193,14 @@ def test_three_days_make_a_change_of_level_and_fewer_do_not(days: int, changed: 
     assert (basis.shifted is not None) is changed
 
 
+@pytest.mark.parametrize(("opened", "changed"), [((0, 3), False), ((0, 2, 4), True), (range(5), True)])
+def test_an_office_that_opens_on_three_days_shows_a_change_of_level(opened: Sequence[int], changed: bool) -> None:
+    hours = [rise * (n // 24 % 7 in opened) * (1 + 2 * (n >= 504)) for n, rise in enumerate(week_of() * 6)]
+    basis = read_basis(loaded(hours))
+    assert basis is not None
+    assert (basis.shifted is not None) is changed
+
+
 def test_few_steps_make_no_change_of_level() -> None:
     rng = random.Random(1)
     for steps in (12, 20) * 40:
@@ -280,6 +288,7 @@ def test_of_a_part_of_a_week_the_early_end_is_further_from_the_likely_one() -> N
     assert part is not None
     assert days is not None
     assert weeks is not None
+    assert [basis.trend_doubt for basis in (part, days, weeks)] == [0, 0, 0], "no trend, none that may be wrong"
     for basis in (part, days):
         found = estimate(basis, 1e5)
         assert found.sooner > found.later > 1

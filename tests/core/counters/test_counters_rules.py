@@ -95,6 +95,7 @@ def test_a_pool_is_documents_that_share_out_one_space(first: int, beyond: int) -
     assert [cell.id for cell in cells] == [str(n) for n in range(10)]
     assert {cell.capacity for cell in cells} == {1_000}
     assert [cell.issued for cell in cells] == [0, 0, 0, 0, 250, 0, 0, 0, 0, 0]
+    assert as_pool(spans(3, 1, first=first, beyond=beyond)) is not None, "the least pool"
 
 
 @pytest.mark.parametrize(

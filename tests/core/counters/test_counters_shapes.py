@@ -105,6 +105,32 @@ def test_a_counter_of_a_part_is_not_held_against_the_whole(
     assert match.shape.target(document) == target
 
 
+@pytest.mark.parametrize(
+    ("collection", "document", "target"),
+    [
+        ("mongoengine.counters", {"_id": "shop.orders.n", "next": 1}, [("shop.orders", "n"), ("shop.orders", "_id")]),
+        ("mongoengine.counters", {"_id": "orders", "next": 1}, []),
+        ("counters", {"_id": "orders", "field": "n", "seq": 1}, [("orders", "n")]),
+        ("counters", {"_id": {"db": "shop", "coll": "orders"}, "seq_value": 1}, [("orders", "_id")]),
+        ("sequence", {"_id": "orders_SEQ", "seq": 1}, [("orders", "_id")]),
+        ("sequence", {"_id": "sequence", "seq": 1}, []),
+        ("__schema__", DJONGO, [("polls_question", "id")]),
+        ("__sequences", {"_id": "user_number", "seq": 1}, [("users", "number"), ("user", "number")]),
+        ("auto_increment_counters", {"_id": "big_box_seq_no", "c": 1}, [
+            ("big_box_seqs", "no"), ("big_box_seq", "no"), ("big_boxes", "seq_no"), ("big_box", "seq_no"),
+            ("bigs", "box_seq_no"), ("big", "box_seq_no"),
+        ]),
+        ("identitycounters", GROUPED | {"groupingField": "", "model": "City"}, [("cities", "n"), ("city", "n")]),
+        ("identitycounters", GROUPED | {"groupingField": "", "model": "Day"}, [("days", "n"), ("day", "n")]),
+    ],
+)  # fmt: skip
+def test_a_counter_names_the_collection_whose_ids_it_hands_out(
+    collection: str, document: dict[str, Any], target: list[tuple[str, str]]
+) -> None:
+    (match,) = recognise(collection, document)
+    assert match.shape.target(document) == target
+
+
 def test_nodebb_keeps_several_counters_in_one_document() -> None:
     document = {"_id": OID, "_key": "global", "nextPid": 812, "nextUid": 33, "uniqueIPCount": 5, "nextName": "x"}
     matches = recognise("objects", document)

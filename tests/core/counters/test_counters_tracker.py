@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import sqlite3
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -21,7 +22,8 @@ from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.history.oplog_samples import PastValue, pool_levels, scattered, value_after
+from tallyglass.counters.history import store as store_module
+from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, pool_levels, scattered, value_after
 from tallyglass.counters.history.store import SampleStore
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import UsageFinding
@@ -363,6 +365,33 @@ def test_slices_are_spread_from_the_first_on() -> None:
     assert sorted(order[:5]) == [0, 16, 32, 48, 63]
 
 
+@pytest.mark.parametrize(("entries", "seconds"), [(100, 1_000), (4_000_000, 250), (10**12, 1)])
+async def test_the_server_examines_a_bounded_number_of_entries_for_the_past(entries: int, seconds: int) -> None:
+    spans: list[tuple[int, int]] = []
+
+    class Oplog:
+        async def estimate(self, _: Namespace) -> int:
+            return entries
+
+        async def find_one(self, *_: object, **__: object) -> dict[str, Any]:
+            return {"ts": Timestamp(1_000_000, 1)}
+
+        async def find_raw(self, _: Namespace, query: dict[str, Any], **__: object) -> AsyncIterator[bytes]:
+            spans.append((query["ts"]["$gte"].time, query["ts"]["$lt"].time))
+            yield b""
+
+    past = OplogPast(Oplog(), {Namespace("shop", "counters"): ["seq"]}, Timestamp(1_063_999, 1))  # type: ignore[arg-type]
+    assert await past.advance(math.inf)
+    assert sorted(spans) == [(at, at + seconds) for at in range(1_000_000, 1_064_000, 1_000)]
+
+
+def test_levels_of_a_pool_that_seem_to_fall_are_averaged() -> None:
+    now = dict.fromkeys(range(16), 100)
+    # The first eight documents, which were read earlier, had happened to issue more by then than the others.
+    points = {n: [PastValue(T0 + (100 if n < 8 else 200), 90 if n < 8 else 70, INT64)] for n in now}
+    assert pool_levels(points, now, 1_600) == [(T0 + 100, 1_280), (T0 + 200, 1_280)]
+
+
 def test_levels_of_a_pool_from_the_documents_seen() -> None:
     documents, batch = 100, 10
     # Every document went up by one batch a minute for an hour; a few were seen each minute.
@@ -379,7 +408,7 @@ def test_levels_of_a_pool_from_the_documents_seen() -> None:
 
 
 def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "counters.sqlite"
+    path = tmp_path / "new" / "folder" / "counters.sqlite"
     store = SampleStore(path)
     day = 86_400
     old = [("a", PastValue(T0 - n * 300, 10**18 - n, INT64)) for n in range(20 * day // 300)]
@@ -394,6 +423,18 @@ def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
     assert found["a"][0].at >= T0 - 20 * day
     assert store.load("elsewhere", ["a"]) == {}
     store.close()
+
+
+def test_store_forgets_the_oldest_samples_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "MOST_ROWS", 10)
+    with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
+        for hour in range(3):
+            store.save("here", [("a", PastValue(T0 + 3600 * hour + n, n, INT64)) for n in range(6)], T0 + 3600 * hour)
+        assert [past.at - T0 for past in store.load("here", ["a"])["a"]] == [
+            3602,
+            *range(3603, 3606),
+            *range(7200, 7206),
+        ]
 
 
 @pytest.fixture
@@ -541,6 +582,24 @@ def test_a_sequence_document_says_itself_that_it_cycles(cycle: bool) -> None:
     assert view.ceiling == Ceiling(199, "max_value")
     (view,) = shop.look(T0 + 2, row | {"last_value": 1})
     assert (Flag.RESET in view.flags, view.cycles) == (not cycle, cycle)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "ceiling"),
+    [
+        ("counters", {}, Ceiling((2**63 - 1) // 20, "int64, 20 ids a block", is_storage=True)),
+        ("spans", {"max_value": 999}, Ceiling(999, "max_value")),
+    ],
+)
+def test_the_ceiling_of_a_counter_of_blocks_is_that_of_its_ids_unless_its_document_names_one(
+    name: str, more: dict[str, int], ceiling: Ceiling
+) -> None:
+    shop = Shop(name)
+    target = IdField(Namespace("shop", "orders"), "_id")
+    finding = UsageFinding(shop.collection.ns, "seq", Grade.CERTAIN, target=target, block=20)
+    shop.collection.learn({"seq": finding})
+    (view,) = shop.look(T0, {"_id": "orders", "seq": 7, **more})
+    assert view.ceiling == ceiling
 
 
 def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import UsageFinding, combined
 from tallyglass.counters.recognise.usage import (
     Evidence,
@@ -170,10 +171,18 @@ def test_of_counters_with_equal_numbers_each_gets_ids_of_its_own() -> None:
     assert sorted(one.grade for one in found) == [Grade.CERTAIN, Grade.OPEN]
 
 
-@pytest.mark.parametrize(("issues", "grade"), [(300, Grade.CERTAIN), (100, Grade.UNLIKELY)])
-def test_a_sequence_that_was_set_back_twice_among_hundreds_stays_one(issues: int, grade: Grade) -> None:
+@pytest.mark.parametrize(
+    ("issues", "places", "grade"),
+    [
+        (10, [3], Grade.CERTAIN), (9, [3], Grade.UNLIKELY),
+        (200, [66, 100], Grade.CERTAIN), (199, [66, 100], Grade.UNLIKELY),
+    ],
+)  # fmt: skip
+def test_a_sequence_that_was_set_back_once_in_ten_or_twice_among_hundreds_stays_one(
+    issues: int, places: list[int], grade: Grade
+) -> None:
     numbers = list(range(7_000, 7_000 + issues))
-    for place in (issues // 3, issues // 2):
+    for place in places:
         numbers[place : place + 2] = [numbers[place] - 500, numbers[place + 1]]
     found = used(numbers, [(ORDERS, "n")])
     found.inserted.setdefault(NOTES, []).append((START, 9, 0))
@@ -293,6 +302,53 @@ def test_a_range_that_may_be_chance_is_not_found(found: Evidence) -> None:
     (finding,) = findings(found)
     assert "ranges" not in finding.evidence
     assert finding.target is None
+
+
+def high_and_low(
+    rises: int, block: int = 20, found: int = 99, ahead: int = 0, first: int = 0, step: int = 1, documents: int = 1
+) -> Evidence:
+    """The "hi" of hi/lo: after each of the first ``found`` rises three ids of its block are inserted, one a second."""
+    seen, inserts = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))]), InsertedField()
+    for n in range(rises):
+        at, value = START + 30 * n, 500 + step * (n // documents)
+        update = Update((at, 1, 0), float(at), 0, value, text=False, returned=True)
+        seen.updates.setdefault((CARTS, "n"), {}).setdefault(n % documents, []).append(update)
+        for k in range(3 if n < found else 0):
+            moment = (at + 1 + k, 1, 0)
+            inserts.add(Insert(moment, float(moment[0]), (value - ahead) * block + first + k))
+            seen.inserted[ORDERS].append(moment)
+    seen.targets[ORDERS, "number"] = inserts
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("found", "blocks", "semantics"),
+    [
+        (high_and_low(3), "3 blocks of 20", Semantics.LAST),
+        (high_and_low(5, block=10, found=4), "4 blocks of 10", Semantics.LAST),
+        (high_and_low(4, ahead=1, first=1), "4 blocks of 20", Semantics.NEXT),
+    ],
+)
+def test_high_and_low_are_told_by_the_first_ids_of_the_blocks(
+    found: Evidence, blocks: str, semantics: Semantics
+) -> None:
+    (finding,) = findings(found)
+    assert finding.evidence.startswith(f"{blocks} ids found in shop.orders.number")
+    assert (finding.grade, finding.semantics, str(finding.block)) == (Grade.CERTAIN, semantics, blocks[-2:])
+    assert finding.target == IdField(ORDERS, "number")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        high_and_low(2), high_and_low(5, found=3), high_and_low(4, block=9), high_and_low(4, first=2),
+        high_and_low(4, step=2), high_and_low(8, documents=2),
+    ],
+    ids=["two", "three of five", "small blocks", "not the first ids", "steps of two", "two documents"],
+)  # fmt: skip
+def test_blocks_that_may_be_chance_are_not_found(found: Evidence) -> None:
+    (finding,) = findings(found)
+    assert (finding.block, finding.target) == (1, None), finding.evidence
 
 
 @pytest.mark.parametrize("documents", [1, 30], ids=["values between are missing", "a document each"])

@@ -22,8 +22,13 @@ class Dated:
     def __init__(self, seconds: int, every: int) -> None:
         moments = range(START, START + seconds + 1, every)
         made = (ObjectId.from_datetime(datetime.fromtimestamp(at, UTC)) for at in moments)
-        self._rows = [{"_id": one, "n": number} for number, one in enumerate(made, start=1)]
+        self._rows: list[dict[str, Any]] = [{"_id": one, "n": number} for number, one in enumerate(made, start=1)]
         self.asked = 0
+
+    def number(self, *numbers: int | str | None) -> None:
+        """Give the first documents these instead of their numbers."""
+        for row, number in zip(self._rows, numbers, strict=False):
+            row["n"] = number
 
     async def find_one(
         self, ns: Namespace, query: dict[str, Any], *, sort: list[tuple[str, int]], **how: Any
@@ -41,3 +46,12 @@ async def test_a_young_collection_takes_few_requests(seconds: int, every: int, r
     assert gateway.asked == requests
     assert (found[0].number, found[-1].number) == (1, seconds // every + 1)
     assert len(found) == requests - 2
+
+
+async def test_documents_without_a_number_or_with_another_counters_date_nothing() -> None:
+    gateway, target = Dated(600, 60), IdField(Namespace("shop", "orders"), "n")
+    gateway.number(None, "2", 500, 4)
+    found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 1)
+    assert [(past.at - START, past.number) for past in found] == [(60 * n, n + 2) for n in range(3, 11)]
+    alike = Dated(0, 1)
+    assert await read_dated(cast("Gateway", alike), target, 11, NumericType.INT64, 0) == []
