@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
 import bson
 import pytest
-from bson import Timestamp
+from bson import ObjectId, Timestamp
 
 from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.differences import Difference, differences
 from tallyglass.counters.follow.settings import WatchSettings
-from tallyglass.counters.follow.watch import look
+from tallyglass.counters.follow.watch import look, watch
+from tallyglass.counters.snapshot import Flag, Grade
 from tallyglass.counters.standing import Standing
-from tallyglass.counters.verdict import UNKNOWN
+from tallyglass.counters.verdict import OK, UNKNOWN
 from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 
@@ -78,6 +81,8 @@ class Server:
             row | {"ts": Timestamp(at, 1), "t": 1, "v": 2} for row, at in zip(rows, stamps, strict=True)
         ]
         self.refused: set[Namespace] = set()
+        self.slow: set[Namespace] = set()
+        self.asked: Counter[Namespace] = Counter()
 
     def found(self, ns: Namespace, query: Mapping[str, Any], sort: Any = ()) -> list[Row]:
         rows = [row for row in self.held[ns] if matches(row, query)]
@@ -94,7 +99,7 @@ class Server:
         return ["shop"]
 
     async def list_collections(self, _: str) -> list[CollectionInfo]:
-        return [CollectionInfo(ns) for ns in (COUNTERS, ORDERS)]
+        return [CollectionInfo(ns) for ns in self.held if ns != OPLOG]
 
     async def list_indexes(self, _: Namespace) -> list[Row]:
         return [{"key": {"_id": 1}}]
@@ -106,6 +111,7 @@ class Server:
         return Extent(min(len(self.found(ns, query)), most), 0)
 
     async def find_one(self, ns: Namespace, query: Row, *, sort: Any = (), **_: Any) -> Row | None:
+        self.asked[ns] += 1
         if ns in self.refused:
             raise RefusedError("It took too long.", code=50)
         return next(iter(self.found(ns, query, sort)), None)
@@ -119,6 +125,8 @@ class Server:
     ) -> AsyncIterator[bytes]:
         for row in self.found(ns, query, sort)[: limit or None]:
             yield bson.encode(row)
+        if ns in self.slow:
+            raise RefusedError("It took too long.", code=50)
 
     async def close(self) -> None:
         pass
@@ -182,3 +190,58 @@ async def test_the_past_comes_from_the_oplog_by_the_clock_of_this_machine() -> N
     seen = await look(server, WatchSettings())  # type: ignore[arg-type]
     assert [(trouble.ns, trouble.partial) for trouble in seen.troubles] == [("local.oplog.rs", True)]
     assert (seen.counters[0].history, seen.oplog_seconds) == ((), None)
+
+
+async def test_a_repair_is_seen_at_once_and_what_agrees_is_not_read_each_time() -> None:
+    server = Server(90, range(1, 101), range(60, 91))
+    async with aclosing(watch(server, WatchSettings(refresh_seconds=0))) as snapshots:  # type: ignore[arg-type, type-var]
+        flags = [(await anext(snapshots)).counters[0].flags for _ in range(2)]
+        server.held[COUNTERS][0]["seq"] = 101
+        flags.append((await anext(snapshots)).counters[0].flags)
+        assert flags == [(), (Flag.BEHIND,), ()]
+        asked = server.asked[ORDERS]
+        await anext(snapshots)
+        assert server.asked[ORDERS] == asked
+
+
+async def test_an_oplog_that_is_read_too_slowly_leaves_the_counters_known() -> None:
+    server = Server(100, range(1, 101), range(60, 101))
+    server.slow = {OPLOG}
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    assert all(trouble.partial for trouble in seen.troubles)
+    titles = [trouble.title for trouble in seen.troubles]
+    assert [title.partition(" requests for ")[2] for title in titles] == [
+        "the oplog: the history of counters has holes.", "the use of numbers: a counter may be a guess.",
+    ]  # fmt: skip
+    assert check_counters(seen).level == OK
+
+
+SETTINGS = Namespace("shop", "settings")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("_id", [("shop.settings", "number", Grade.CERTAIN, "shop.orders._id", 0)]),
+        ("serial", [("shop.settings", "number", Grade.CERTAIN, "", None)]),
+        ("number", []),
+    ],
+    ids=["ids", "an id that nothing looks up", "a total in a log"],
+)
+async def test_a_number_in_use_as_an_id_is_followed_wherever_it_is(path: str, found: list[tuple[object, ...]]) -> None:
+    server, oplog = Server(0, []), list[Row]()
+    for n in range(1_000, 1_030):
+        at = Timestamp(server.clock - 200 + 3 * (n - 1_000), 1)
+        change = {"$v": 2, "diff": {"u": {"number": n}}}
+        oplog.append({"ns": "shop.settings", "op": "u", "o2": {"_id": "shop"}, "o": change, "ts": at, "t": 1, "v": 2})
+        row = {"_id": ObjectId(), path: n}
+        later = Timestamp(at.time + 1, 1)
+        oplog.append({"ns": "shop.orders", "op": "i", "o2": {"_id": row["_id"]}, "o": row, "ts": later, "t": 1, "v": 2})
+    server.held = {
+        SETTINGS: [{"_id": "shop", "theme": "dark", "number": n}],
+        ORDERS: [entry["o"] for entry in oplog if entry["op"] == "i"],
+        OPLOG: [*server.held[OPLOG][:1], *oplog, server.held[OPLOG][-1] | {"ts": Timestamp(server.clock, 1)}],
+    }
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    assert seen.troubles == ()
+    assert [(one.ns, one.field, one.grade, one.target, one.drift) for one in seen.counters] == found

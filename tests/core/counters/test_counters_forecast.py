@@ -407,6 +407,13 @@ def test_memory_is_bounded_and_the_rate_survives_thinning() -> None:
     assert found.basis == "4 days"
 
 
+def test_a_graph_has_both_ends_and_a_bounded_number_of_points() -> None:
+    series = steady(WEEK)
+    points = series.for_graph()
+    assert (len(points), points[0], points[-1]) == (240, (NOW - WEEK, 0.0), (NOW, WEEK))
+    assert len(steady(3_000).for_graph()) == 11
+
+
 def test_the_chance_in_a_trend_is_what_the_same_weekdays_differ_after_the_slope() -> None:
     level, grown = [10.0] * 7 + [12.0] * 7, math.log(1.2)
     # Seven variances of 2, over the squares of the distances from the middle (2 times 1/4), by the mean of a week.

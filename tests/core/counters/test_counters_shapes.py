@@ -15,7 +15,7 @@ from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.identity import label_of
 from tallyglass.counters.recognise.libraries import number_fields, recognise
 from tallyglass.counters.recognise.shapes import dig
-from tallyglass.counters.snapshot import NumericType, Semantics
+from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 
 LAST, NEXT = Semantics.LAST, Semantics.NEXT
 OID = ObjectId("656f9b2c0000000000000001")
@@ -132,7 +132,7 @@ def test_a_counter_names_the_collection_whose_ids_it_hands_out(
 
 
 def test_nodebb_keeps_several_counters_in_one_document() -> None:
-    document = {"_id": OID, "_key": "global", "nextPid": 812, "nextUid": 33, "uniqueIPCount": 5, "nextName": "x"}
+    document = {"_id": OID, "_key": "global", "nextPid": 812, "nextUid": 33, "nexus": 5, "nextName": "x"}
     matches = recognise("objects", document)
     assert [match.path for match in matches] == ["nextPid", "nextUid"]
     assert number_fields("objects").search(bson.encode({"_id": OID, "_key": "global", "nextPid": 812}))
@@ -160,6 +160,22 @@ def test_renamed_collection_is_found_by_shape(
     (match,) = recognise(collection, document) or guess(collection, document)
     assert match.shape.name == shape
     assert least <= match.confidence <= max(least, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("collection", "document", "grade"),
+    [
+        ("spans", {"_id": "a", "next_id": 10, "max_value": 99}, Grade.LIKELY),
+        ("serials", {"_id": "a", "n": 10, "max_value": 99}, Grade.LIKELY),
+        ("spans", {"_id": "a", "n": 10, "max_value": 99}, Grade.POSSIBLE),
+        ("serials", {"_id": "a", "next_id": 10, "max": 99}, Grade.POSSIBLE),
+    ],
+)
+def test_a_guess_with_a_bound_that_means_nothing_else_may_alarm(
+    collection: str, document: dict[str, Any], grade: Grade
+) -> None:
+    (match,) = guess(collection, document)
+    assert match.grade is grade
 
 
 @pytest.mark.parametrize(

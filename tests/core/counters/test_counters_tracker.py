@@ -18,14 +18,15 @@ from bson import Decimal128, Int64, ObjectId, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history import store as store_module
 from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, pool_levels, scattered, value_after
-from tallyglass.counters.history.store import SampleStore
-from tallyglass.counters.recognise.config import IdField
+from tallyglass.counters.history.store import KnownCounter, SampleStore
+from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
 from tallyglass.errors import InputError
@@ -40,8 +41,8 @@ T0 = 1_795_000_000.0
 class Shop:
     """A collection fed with documents by hand."""
 
-    def __init__(self, name: str = "counters") -> None:
-        self.collection = CounterCollection(Namespace("shop", name))
+    def __init__(self, name: str = "counters", *rules: Rule) -> None:
+        self.collection = CounterCollection(Namespace("shop", name), (), rules)
 
     def look(self, at: float, *documents: dict[str, Any]) -> list[CounterView]:
         async def rows() -> AsyncIterator[dict[str, Any]]:
@@ -234,6 +235,43 @@ def test_a_guess_that_falls_is_no_counter() -> None:
     assert len(shop.look(T0, {"_id": "home", "n": 9}, {"_id": "sure", "seq": 9})) == 2
     views = shop.look(T0 + 1, {"_id": "home", "n": 8}, {"_id": "sure", "seq": 8})
     assert [(view.id, view.flags) for view in views] == [("sure", (Flag.REWOUND, Flag.GUESS))]
+
+
+def test_the_next_id_is_not_used_yet_and_a_pool_counts_what_its_documents_issued() -> None:
+    used = [Shop("pool").look(T0, {"_id": "a", "COUNT": number, "MAX_VALUE": 99})[0] for number in (50, 99, 100)]
+    assert [(view.left, view.flags) for view in used] == [(50, ()), (1, ()), (0, (Flag.FULL,))]
+    (view,) = Shop("pool").look(T0, *({"_id": n, "COUNT": 10 * n + 10, "MAX_VALUE": 10 * n + 9} for n in range(3)))
+    assert (view.value, view.flags) == (30, (Flag.EMPTY,))
+
+
+def test_of_a_pool_the_first_document_is_full_before_half_are_and_these_before_all() -> None:
+    shop = Shop("pool")
+    for hour in range(30):
+        rows = ({"_id": n, "COUNT": 10_000 * n + 100 * hour, "MAX_VALUE": 10_000 * n + 9_999} for n in range(6))
+        shop.look(T0 + 3600 * hour, *rows)
+    shop.tracker().update_forecasts(T0 + 3600 * hour)
+    pool = shop.tracker().view().pool
+    assert pool is not None
+    first, half, every = (one.likely for one in (pool.first_full, pool.two_tries, pool.empty))
+    assert first is not None
+    assert half is not None
+    assert every is not None
+    assert first < half < every
+
+
+def test_the_step_of_a_counter_is_what_divides_five_changes() -> None:
+    shop = Shop()
+    steps = [shop.look(T0 + n, {"_id": "a", "seq": 7 + 3 * n * n})[0].step for n in range(7)]
+    assert steps == [1, 1, 1, 1, 1, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("consumer", "reason"),
+    [(None, "int32"), (Consumer.INT32, "int32"), (Consumer.UINT32, None), (Consumer.INT64, None)],
+)
+def test_a_configured_consumer_says_which_limits_are_none(consumer: Consumer | None, reason: str | None) -> None:
+    (view,) = Shop("counters", Rule(Namespace("shop", "counters"), consumer=consumer)).look(T0, ORDERS | {"seq": NEAR})
+    assert (view.near.reason if view.near else None) == reason
 
 
 def test_a_pool_with_other_documents_is_another_pool() -> None:
@@ -470,6 +508,17 @@ def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
         assert store.load_findings("there") == []
 
 
+def test_the_store_keeps_known_counters_whole_until_they_are_forgotten(tmp_path: Path) -> None:
+    ns = Namespace("shop", "counters")
+    one = KnownCounter("a", ns, "orders", "seq", {"n": Int64(3)}, many=False, at=T0)
+    other = KnownCounter("b", ns, "*", "seq", None, many=True, at=T0, gone_at=T0 + 5)
+    with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
+        store.save_known("here", {"a": one, "b": other})
+        assert store.load_known("here") == [one, other]
+        store.save_known("here", {"a": None})
+        assert store.load_known("here") == [other]
+
+
 def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
     path = tmp_path / "counters.sqlite"
     path.write_bytes(b"not a database" * 100)
@@ -503,6 +552,19 @@ def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: 
     assert "cannot be used" in trouble.title
     assert_closed(connections)
     asyncio.run(past.close())
+
+
+async def test_of_a_counter_that_is_idle_a_sample_is_kept_each_hour_only(tmp_path: Path) -> None:
+    path, shop = tmp_path / "counters.sqlite", Shop()
+    past = PastReader(ReplicaSetGateway(), path, oplog=False)  # type: ignore[arg-type]
+    await past.open()
+    for minute in range(0, 66, 5):
+        await asyncio.to_thread(shop.look, T0 + 60 * minute, {"_id": "idle", "seq": 9}, {"_id": "busy", "seq": minute})
+        await past.save(shop.collection.trackers, T0 + 60 * minute)
+    await past.close()
+    with contextlib.closing(sqlite3.connect(path)) as kept:
+        counts = dict(kept.execute("SELECT counter, count(*) FROM sample GROUP BY counter").fetchall())
+    assert counts == {"shop.counters/idle/seq": 2, "shop.counters/busy/seq": 14}
 
 
 def test_a_store_that_is_closed_opens_no_file(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
@@ -564,13 +626,14 @@ def test_a_counter_whose_use_cycles_may_fall_from_any_number_between_two_reading
     shop = Shop()
     key = shop.collection.ns
     for cycles_in_use, values in ((False, [3, 7, 5]), (cycles, [8, 2, 6, 3])):
-        finding = UsageFinding(
-            key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycling=frozenset("a" * cycles_in_use)
-        )
+        # Another document that is none makes it recognised again.
+        cycling, others = frozenset("a" * cycles_in_use), frozenset(str(values))
+        finding = UsageFinding(key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycling=cycling, others=others)
         shop.collection.learn({"seq": finding})
         for n, value in enumerate(values):
             (view,) = shop.look(T0 + 100 * cycles_in_use + n, {"_id": "a", "seq": value})
-        assert (view.cycles, bool(view.flags)) == (cycles_in_use, not cycles_in_use)
+            assert view.cycles == cycles_in_use
+        assert bool(view.flags) == (not cycles_in_use)
 
 
 @pytest.mark.parametrize("cycle", [True, False])
@@ -669,6 +732,20 @@ async def test_a_reading_that_is_cancelled_closes_its_cursor() -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await reading
     assert closed
+
+
+def test_the_member_that_ends_first_is_the_worst() -> None:
+    shop = Shop()
+    for second in range(20):
+        # The one with fewer ids left takes five times as long.
+        ends = {"slow": 2**63 - 100_000 + second, "soon": 2**63 - 200_000 + 10 * second}
+        rows = [{"_id": f"tenant {n}", "seq": n} for n in range(300)]
+        shop.look(T0 + second, *rows, *({"_id": name, "seq": Int64(number)} for name, number in ends.items()))
+    shop.tracker().update_forecasts(T0 + second)
+    shop.tracker().invalidate_view()
+    members = shop.tracker().view().members
+    assert members is not None
+    assert [member.id for member in members.worst[:2]] == ["soon", "slow"]
 
 
 def test_a_group_counts_its_members_by_the_share_of_their_range_that_is_used() -> None:
