@@ -18,6 +18,7 @@ from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.differences import Difference, differences
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look, watch
+from tallyglass.counters.recognise.discovery import MOST_READ
 from tallyglass.counters.snapshot import Flag, Grade
 from tallyglass.counters.standing import Standing
 from tallyglass.counters.verdict import OK, UNKNOWN
@@ -82,6 +83,8 @@ class Server:
         ]
         self.refused: set[Namespace] = set()
         self.slow: set[Namespace] = set()
+        self.sizes: dict[Namespace, int] = {}
+        self.indexes: dict[Namespace, list[Row]] = {}
         self.asked: Counter[Namespace] = Counter()
 
     def found(self, ns: Namespace, query: Mapping[str, Any], sort: Any = ()) -> list[Row]:
@@ -101,11 +104,11 @@ class Server:
     async def list_collections(self, _: str) -> list[CollectionInfo]:
         return [CollectionInfo(ns) for ns in self.held if ns != OPLOG]
 
-    async def list_indexes(self, _: Namespace) -> list[Row]:
-        return [{"key": {"_id": 1}}]
+    async def list_indexes(self, ns: Namespace) -> list[Row]:
+        return [{"key": {"_id": 1}}, *self.indexes.get(ns, [])]
 
     async def estimate(self, ns: Namespace) -> int:
-        return len(self.held[ns])
+        return self.sizes.get(ns, len(self.held[ns]))
 
     async def extent(self, ns: Namespace, query: Row, *, most: int, **_: Any) -> Extent:
         return Extent(min(len(self.found(ns, query)), most), 0)
@@ -148,6 +151,8 @@ async def compared(server: Server) -> Difference:
         (lambda: Server(90, range(1, 101), range(60, 91)),
          Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
         (lambda: Server(90, range(1, 101)), Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
+        (lambda: Server(90, range(91, 101), range(60, 91)),
+         Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
         (lambda: Server(90, range(91, 101)), Standing.UNCLEAR, 0, 0, [], "it was not seen to move"),
         (lambda: Server(100, [*range(1, 101), 100.5, math.nan, 1e300]), Standing.AGREES, 0, 0, [], "They agree."),
         (lambda: Server(50, [*range(55, 60), *range(70, 101)], range(99, 49, -1)),
@@ -155,7 +160,10 @@ async def compared(server: Server) -> Difference:
         (lambda: Server(60, range(50, 101), range(99, 59, -1)),
          Standing.BEHIND, 10, 0, [], "It descends and is 10 behind"),
     ],
-    ids=["agrees", "ahead", "behind", "not seen to move", "unclear", "beside odd ids", "descends", "descends, behind"],
+    ids=[
+        "agrees", "ahead", "behind", "not seen to move", "rose before", "unclear", "beside odd ids", "descends",
+        "descends, behind",
+    ],
 )  # fmt: skip
 async def test_a_counter_beside_its_collection(
     server: Callable[[], Server], standing: Standing, behind: int, missing: int, gaps: list[tuple[int, int]], why: str
@@ -219,16 +227,8 @@ async def test_an_oplog_that_is_read_too_slowly_leaves_the_counters_known() -> N
 SETTINGS = Namespace("shop", "settings")
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("_id", [("shop.settings", "number", Grade.CERTAIN, "shop.orders._id", 0)]),
-        ("serial", [("shop.settings", "number", Grade.CERTAIN, "", None)]),
-        ("number", []),
-    ],
-    ids=["ids", "an id that nothing looks up", "a total in a log"],
-)
-async def test_a_number_in_use_as_an_id_is_followed_wherever_it_is(path: str, found: list[tuple[object, ...]]) -> None:
+def counted_in_settings(path: str) -> Server:
+    """A shop whose orders have a number from its settings, at a ``path``."""
     server, oplog = Server(0, []), list[Row]()
     for n in range(1_000, 1_030):
         at = Timestamp(server.clock - 200 + 3 * (n - 1_000), 1)
@@ -242,6 +242,65 @@ async def test_a_number_in_use_as_an_id_is_followed_wherever_it_is(path: str, fo
         ORDERS: [entry["o"] for entry in oplog if entry["op"] == "i"],
         OPLOG: [*server.held[OPLOG][:1], *oplog, server.held[OPLOG][-1] | {"ts": Timestamp(server.clock, 1)}],
     }
+    return server
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("_id", [("shop.settings", "number", Grade.CERTAIN, "shop.orders._id", 0)]),
+        ("serial", [("shop.settings", "number", Grade.CERTAIN, "", None)]),
+        ("number", []),
+    ],
+    ids=["ids", "an id that nothing looks up", "a total in a log"],
+)
+async def test_a_number_in_use_as_an_id_is_followed_wherever_it_is(path: str, found: list[tuple[object, ...]]) -> None:
+    server = counted_in_settings(path)
     seen = await look(server, WatchSettings())  # type: ignore[arg-type]
     assert seen.troubles == ()
     assert [(one.ns, one.field, one.grade, one.target, one.drift) for one in seen.counters] == found
+
+
+async def test_what_expires_or_has_too_many_documents_is_not_followed() -> None:
+    server = counted_in_settings("serial")
+    server.indexes = {SETTINGS: [{"key": {"at": 1}, "expireAfterSeconds": 60}]}
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    assert (seen.counters, seen.troubles) == ((), ())
+    server = counted_in_settings("serial")
+    server.sizes = {SETTINGS: MOST_READ + 1}
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    (trouble,) = seen.troubles
+    assert (seen.counters, trouble.ns, trouble.partial) == ((), "shop.settings", True)
+
+
+GUESSES = Namespace("shop", "number_counters")
+
+
+class Busy(Server):
+    """A server with a guess that moves on by five with each reading."""
+
+    async def find(self, ns: Namespace, query: Row, *, limit: int = 0, **_: Any) -> AsyncIterator[Row]:
+        async for row in super().find(ns, query, limit=limit):
+            yield {**row}
+            if ns == GUESSES:
+                row["value"] += 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest", "others", "grade"),
+    [
+        (Server, 500, [], Grade.LIKELY), (Server, 503, [], Grade.POSSIBLE),
+        (Busy, 508, [200], Grade.LIKELY), (Busy, 512, [], Grade.POSSIBLE), (Busy, 508, [507], Grade.POSSIBLE),
+    ],
+    ids=["is it", "is near it", "went past it", "did not reach it", "went past two"],
+)  # fmt: skip
+async def test_an_idle_guess_is_the_largest_id_of_a_collection_or_moves_past_it(
+    kind: type[Server], largest: int, others: list[int], grade: Grade
+) -> None:
+    server = kind(0, [])
+    server.held[ORDERS] = [{"_id": largest}]
+    server.held[GUESSES] = [{"_id": "Order", "value": 500}]
+    server.held |= {Namespace("shop", f"other{n}"): [{"_id": n}] for n in others}
+    del server.held[COUNTERS]
+    (view,) = (await look(server, WatchSettings(oplog_history=False))).counters  # type: ignore[arg-type]
+    assert view.grade is grade

@@ -169,6 +169,19 @@ async def test_without_the_oplog_there_is_a_trouble_and_all_the_rest() -> None:
     assert (trouble.ns, trouble.title.startswith("The history of counters cannot be read.")) == ("local.oplog.rs", True)
 
 
+async def test_while_no_server_answers_the_last_snapshot_stays_with_the_reason() -> None:
+    memory = Memory({"shop.counters": [COUNTER]})
+    memory.most, seen = MOST_READ, []
+    async with aclosing(watch(memory, WatchSettings(refresh_seconds=0.01))) as snapshots:  # type: ignore[arg-type]
+        for lost in (True, False, True):
+            memory.lost = lost
+            snapshot = await anext(snapshots)
+            seen.append((len(snapshot.counters), snapshot.discovering, [one.title for one in snapshot.troubles][:1]))
+    lost_one = ["No server answers."]
+    assert [seen[0], seen[2]] == [(0, True, lost_one), (1, False, lost_one)]
+    assert seen[1][:2] == (1, False)
+
+
 async def test_one_query_a_collection_a_refresh() -> None:
     memory = Memory({f"shop.{name}": [COUNTER, {"_id": "users", "seq": 1}] for name in ("counters", "my_counters")})
     memory.most = MOST_READ

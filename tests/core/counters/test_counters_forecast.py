@@ -17,7 +17,7 @@ from tallyglass.counters.forecast.basis import read_basis
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecasts
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
-from tallyglass.counters.forecast.trend import chance_in_trend, wander_of
+from tallyglass.counters.forecast.trend import chance_in_trend, log_trend, wander_of
 from tallyglass.counters.snapshot import Forecast
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
@@ -340,6 +340,7 @@ def test_a_forecast_has_dates_and_their_basis() -> None:
     assert found.likely is not None
     assert found.late is not None
     assert found.early < found.likely < found.late
+    assert not found.far
     assert abs(found.likely - datetime.fromtimestamp(NOW + 1_000_000, UTC)) < timedelta(minutes=5)
     assert found.spread == pytest.approx((found.late.timestamp() - NOW) / (found.early.timestamp() - NOW), rel=1e-3)
 
@@ -362,6 +363,7 @@ def test_never_over_part_of_a_cycle() -> None:
         (steady(WEEK, step=2 * DAY), 10 * DAY, "changes seen, 10 needed"),
         (steady(WEEK, rate=0), 10, "No allocation seen in 7 days"),
         (steady(WEEK), 1e15, "Beyond the year 9999"),
+        (steady(WEEK), 2.6e11, "Too early to say: 7 days seen"),
         (steady(WEEK), 0, "Already there"),
     ],
 )
@@ -405,6 +407,11 @@ def test_memory_is_bounded_and_the_rate_survives_thinning() -> None:
     found = forecast(series, 1e6, NOW + 400_000)
     assert found.rate == pytest.approx(1.0, rel=0.01)
     assert found.basis == "4 days"
+
+
+def test_the_slope_of_a_logarithm_has_the_error_of_least_squares() -> None:
+    # By hand: the line through 0, 1, 1, 1 rises by 0.3; its residuals have the squares 0.09, 0.16, 0.01 and 0.04.
+    assert log_trend([1, math.e, math.e, math.e]) == pytest.approx((0.3, math.sqrt(0.3 / 2 / 5)))
 
 
 def test_a_graph_has_both_ends_and_a_bounded_number_of_points() -> None:

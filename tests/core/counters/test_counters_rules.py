@@ -182,6 +182,8 @@ def test_a_repair_keeps_the_type_of_an_id() -> None:
         assert f'{{"_id": {literal}}}' in move_command(ns, identity, "seq", 7)
     assert move_command(ns, "x" * 400, "seq", 7) == ""
     assert move_command(ns, "x", "seq", 2**63) == ""
+    assert move_command(ns, "x", "seq", -(2**63) - 1, -1) == ""
+    assert f'{{"$min": {{"seq": NumberLong("{-(2**63)}")}}}}' in move_command(ns, "x", "seq", -(2**63), -1)
 
 
 def counter(key: str = "a", **fields: Any) -> CounterView:
@@ -416,6 +418,17 @@ def test_a_rule_that_cannot_work_is_an_error(tmp_path: Path, text: str, words: s
     with pytest.raises(InputError) as caught:
         load_config(path)
     assert words in str(caught.value)
+
+
+def test_what_matches_nothing_in_a_file_is_said() -> None:
+    rules = [{"collection": "shop.a"}, {"collection": "shop.b", "id": 7}, {"collection": "shop.c", "field": "n"}]
+    notes = [{"counter": name, "flags": ["RESET"], "until": NOW} for name in ("shop.a x*", "shop.b *")]
+    config = parse_config({"counter": rules, "acknowledge": notes})
+    assert list(config.unmatched({1}, ["shop.a x1", "shop.a y"])) == [
+        "counter 2 (shop.b with the _id 7): no counter was recognised there; name its field.",
+        "counter 3 (shop.c): no document has a number at n.",
+        "acknowledge shop.b * matches no counter.",
+    ]
 
 
 def test_wildcards_and_acknowledgements_of_a_file() -> None:

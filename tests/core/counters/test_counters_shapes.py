@@ -145,6 +145,7 @@ def test_nodebb_keeps_several_counters_in_one_document() -> None:
         ("my_ids_table", {"_id": "books_SEQ", "next_value": Int64(1), "increment": Int64(50)}, "hibernate", 0.8),
         ("numbering", {"_id": "users", "current_id": 10}, "doctrine", 0.8),
         ("own_counters", {"_id": OID, "collection": "big", "field": "id", "current": 150}, "mongo-autoincrement", 0.8),
+        ("bill_numbers", {"_id": {"numbers": "shop.bills.number"}, "next": Int64(9)}, "gapless", 0.8),
         ("accounts_pool", {"_id": 7, "COUNT": Int64(7000), "MAX_VALUE": Int64(7999)}, "article", 1.0),
         ("numbering", {"_id": "orders", "seq": 10}, "guess", 0.5),
         ("numbering", {"_id": OID, "modelName": "Order", "sequenceValue": 10}, "guess", 0.5),

@@ -74,6 +74,19 @@ def test_a_number_that_is_recognised_again_keeps_what_was_seen_of_it() -> None:
     assert shop.tracker() is not before
 
 
+def test_ids_that_were_seen_in_64_bits_have_no_end_at_2_31() -> None:
+    shop = Shop()
+    target = IdField(Namespace("shop", "orders"), "_id")
+    crossings = [shop.look(T0, ORDERS)[0].crossing]
+    for int64_ids, step in ((True, 1), (False, 2)):
+        finding = UsageFinding(
+            shop.collection.ns, "seq", Grade.CERTAIN, target=target, step=step, int64_ids=int64_ids, evidence="used"
+        )
+        shop.collection.learn({"seq": finding})
+        crossings.append(shop.look(T0 + step, ORDERS)[0].crossing)
+    assert [crossing is None for crossing in crossings] == [False, True, True]
+
+
 def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:
     shop = Shop("pool")
     rows = [{"_id": n, "COUNT": 1000 * n + 100, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
@@ -141,6 +154,12 @@ def test_rate_and_recent() -> None:
     assert view.recent == (10.0, 10.0, 10.0, 10.0)
     (view,) = shop.look(T0 + 60, {"_id": "a", "seq": 40})
     assert view.rate == 0.0
+    for second in range(61, 131):
+        (view,) = shop.look(T0 + second, {"_id": "a", "seq": second})
+    assert view.recent == (1.0,) * 59
+    for second in range(131, 200):
+        (view,) = shop.look(T0 + second, {"_id": "a", "seq": 130})
+    assert (view.rate, view.recent) == (0.0, ())
 
 
 def test_near_the_end_the_forecast_is_new_and_a_raised_ceiling_counts_at_once() -> None:

@@ -15,6 +15,7 @@ from tallyglass.counters.recognise.usage import (
     Key,
     Moment,
     Update,
+    candidates,
     findings,
     may_be_late,
 )
@@ -91,6 +92,17 @@ def used(
     return found
 
 
+def used_of(issued: int, inserted: int, others: int = 0) -> Evidence:
+    """Values of a counter of which the first were ``inserted``, into a field with so many ``others``."""
+    found = used(list(range(7_000, 7_000 + inserted)), [(ORDERS, "n")])
+    for n in range(inserted, issued):
+        at = START + 2 * n
+        found.updates[CARTS, "n"]["d0"].append(Update((at, 1, 0), float(at), 0, 7_000 + n, text=False, returned=True))
+    for n in range(others):
+        found.targets[ORDERS, "n"].add(Insert((START + 500 + n, 1, 0), START + 500.0 + n, n))
+    return found
+
+
 CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")])
 
 
@@ -99,6 +111,12 @@ CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")])
     [
         (used(list(range(7_000, 7_030)), [(ORDERS, "n")], later=11), Grade.CERTAIN),
         (used(list(range(70, 100)), [(ORDERS, "n")], later=11), Grade.OPEN),
+        (used(list(range(70, 73)), [(ORDERS, "n")], later=11), Grade.OPEN),
+        (used(list(range(70, 72)), [(ORDERS, "n")], later=11), Grade.POSSIBLE),
+        (used_of(10, 8), Grade.CERTAIN),
+        (used_of(10, 7), Grade.LIKELY),
+        (used_of(10, 6), Grade.LIKELY),
+        (used_of(10, 5), Grade.OPEN),
         (used(list(range(7_000, 7_030)), [(ORDERS, "first"), (ORDERS, "last")]), Grade.CERTAIN),
         (used(list(range(7_000, 7_030)), [(CARTS, "_id")]), Grade.CERTAIN),
         (used(list(range(7_000, 7_030)), [(CARTS, "n")]), Grade.OPEN),
@@ -108,7 +126,8 @@ CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")])
         (used([*range(1, 9)] * 4, [(ORDERS, "bay")], others=4), Grade.OPEN),
     ],
     ids=[
-        "seconds later", "small and seconds later", "two an insert", "one collection", "copied in it", "like the time",
+        "seconds later", "small and seconds later", "three of them", "two of them",
+        "8 of 10", "7 of 10", "6 of 10", "5 of 10", "two an insert", "one collection", "copied in it", "like the time",
         "times", "cycles", "cycles by chance",
     ],
 )  # fmt: skip
@@ -117,6 +136,19 @@ def test_unusual_use(found: Evidence, grade: Grade) -> None:
     (finding,) = findings(found)
     assert finding.grade is grade, finding.evidence
     assert bool(finding.cycling) == (found is CYCLE)
+
+
+@pytest.mark.parametrize(("others", "whole"), [(0, True), (7, True), (8, False)])
+def test_ids_are_one_counters_if_four_of_five_are(others: int, whole: bool) -> None:
+    (finding,) = findings(used_of(28, 28, others))
+    assert (finding.grade, finding.whole_target) == (Grade.CERTAIN, whole)
+
+
+@pytest.mark.parametrize(
+    ("values", "sought"), [([1, 2, 3, 4, 5, 6, 7, 8, 9, 1], True), ([1, 2, 3, 1, 2, 3, 4, 1, 2, 1], False)]
+)
+def test_what_starts_again_all_the_time_is_a_gauge_whose_use_is_not_sought(values: list[int], sought: bool) -> None:
+    assert candidates(used(values, [(ORDERS, "n")])) == [(CARTS, "n")] * sought
 
 
 BILLS = Namespace("shop", "bills")
@@ -290,7 +322,7 @@ def test_a_range_is_found_if_most_of_its_ids_are_inserted(
 ) -> None:
     (finding,) = findings(found)
     assert finding.evidence.startswith(f"{text} of n found in shop.orders.number")
-    assert (finding.grade, finding.semantics) == (grade, semantics)
+    assert (finding.grade, finding.semantics, finding.is_repeated) == (grade, semantics, False)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,14 @@ from typing import Any, cast
 import pytest
 from bson import ObjectId
 
+from tallyglass.counters.follow.drift import LargestId
+from tallyglass.counters.follow.past_reader import PastReader
+from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.objectid_samples import POINTS, read_dated
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.snapshot import NumericType
+from tallyglass.counters.recognise.identity import Identity
+from tallyglass.counters.snapshot import NumericType, Semantics
+from tallyglass.counters.standing import IdSpan
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 START = 1_795_000_000
@@ -46,6 +51,21 @@ async def test_a_young_collection_takes_few_requests(seconds: int, every: int, r
     assert gateway.asked == requests
     assert (found[0].number, found[-1].number) == (1, seconds // every + 1)
     assert len(found) == requests - 2
+
+
+@pytest.mark.parametrize(("semantics", "ahead"), [(Semantics.LAST, 0), (Semantics.NEXT, 1)])
+async def test_a_counter_of_the_next_id_was_one_ahead_of_the_ids_in_the_past_too(
+    semantics: Semantics, ahead: int
+) -> None:
+    gateway, target = cast("Gateway", Dated(600, 60)), IdField(Namespace("shop", "orders"), "n")
+    ns = Namespace("shop", "counters")
+    tracker = Tracker(Identity("key", ns, str(ns), "orders", "orders", "seq", "seq", "manual", "", semantics))
+    tracker.observe(11 + ahead, NumericType.INT64, START + 700)
+    past = PastReader(gateway, None, oplog=False)
+    largest = LargestId(target, IdSpan(1, 11), documents=11, read_at=0.0, dated=True)
+    await past.fill_dated([tracker], {"key": largest}, 60, last=True)
+    assert tracker.series.values == [n + ahead for n in range(1, 12)] + [11 + ahead]
+    assert past.troubles == {}
 
 
 async def test_documents_without_a_number_or_with_another_counters_date_nothing() -> None:

@@ -121,7 +121,7 @@ class PastReader:
             window = await self.oplog_window()
             self._until |= dict.fromkeys(new, window[1] if window else None)
 
-    async def fill(self, collections: Sequence[CounterCollection], seconds: float, *, last: bool = False) -> None:
+    async def fill(self, collections: Sequence[CounterCollection], seconds: float, *, last: bool) -> None:
         """Give the counters of new collections their history from the oplog and earlier runs, once all of it is read.
 
         After ``seconds`` it is continued in the next call; if this is the ``last``, what was read has to do, which is
@@ -156,7 +156,7 @@ class PastReader:
             await rest()
 
     async def fill_dated(
-        self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float, *, last: bool = False
+        self, trackers: Iterable[Tracker], largest: Mapping[str, LargestId], seconds: float, *, last: bool
     ) -> None:
         """Give counters with less than a week of history the values dated by ObjectIds of their target.
 

@@ -293,7 +293,7 @@ def _without_fallen(documents: Documents) -> Documents:
 def _is_restless(updates: Sequence[Update]) -> bool:
     """Whether enough was seen of a number to say that it rises and falls, or has fractions."""
     moves = _behaviour_of([updates])
-    return moves.fractions or (moves.falls > 1 and moves.falls_often and moves.issues >= DOUBTED_AFTER)
+    return moves.fractions or (moves.falls_often and moves.issues >= DOUBTED_AFTER)
 
 
 def may_be_late(value: float) -> bool:
