@@ -370,6 +370,14 @@ def test_high_and_low_are_told_by_the_first_ids_of_the_blocks(
     assert finding.target == IdField(ORDERS, "number")
 
 
+def test_high_may_be_the_digits_of_a_text() -> None:
+    found = high_and_low(4)
+    for updates in found.updates[CARTS, "n"].values():
+        updates[:] = [update._replace(text=True) for update in updates]
+    (finding,) = findings(found)
+    assert (finding.block, finding.text) == (20, True)
+
+
 @pytest.mark.parametrize(
     "found",
     [

@@ -270,6 +270,26 @@ def _behaviour_of(documents: Iterable[Sequence[Update]]) -> _Behaviour:
     return found
 
 
+class _Number(NamedTuple):
+    """A number whose use is sought: its place, its updates, and how these change it."""
+
+    ns: Namespace
+    path: str
+    documents: Documents
+    moves: _Behaviour
+
+    def finding(self, grade: Grade, why: str) -> UsageFinding:
+        """What is known of it without a target."""
+        moves = self.moves
+        return UsageFinding(
+            self.ns, self.path, grade, step=moves.step, text=moves.text, issues=moves.issues, evidence=why
+        )
+
+
+Ranked = tuple[UsageFinding, tuple[float, float]]
+"""A finding, and its rank among those with one target: the least owns it."""
+
+
 def _is_time(updates: Sequence[Update]) -> bool:
     """Whether the values are times: near the clock and as far apart as the updates. A counter may be near by chance."""
     for unit in (1, 1_000):
@@ -290,6 +310,12 @@ def _without_fallen(documents: Documents) -> Documents:
     return {name: updates for name, updates in documents.items() if name not in fallen}
 
 
+def _number(key: Key, every: Documents) -> _Number:
+    """A number with its documents that say something about the others."""
+    documents = _without_fallen(every)
+    return _Number(*key, documents, _behaviour_of(documents.values()))
+
+
 def _is_restless(updates: Sequence[Update]) -> bool:
     """Whether enough was seen of a number to say that it rises and falls, or has fractions."""
     moves = _behaviour_of([updates])
@@ -305,7 +331,7 @@ def candidates(evidence: Evidence) -> list[Key]:
     """The numbers that change as a sequence does, the least frequently updated first."""
     keys: list[tuple[int, Key]] = []
     for key, documents in evidence.updates.items():
-        moves = _behaviour_of(_without_fallen(documents).values())
+        moves = _number(key, documents).moves
         if moves.issues and not moves.epoch and (moves.only_rises or moves.only_falls):
             keys.append((moves.issues, key))
     return [key for _, key in sorted(keys, key=lambda row: row[0])]
@@ -313,79 +339,56 @@ def candidates(evidence: Evidence) -> list[Key]:
 
 def findings(evidence: Evidence) -> list[UsageFinding]:
     """One finding for each number that was updated."""
+    numbers = {key: _number(key, every) for key, every in evidence.updates.items()}
     found: dict[Key, UsageFinding] = {}
     owners: dict[IdField, list[tuple[tuple[float, float], Key]]] = defaultdict(list)
-    for key, every in evidence.updates.items():
-        documents = _without_fallen(every)
-        moves = _behaviour_of(documents.values())
-        if not moves.issues:
+    for key, number in numbers.items():
+        if not number.moves.issues:
             continue
-        finding, standing = _grade_number(evidence, key, documents, moves)
-        finding = replace(
+        every = evidence.updates[key]
+        finding, rank = _graded(evidence, number)
+        found[key] = finding = replace(
             finding,
-            others=finding.others | {name for name in every.keys() - documents.keys() if isinstance(name, str)},
+            others=finding.others | {name for name in every.keys() - number.documents.keys() if isinstance(name, str)},
             restless=frozenset(name for name, rows in every.items() if isinstance(name, str) and _is_restless(rows)),
         )
-        found[key] = finding
         for target in (finding.target, *(target for _, target in finding.by_document)):
             if target is not None and finding.grade in (Grade.CERTAIN, Grade.LIKELY):
-                owners[target].append((standing, key))
+                owners[target].append((rank, key))
+    owner_of = {target: min(claims)[1] for target, claims in owners.items()}
     for target, claims in owners.items():
-        _, owner = min(claims)
         for _, key in claims:
-            if (
-                key != owner
-                and found[key].grade in (Grade.CERTAIN, Grade.LIKELY)
-                and not _has_other(found[key], owners, key)
-            ):
-                documents = _without_fallen(evidence.updates[key])
-                other = _direct(evidence, key, documents, _behaviour_of(documents.values()), without={target.ns})
-                is_free = other is not None and other[0].target is not None and other[0].target not in owners
-                if other is not None and is_free:
-                    found[key] = replace(other[0], others=found[key].others, restless=found[key].restless)
-                else:
-                    found[key] = _open(found[key], "Another counter matches these ids better.")
+            finding = found[key]
+            owns = any(owner_of.get(one) == key for one in (target, *(own for _, own in finding.by_document)))
+            if owns or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
+                continue
+            found[key] = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
+            other = _direct(evidence, numbers[key], without={target.ns})
+            if other is not None and other[0].target is not None and other[0].target not in owners:
+                found[key] = replace(other[0], others=finding.others, restless=finding.restless)
     return list(found.values())
 
 
-def _has_other(
-    finding: UsageFinding, owners: Mapping[IdField, list[tuple[tuple[float, float], Key]]], key: Key
-) -> bool:
-    """Whether a number with several targets owns one of them."""
-    return any(min(owners[target])[1] == key for _, target in finding.by_document if target in owners)
-
-
-def _open(finding: UsageFinding, why: str) -> UsageFinding:
-    return UsageFinding(
-        finding.ns, finding.path, Grade.OPEN, text=finding.text, issues=finding.issues, step=finding.step, evidence=why
-    )
-
-
-def _grade_number(
-    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
-) -> tuple[UsageFinding, tuple[float, float]]:
-    ns, path = key
-    step = moves.step
+def _graded(evidence: Evidence, number: _Number) -> Ranked:
+    moves = number.moves
     if moves.epoch:
-        why = "Its values are timestamps."
-        return UsageFinding(ns, path, Grade.UNLIKELY, issues=moves.issues, evidence=why), (0, 0)
+        return number.finding(Grade.UNLIKELY, "Its values are timestamps."), (0, 0)
     if moves.fractions or (moves.falls_often and not moves.only_falls):
         why = "It has fractions." if moves.fractions else "It rises and falls."
-        return UsageFinding(ns, path, Grade.UNLIKELY, issues=moves.issues, step=step, evidence=why), (0, 0)
+        return number.finding(Grade.UNLIKELY, why), (0, 0)
     found = (
-        _direct(evidence, key, documents, moves)
-        or _ranges(evidence, key, documents, moves)
-        or _blocks(evidence, key, documents, moves)
-        or _direct(evidence, key, documents, moves, LATE_SECONDS)
+        _direct(evidence, number)
+        or _ranges(evidence, number)
+        or _blocks(evidence, number)
+        or _direct(evidence, number, LATE_SECONDS)
     )
     if found:
         return found
     why = f"None of {moves.issues:,} observed values was found in a document inserted shortly afterwards."
     # Without inserts in the same period, a missing match proves nothing.
-    used = any(other.db == ns.db and other != ns for other in evidence.inserted)
-    looked_for = min(moves.issues, _covered(evidence, documents))
-    grade = Grade.OPEN if used and looked_for >= _OPEN_ISSUES else Grade.POSSIBLE
-    return UsageFinding(ns, path, grade, issues=moves.issues, step=step, text=moves.text, evidence=why), (0, 0)
+    used = any(other.db == number.ns.db and other != number.ns for other in evidence.inserted)
+    looked_for = min(moves.issues, _covered(evidence, number.documents))
+    return number.finding(Grade.OPEN if used and looked_for >= _OPEN_ISSUES else Grade.POSSIBLE, why), (0, 0)
 
 
 def _covered(evidence: Evidence, documents: Documents) -> int:
@@ -455,24 +458,19 @@ def _unique_fields(evidence: Evidence, ns: Namespace) -> list[tuple[Key, Inserte
 
 
 def _direct(
-    evidence: Evidence,
-    key: Key,
-    documents: Documents,
-    moves: _Behaviour,
-    seconds: float = WINDOW_SECONDS,
-    without: Collection[Namespace] = (),
-) -> tuple[UsageFinding, tuple[float, float]] | None:
+    evidence: Evidence, number: _Number, seconds: float = WINDOW_SECONDS, without: Collection[Namespace] = ()
+) -> Ranked | None:
     """The values themselves were found: the best target of each document, then the sum over all documents.
 
     Targets in the collections ``without`` are another counter's. Beyond the usual time the next inserts may be of
     other ids, so that only large and unique numbers count.
     """
-    late = seconds > WINDOW_SECONDS
+    late, moves = seconds > WINDOW_SECONDS, number.moves
     every: dict[Hashable, Hits] = {}
     covered: dict[Hashable, int] = {}
     # A new counter document holds the number itself; only its own ids are told from that.
-    fields = [row for row in evidence.targets.items() if row[0][0] != key[0] or row[0][1] == "_id"]
-    for document, updates in documents.items():
+    fields = [row for row in evidence.targets.items() if row[0][0] != number.ns or row[0][1] == "_id"]
+    for document, updates in number.documents.items():
         issues = list(_issues(evidence, updates, _behaviour_of([updates]).step))
         read = {at for issue in issues if evidence.covers(at := issue.update.at, (at[0] + int(seconds) - 1, 0, 0))}
         if late:
@@ -482,7 +480,7 @@ def _direct(
         found = {at for hit in hits.values() for at in hit.issues}
         covered[document] = len(found | read)
         every[document] = {name: hit for name, hit in hits.items() if name[0][0] not in without}
-    good = _believable(evidence, key[0], every, moves, late=late)
+    good = _believable(evidence, number.ns, every, moves, late=late)
     other = {
         document
         for document, count in covered.items()
@@ -493,14 +491,10 @@ def _direct(
     if not issued or not kept:
         return None
     matched = sum(hit.matched(moves) for _, _, hit in kept.values())
-    if not all(_has_constant_step(documents[document]) for document in kept):
+    if not all(_has_constant_step(number.documents[document]) for document in kept):
         return None
     grade = _grade_of([hit for _, _, hit in kept.values()], matched, matched / issued, late=late)
-    if grade is None:
-        return None
-    finding, standing = _finding_of(evidence, key, moves, grade, kept, other, (matched, issued))
-    cycling = (name for name in kept if isinstance(name, str) and _behaviour_of([documents[name]]).cycles)
-    return replace(finding, cycling=frozenset(cycling)), standing
+    return None if grade is None else _used(evidence, number, grade, kept, other, (matched, issued))
 
 
 def _believable(
@@ -599,17 +593,15 @@ def _is_cycled(hit: _Hit) -> bool:
     return len(hit.values) >= _LEAST_CYCLE and median(hit.ranks) <= 1
 
 
-def _finding_of(
+def _used(
     evidence: Evidence,
-    key: Key,
-    moves: _Behaviour,
+    number: _Number,
     grade: Grade,
     kept: Mapping[Hashable, tuple[Key, Semantics, _Hit]],
     other: Iterable[Hashable],
     counts: tuple[int, int],
-) -> tuple[UsageFinding, tuple[float, float]]:
-    ns, path = key
-    matched, issued = counts
+) -> Ranked:
+    moves, (matched, issued) = number.moves, counts
     latency = median(latency for _, _, hit in kept.values() for latency in hit.latencies)
     targets = Counter(target for target, _, _ in kept.values())
     (first, _), *more = targets.most_common()
@@ -618,28 +610,25 @@ def _finding_of(
     whole = len(kept) == 1 and len(values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
-        f"{matched:,} of {issued:,} values of {clean_name(path, 60)} found in {_place(first)}{also}, "
+        f"{matched:,} of {issued:,} values of {clean_name(number.path, 60)} found in {_place(first)}{also}, "
         f"{_latency(latency)} later; step {moves.step}."
     )
     by_document = tuple(
         (document, IdField(*target)) for document, (target, _, _) in kept.items() if isinstance(document, str)
     )
-    finding = UsageFinding(
-        ns,
-        path,
-        grade,
+    finding = replace(
+        number.finding(grade, text),
         target=None if more else IdField(*first),
         whole_target=whole,
         semantics=semantics,
-        step=moves.step,
-        text=moves.text,
-        issues=moves.issues,
-        evidence=text,
         by_document=by_document if more else (),
         others=frozenset(document for document in other if isinstance(document, str)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
         # A total that is written into a log is that after the update.
-        is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(path) for target in targets),
+        is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(number.path) for target in targets),
+        cycling=frozenset(
+            name for name in kept if isinstance(name, str) and _behaviour_of([number.documents[name]]).cycles
+        ),
     )
     return finding, (-moves.returned / max(1, moves.issues), latency)
 
@@ -652,41 +641,37 @@ def _latency(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _ranges(
-    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
-) -> tuple[UsageFinding, tuple[float, float]] | None:
+def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
     """The counter hands out ranges: most numbers between its old and new value were found in one field."""
-    ns, path = key
+    step = number.moves.step
     sizes = range(_LEAST_RANGE, _MOST_RANGE + 1)
-    issues = [one for updates in documents.values() for one in _issues(evidence, updates, moves.step, sizes)]
-    hits = _explained(evidence, _unique_fields(evidence, ns), issues)
-    target_key, semantics = max(hits, key=lambda name: len(hits[name].ranks), default=(key, Semantics.LAST))
+    issues = [one for updates in number.documents.values() for one in _issues(evidence, updates, step, sizes)]
+    hits = _explained(evidence, _unique_fields(evidence, number.ns), issues)
+    if not hits:
+        return None
+    target_key, semantics = max(hits, key=lambda name: len(hits[name].ranks))
     count, ranges = len(hits[target_key, semantics].ranks), len(issues) // 2
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
-    text = (
-        f"{count:,} of {ranges:,} ranges of {clean_name(path, 60)} found in {_place(target_key)}; range {moves.step}."
-    )
-    finding = UsageFinding(
-        ns, path, Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY, target=IdField(*target_key),
-        semantics=semantics, step=moves.step, text=moves.text, issues=moves.issues, evidence=text,
+    name, grade = clean_name(number.path, 60), Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
+    finding = replace(
+        number.finding(grade, f"{count:,} of {ranges:,} ranges of {name} found in {_place(target_key)}; range {step}."),
+        target=IdField(*target_key),
+        semantics=semantics,
         int64_ids=evidence.targets[target_key].has_int64_ids,
-    )  # fmt: skip
+    )
     return finding, (0.0, median(hits[target_key, semantics].latencies))
 
 
-def _blocks(
-    evidence: Evidence, key: Key, documents: Documents, moves: _Behaviour
-) -> tuple[UsageFinding, tuple[float, float]] | None:
+def _blocks(evidence: Evidence, number: _Number) -> Ranked | None:
     """The counter is the "hi" of hi/lo: after it rose to ``hi``, ids of ``hi * block`` and on were inserted."""
-    ns, path = key
-    if moves.step != 1 or not moves.constant or len(documents) > 1:
+    if number.moves.step != 1 or not number.moves.constant or len(number.documents) > 1:
         return None
-    (updates,) = documents.values()
+    (updates,) = number.documents.values()
     rises = [one for one in updates if one.value >= _LEAST_HI]
     covered = [one for one in rises if evidence.covers(one.at)]
     begun: Counter[tuple[Key, Semantics, int]] = Counter()
-    for (target_key, target), update in product(_unique_fields(evidence, ns), covered):
+    for (target_key, target), update in product(_unique_fields(evidence, number.ns), covered):
         first = bisect_left(target.inserts, update.at, key=attrgetter("at"))
         end = bisect_right(target.inserts, update.at[0] + WINDOW_SECONDS, lo=first, key=lambda insert: insert.at[0])
         values = [insert.value for insert in target.inserts[first:end]]
@@ -698,11 +683,8 @@ def _blocks(
     for (target_key, semantics, block), count in begun.most_common(1):
         if count >= _CERTAIN_RANGES and count >= _CERTAIN_SHARE * len(covered):
             text = f"{count:,} blocks of {block:,} ids found in {_place(target_key)}, one for each value."
-            finding = UsageFinding(
-                ns, path, Grade.CERTAIN, target=IdField(*target_key), semantics=semantics, block=block,
-                issues=moves.issues, evidence=text,
-            )  # fmt: skip
-            return finding, (0.0, 0.0)
+            finding = number.finding(Grade.CERTAIN, text)
+            return replace(finding, target=IdField(*target_key), semantics=semantics, block=block), (0.0, 0.0)
     return None
 
 
