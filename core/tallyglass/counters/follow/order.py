@@ -9,19 +9,18 @@ from operator import itemgetter
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.pacer import rest
 from tallyglass.counters.snapshot import CounterView
-from tallyglass.counters.verdict import CRITICAL, UNKNOWN, WARNING, Thresholds, grade
+from tallyglass.counters.verdict import SEVERITY, Thresholds, grade
 
 RankedCounter = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker]
 """The urgency, the view, and its tracker."""
 
 _THRESHOLDS = Thresholds()
-_RANKS = {CRITICAL: 3, WARNING: 2, UNKNOWN: 1}
 
 
 def urgency(counter: CounterView) -> tuple[int, float, float]:
     """Smaller is more urgent: critical before warning, then the earliest possible end, then the most used."""
     early = counter.forecast.early
-    rank = -_RANKS.get(grade(counter, _THRESHOLDS, datetime.now(UTC))[0], 0)
+    rank = -SEVERITY[grade(counter, _THRESHOLDS, datetime.now(UTC))[0]]
     own = (rank, early.timestamp() if early else float("inf"), -(counter.used or 0.0))
     return min([own, *map(urgency, counter.members.worst)]) if counter.members else own
 

@@ -374,7 +374,7 @@ class Tracker:
             self._before_fall = None
             self._forget_rewind()
             return
-        if self._descends():
+        if not self.rose and self.direction > 0 and only_descends(self.falls):
             self.value = number
             self._reverse_direction()
             return
@@ -382,10 +382,6 @@ class Tracker:
         self.high = high
         self.rewound = (flag, f"Went back from {high} to {number} at {iso(from_seconds(round(at)))}.")
         self.rewound_at = at
-
-    def _descends(self) -> bool:
-        """Whether the value only ever fell, each time by the same amount."""
-        return not self.rose and self.direction > 0 and only_descends(self.falls)
 
     def _append(self, number: Number, at: float) -> None:
         self.last_at = at
@@ -503,7 +499,10 @@ def _view_of(tracker: Tracker) -> CounterView:
     used = None
     if issued is not None and span > 0:
         used = min(1.0, max(0.0, (issued - known.start) * tracker.direction / span))
-    crosses = issued is not None and tracker.may_cross(issued)
+    crossing, crossing_used = None, None
+    if issued is not None and tracker.may_cross(issued):
+        crossing = tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
+        crossing_used = max(0.0, issued / INT32_MAX)
     pool = _pool(tracker) if tracker.cells else None
     return CounterView(
         key=known.key,
@@ -520,8 +519,8 @@ def _view_of(tracker: Tracker) -> CounterView:
         used=used,
         rate=tracker.rate,
         forecast=tracker.forecasts[0],
-        crossing=_crossing(tracker) if crosses else None,
-        crossing_used=max(0.0, issued / INT32_MAX) if crosses and issued is not None else None,
+        crossing=crossing,
+        crossing_used=crossing_used,
         drift=tracker.drift,
         target=tracker.drift_target,
         repair=tracker.repair,
@@ -548,10 +547,6 @@ def _history(tracker: Tracker) -> tuple[tuple[float, float], ...]:
         return ()
     points = tracker.series.for_graph()
     return points if tracker.direction > 0 else tuple((at, -value) for at, value in points)
-
-
-def _crossing(tracker: Tracker) -> Forecast:
-    return tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
 
 
 def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: PoolView | None) -> tuple[Flag, ...]:

@@ -53,12 +53,9 @@ class UsageFinding:
         why = "Its values are repeated under the same name, in a field without an index: a total in a log."
         return replace(self, grade=Grade.POSSIBLE, target=None, whole_target=False, by_document=(), evidence=why)
 
-    def conclusion(self) -> tuple[object, ...]:
+    def conclusion(self) -> UsageFinding:
         """The facts that change how the counter is followed; excludes the counts in the evidence."""
-        return (
-            self.grade, self.target, self.whole_target, self.semantics, self.step, self.block, self.text,
-            self.by_document, self.others, self.restless, self.int64_ids, self.cycling,
-        )  # fmt: skip
+        return replace(self, issues=0, evidence="", is_repeated=False)
 
 
 DOUBTED_AFTER = 20

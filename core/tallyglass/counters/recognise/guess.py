@@ -100,7 +100,6 @@ def _by_signature(collection: str, signature: Signature) -> tuple[tuple[Match], 
         return None
     number = numbers[0]
     bound = next((key for key in MAX_FIELDS if kinds.get(key) in _NUMBERS), "")
-    start = next((key for key in START_FIELDS if kinds.get(key) in _NUMBERS), "")
     telling, specific = bool(_TELLING_COLLECTION.search(collection[:255])), bound in SPECIFIC_BOUNDS
     if number in SURE_NAMES:
         confidence = SURE
@@ -116,7 +115,7 @@ def _by_signature(collection: str, signature: Signature) -> tuple[tuple[Match], 
     grade, evidence = Grade.POSSIBLE, "By name only."
     if specific and (telling or confidence == SURE):
         grade, evidence = Grade.LIKELY, "By its name, and by the bound in its document."
-    match = Match(_shape(number, label), number, confidence, bound, start, grade=grade, evidence=evidence)
+    match = Match(_shape(number, label), number, confidence, bound, grade=grade, evidence=evidence)
     return (match,), tuple(key for key, kind in others.items() if kind is str), not RANGE_KEYS.isdisjoint(kinds)
 
 

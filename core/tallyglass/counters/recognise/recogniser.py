@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from sys import intern
 
 from tallyglass.counters.ceiling import near_limit
@@ -24,12 +25,15 @@ from tallyglass.counters.recognise.shapes import (
     expand,
 )
 from tallyglass.counters.recognise.targets import none as no_targets
-from tallyglass.counters.snapshot import Grade, Semantics
+from tallyglass.counters.snapshot import Grade
 from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.text import clean_name
 
 _MOST_SIGNATURES = 256
 """Signatures whose matches are kept: documents of a collection have few, those that are not kept are matched again."""
+
+_of_any = partial(Shape, collections=(), keys={"_id": ValueKind.ANY}, spare_keys=True)
+"""The shape of a counter that its document does not tell."""
 
 
 @dataclass(slots=True)
@@ -111,7 +115,7 @@ class Recogniser:
                     raw = dig(row, path)
                     if read_number(raw, text=True) is not None:
                         self.matched.add(rule.number)
-                        shape = _configured_shape(path)
+                        shape = _of_any("configured", "as configured", number=path)
                         text = numeric_type(raw) is None
                         matches.setdefault(path, Match(shape, path, 1.0, text=text, rule_number=rule.number))
             elif rule.hide:
@@ -130,8 +134,8 @@ class Recogniser:
             if path in named or finding.excludes(name) or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
                 continue
             if read_number(dig(row, path), text=finding.text) is not None:
-                match = bounded(Match(_used_shape(path, finding.semantics), path, 1.0), row, specific=True)
-                kept.append(graded(match, finding, name))
+                shape = _of_any("used", "by its use", number=path, semantics=finding.semantics)
+                kept.append(graded(bounded(Match(shape, path, 1.0), row, specific=True), finding, name))
         return tuple(kept)
 
     def identify(self, row: Document, match: Match, matches: tuple[Match, ...]) -> Identity | None:
@@ -255,12 +259,3 @@ def bound_of(row: Document, match: Match) -> int | None:
     if bound is not None and match.rule_number and not specific and (read is None or read[0] > bound):
         return None
     return bound
-
-
-def _configured_shape(path: str) -> Shape:
-    return Shape("configured", "as configured", (), path, {"_id": ValueKind.ANY}, spare_keys=True)
-
-
-def _used_shape(path: str, semantics: Semantics) -> Shape:
-    """The shape of a counter that was recognised by its usage."""
-    return Shape("used", "by its use", (), path, {"_id": ValueKind.ANY}, spare_keys=True, semantics=semantics)
