@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -172,6 +173,18 @@ async def test_a_counter_beside_its_collection(
     assert (found.standing, found.behind, found.missing) == (standing, behind, missing)
     assert [(gap.first, gap.last) for gap in found.gaps] == gaps
     assert why in found.why
+    change = {-1: '{"$min": {"seq": NumberLong("50")}}', 1: '{"$max": {"seq": NumberLong("100")}}'}[found.direction]
+    assert (change if behind else "") in found.counter.repair
+    assert bool(found.counter.repair) == bool(behind)
+
+
+async def test_a_later_run_knows_what_an_earlier_one_read(tmp_path: Path) -> None:
+    server = Server(90, range(11, 81))
+    settings = WatchSettings(history_path=tmp_path / "kept.sqlite", oplog_history=False)
+    await look(server, settings)  # type: ignore[arg-type]
+    server.held[COUNTERS][0]["seq"] = 95
+    (view,) = (await look(server, settings)).counters  # type: ignore[arg-type]
+    assert [value for _, value in view.history][:2] == [90, 95]
 
 
 async def test_one_that_cannot_be_compared_is_said_to_be_so() -> None:
@@ -287,19 +300,21 @@ class Busy(Server):
 
 
 @pytest.mark.parametrize(
-    ("kind", "largest", "others", "grade"),
+    ("kind", "value", "largest", "others", "grade"),
     [
-        (Server, 500, [], Grade.LIKELY), (Server, 503, [], Grade.POSSIBLE),
-        (Busy, 508, [200], Grade.LIKELY), (Busy, 512, [], Grade.POSSIBLE), (Busy, 508, [507], Grade.POSSIBLE),
+        (Server, 500, 500, [], Grade.LIKELY), (Server, 500, 503, [], Grade.POSSIBLE),
+        (Server, 100, 100, [], Grade.LIKELY), (Server, 99, 99, [], Grade.POSSIBLE),
+        (Busy, 500, 508, [200], Grade.LIKELY), (Busy, 500, 512, [], Grade.POSSIBLE),
+        (Busy, 500, 508, [507], Grade.POSSIBLE),
     ],
-    ids=["is it", "is near it", "went past it", "did not reach it", "went past two"],
+    ids=["is it", "is near it", "is 100", "is 99", "went past it", "did not reach it", "went past two"],
 )  # fmt: skip
 async def test_an_idle_guess_is_the_largest_id_of_a_collection_or_moves_past_it(
-    kind: type[Server], largest: int, others: list[int], grade: Grade
+    kind: type[Server], value: int, largest: int, others: list[int], grade: Grade
 ) -> None:
     server = kind(0, [])
     server.held[ORDERS] = [{"_id": largest}]
-    server.held[GUESSES] = [{"_id": "Order", "value": 500}]
+    server.held[GUESSES] = [{"_id": "Order", "value": value}]
     server.held |= {Namespace("shop", f"other{n}"): [{"_id": n}] for n in others}
     del server.held[COUNTERS]
     (view,) = (await look(server, WatchSettings(oplog_history=False))).counters  # type: ignore[arg-type]

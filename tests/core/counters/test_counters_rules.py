@@ -129,6 +129,17 @@ def test_the_three_dates_of_a_pool(per_document: int, first_full: float, two_tri
     assert (gone + ahead.two_tries) / total == pytest.approx(two_tries, abs=0.015)
 
 
+@pytest.mark.parametrize(("full", "ahead"), [(0, (True, True)), (1, (False, True)), (2, (False, False))])
+def test_an_event_of_a_pool_that_is_past_needs_no_more_ids(full: int, ahead: tuple[bool, bool]) -> None:
+    rows = spans(4, 100)
+    rows[:full] = [PoolSpan(row.key, row.id, row.last + 1, row.last + 1, row.last) for row in rows[:full]]
+    cells = as_pool(rows)
+    assert cells is not None
+    found = outlook(cells)
+    assert (found.first_full > 0, found.two_tries > 0) == ahead
+    assert found.empty == 100 * (4 - full)
+
+
 def test_the_three_dates_agree_with_a_simulation() -> None:
     rng, documents, per_document = random.Random(3), 200, 50
     firsts, halves = [], []

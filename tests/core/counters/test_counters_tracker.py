@@ -8,6 +8,7 @@ import itertools
 import math
 import sqlite3
 from collections.abc import AsyncIterator
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.past_reader import PastReader
+from tallyglass.counters.follow.restarts import begins_period
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history import store as store_module
 from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, pool_levels, scattered, value_after
 from tallyglass.counters.history.store import KnownCounter, SampleStore
-from tallyglass.counters.recognise.config import IdField, Rule
+from tallyglass.counters.recognise.config import IdField, Resets, Rule
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
 from tallyglass.errors import InputError
@@ -282,6 +284,35 @@ def test_the_step_of_a_counter_is_what_divides_five_changes() -> None:
     shop = Shop()
     steps = [shop.look(T0 + n, {"_id": "a", "seq": 7 + 3 * n * n})[0].step for n in range(7)]
     assert steps == [1, 1, 1, 1, 1, 3, 3]
+    fresh = Shop()
+    fresh.look(T0, {"_id": "a", "seq": 115})
+    fresh.tracker().add_past([PastValue(T0 - 100 + n, 7 + 3 * n * n, INT32) for n in range(6)])
+    assert fresh.tracker().view().step == 3
+
+
+@pytest.mark.parametrize(
+    ("moment", "resets"),
+    [
+        ("2026-06-30T09", ()), ("2026-06-30T11", (Resets.MONTHLY,)), ("2026-07-01T13", (Resets.MONTHLY,)),
+        ("2026-07-01T15", ()), ("2026-12-31T11", (Resets.MONTHLY, Resets.YEARLY)), ("2026-12-31T09", ()),
+        ("2027-01-01T13", (Resets.MONTHLY, Resets.YEARLY)), ("2026-12-01T01", (Resets.MONTHLY,)),
+    ],
+)  # fmt: skip
+def test_a_month_and_a_year_begin_earlier_or_later_elsewhere(moment: str, resets: tuple[Resets, ...]) -> None:
+    at = datetime.fromisoformat(f"{moment}:00:00+00:00").timestamp()
+    found = [one for one in (Resets.MONTHLY, Resets.YEARLY) if begins_period(at, one)]
+    assert tuple(found) == resets
+    assert begins_period(at, Resets.DAILY)
+
+
+def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
+    (view,) = Shop("invoices", Rule(Namespace("shop", "invoices"), field="nr")).look(T0, {"_id": 1, "nr": "INV-000123"})
+    assert (view.value, view.type, view.ceiling) == (123, NumericType.STRING, Ceiling(10**6 - 1, "6 digits"))
+
+
+def test_a_bound_of_any_name_counts_where_the_shape_is_known() -> None:
+    (view,) = Shop("ids").look(T0, {"_id": "orders", "index": 5, "max": 99})
+    assert view.ceiling == Ceiling(99, "max")
 
 
 @pytest.mark.parametrize(

@@ -73,5 +73,9 @@ async def test_documents_without_a_number_or_with_another_counters_date_nothing(
     gateway.number(None, "2", 500, 4)
     found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 1)
     assert [(past.at - START, past.number) for past in found] == [(60 * n, n + 2) for n in range(3, 11)]
+    gateway = Dated(240, 60)
+    gateway.number(1, 5, 6, 2, 7)
+    found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 0)
+    assert [past.number for past in found] == [1, 5, 6, 7], "one that was written late"
     for alike_or_none in (Dated(0, 1), Dated(-1, 1)):
         assert await read_dated(cast("Gateway", alike_or_none), target, 11, NumericType.INT64, 0) == []
