@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ import pytest
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look, watch
 from tallyglass.counters.recognise.config import CountersConfig, Rule
-from tallyglass.counters.recognise.discovery import MOST_GUESSED, MOST_READ, SAMPLE, Discovery
+from tallyglass.counters.recognise.discovery import MOST_GUESSED, MOST_READ, SAMPLE, Content, Discovery, LookedAt
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
@@ -95,6 +96,28 @@ async def test_a_few_documents_once_and_known_names_first() -> None:
     memory.asked.clear()
     await discovery.advance(60)
     assert memory.asked == [], "nothing is asked again within the minute"
+
+
+async def test_what_an_earlier_run_found_is_looked_at_again_after_what_none_did() -> None:
+    memory = Memory({f"shop.{name}": [COUNTER] for name in ("numbering", "fresh", "old", "older", "unknown")})
+    discovery, now = Discovery(memory, CountersConfig()), time.time()  # type: ignore[arg-type]
+    looked = {
+        "numbering": LookedAt(Content.COUNTERS, now - 9 * 86_400, (("kind", "x"),)),
+        "fresh": LookedAt(Content.OTHER, now - 500),
+        "old": LookedAt(Content.EMPTY, now - 700),
+        "older": LookedAt(Content.OTHER, now - 2 * 86_400),
+    }
+    discovery.recall({Namespace("shop", name): one for name, one in looked.items()})
+    await discovery.advance(60)
+    asked = [line.removeprefix("find shop.") for line in memory.asked if line.startswith("find")]
+    assert asked == ["unknown", "old", "older"]
+    assert names(discovery) == ["shop.numbering", "shop.old", "shop.older", "shop.unknown"]
+    assert discovery.places[Namespace("shop", "numbering")] == (("kind", "x"),)
+
+
+async def test_beside_one_counter_of_a_library_other_documents_do_not_hide_it() -> None:
+    memory = Memory({f"shop.{name}": [COUNTER, {"_id": 1, "text": "x"}] for name in ("counters", "numbering")})
+    assert names(await found(memory)) == ["shop.counters"]
 
 
 async def test_what_cannot_hold_counters_is_not_looked_at() -> None:

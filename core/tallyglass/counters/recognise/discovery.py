@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -34,9 +33,6 @@ MOST_GUESSED = 5_000
 
 MOST_READ = 200_000
 """The maximum number of counter documents followed in one collection."""
-
-REMEMBERED_SECONDS = 86_400.0
-"""A collection without counters is sampled again after about a day; an empty one much sooner."""
 
 _AT_ONCE = 8
 """Requests under way at a time: round trips overlap, and few threads of the server work for this."""
@@ -155,14 +151,11 @@ class Discovery:
             looked = self._remembered.pop(ns, None)
             if looked is None or ns in self.places or ns in self._sampled or self._config.rules_for(ns):
                 continue
-            age = max(0.0, now_wall - looked.at)
             if looked.content is Content.COUNTERS:
                 self.places[ns] = looked.query
-            elif age < self._lasts(ns, looked.content):
-                self._sampled[ns] = now - age
             else:
-                # It was sampled before and is due again; the search is complete without it.
-                self._sampled[ns] = float("-inf")
+                # If it is due again, the search is complete without it.
+                self._sampled[ns] = now - max(0.0, now_wall - looked.at)
 
     async def _list_one(self, db: str) -> list[CollectionInfo]:
         try:
@@ -181,12 +174,6 @@ class Discovery:
 
     def _again(self, ns: Namespace) -> float:
         return _LIST_SECONDS if ns.collection in KNOWN_COLLECTIONS else _SAMPLE_AGAIN_SECONDS
-
-    def _lasts(self, ns: Namespace, content: Content) -> float:
-        """How long a result of an earlier run is valid, spread so that collections are not all due at once."""
-        if ns.collection in KNOWN_COLLECTIONS or content is Content.EMPTY:
-            return self._again(ns)
-        return REMEMBERED_SECONDS * (0.5 + zlib.crc32(str(ns).encode()) % 1000 / 1000)
 
     def _priority(self, ns: Namespace) -> tuple[int, bool, Namespace]:
         if self._config.rules_for(ns):
