@@ -14,10 +14,12 @@ from bench._loads import SCENARIOS
 from bench.forecast import HORIZONS, ForecastScore, backtest, cases_of
 
 from tallyglass.counters.forecast.basis import read_basis
+from tallyglass.counters.forecast.cycle import irregularity
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecasts
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
-from tallyglass.counters.forecast.trend import chance_in_trend, log_trend, wander_of
+from tallyglass.counters.forecast.shift import day_irregularity
+from tallyglass.counters.forecast.trend import chance_in_trend, clear_trend, log_trend, wander_of
 from tallyglass.counters.snapshot import Forecast
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
@@ -412,6 +414,29 @@ def test_memory_is_bounded_and_the_rate_survives_thinning() -> None:
 def test_the_slope_of_a_logarithm_has_the_error_of_least_squares() -> None:
     # By hand: the line through 0, 1, 1, 1 rises by 0.3; its residuals have the squares 0.09, 0.16, 0.01 and 0.04.
     assert log_trend([1, math.e, math.e, math.e]) == pytest.approx((0.3, math.sqrt(0.3 / 2 / 5)))
+
+
+def test_how_irregular_blocks_are_is_told_by_their_second_differences() -> None:
+    # The bends of 1, 3, 1, 3 are 4; six times the variance of independent blocks is their mean square.
+    assert irregularity([1, 3, 1, 3]) == pytest.approx(math.sqrt(16 / 6) / 2)
+    assert irregularity([1, 2, 3, 4, 5]) == irregularity([0, 0, 0]) == 0
+
+
+def test_days_before_the_first_id_hide_no_trend() -> None:
+    grown = [1000 * math.exp(0.1 * day / 7) for day in range(28)]
+    assert clear_trend([0.0] * 9 + grown) == clear_trend(grown) == pytest.approx(0.1)
+    assert clear_trend([*grown[:14], *[0.0] * 7, *grown[14:]]) == 0
+
+
+def test_two_days_of_rest_make_no_week_irregular_and_three_do() -> None:
+    def week(*resting: int) -> list[float]:
+        return [10.0 if n // 24 in resting else 1000.0 for n in range(168)]
+
+    assert [day_irregularity(week(*days)) for days in ((), (2,), (5, 6), (6, 0))] == pytest.approx(
+        [0, 0, 0, 0], abs=1e-9
+    )
+    for days in ((2, 4), (4, 5, 6)):
+        assert day_irregularity(week(*days)) > 0.2
 
 
 def test_a_graph_has_both_ends_and_a_bounded_number_of_points() -> None:

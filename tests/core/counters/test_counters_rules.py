@@ -267,6 +267,12 @@ def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
         ("[[counter]]\ncollection = 'a.b'\nmax = 'many'", "max must be a whole number"),
         ("[[counter]]\ncollection = 'a.b'\nmax = true", "max must be a whole number"),
         ("[[counter]]\ncollection = 'a.b'\ndigits = 99", "from 1 to 34"),
+        *(
+            (f"[[counter]]\ncollection = 'a.b'\n{key} = {-(2**63) - 1}", f"of at least {-(2**63)}")
+            for key in ("step", "start", "min")
+        ),
+        ("[[counter]]\ncollection = 'a.b'\nmax = -1", "of at least 0"),
+        ("[[counter]]\ncollection = 'a.b'\nblock = 0", "of at least 1"),
         ("[[counter]]\ncollection = 'a.b'\nstart = 9\nmax = 5", "start 9 is not below max 5"),
         ("[[counter]]\ncollection = 'a.b'\nconsumer = 'java'", "consumer must be"),
         ("[[counter]]\ncollection = 'a.b'\ntarget = 'shop.orders'", "database.collection.field"),

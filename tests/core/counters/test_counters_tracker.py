@@ -305,6 +305,14 @@ def test_a_month_and_a_year_begin_earlier_or_later_elsewhere(moment: str, resets
     assert begins_period(at, Resets.DAILY)
 
 
+def test_a_configured_step_is_not_doubted_and_its_sign_is_the_direction() -> None:
+    shop = Shop("counters", Rule(Namespace("shop", "counters"), step=1))
+    assert [shop.look(T0 + n, {"_id": "a", "seq": 7 + 3 * n * n})[0].step for n in range(7)] == [1] * 7
+    down = Rule(Namespace("shop", "counters"), step=-2, start=100, min=10)
+    (view,) = Shop("counters", down).look(T0, {"_id": "a", "seq": 40})
+    assert (view.step, view.left, view.used, view.ceiling) == (-2, 30, 60 / 90, Ceiling(10, "min (configured)"))
+
+
 def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
     (view,) = Shop("invoices", Rule(Namespace("shop", "invoices"), field="nr")).look(T0, {"_id": 1, "nr": "INV-000123"})
     assert (view.value, view.type, view.ceiling) == (123, NumericType.STRING, Ceiling(10**6 - 1, "6 digits"))

@@ -46,8 +46,10 @@ def evidence(values: list[int], documents: int) -> Evidence:
         ([1, 2, 3, 4, 5, 6], 1, {Grade.OPEN, Grade.POSSIBLE}),
         (list(range(1, 13)), 1, {Grade.CERTAIN}),
         ([3_003, 9_009, 2_002, 7_007], 4, {Grade.LIKELY}),
+        (list(range(97, 102)), 1, {Grade.OPEN, Grade.POSSIBLE}),
+        (list(range(98, 103)), 1, {Grade.CERTAIN}),
     ],
-    ids=["four quantities", "six numbers", "twelve numbers", "four large numbers"],
+    ids=["four quantities", "six numbers", "twelve numbers", "four large numbers", "below 100", "from 100 on"],
 )
 def test_small_numbers_match_by_chance(values: list[int], documents: int, grades: set[Grade]) -> None:
     (finding,) = findings(evidence(values, documents))
@@ -136,6 +138,12 @@ def test_unusual_use(found: Evidence, grade: Grade) -> None:
     (finding,) = findings(found)
     assert finding.grade is grade, finding.evidence
     assert bool(finding.cycling) == (found is CYCLE)
+
+
+@pytest.mark.parametrize(("rounds", "cycles"), [(2, False), (3, True)])
+def test_what_started_again_twice_from_the_same_number_cycles(rounds: int, cycles: bool) -> None:
+    (finding,) = findings(used([*range(1, 9)] * rounds, [(ORDERS, "bay")]))
+    assert finding.cycling == {"d0"} if cycles else finding.cycling == set()
 
 
 @pytest.mark.parametrize(("others", "whole"), [(0, True), (7, True), (8, False)])
