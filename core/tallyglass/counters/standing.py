@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tallyglass.text import plural
+
 _SAME_DENSITY = 10
 """A counter that counts up has ids below it about as close as those above. One that descends has none there but strays,
 many times as far away."""
@@ -101,7 +103,7 @@ def _stands_as_one_that_rises(issued: int, start: int, ids: IdSpan) -> bool:
 
 def odd_ids(count: int) -> str:
     """How many numbers were not compared, for a note."""
-    return f"{count:,} {'id' if count == 1 else 'ids'} could not be compared (no whole number, or beyond the type)"
+    return f"{plural(count, 'id')} could not be compared (no whole number, or beyond the type)"
 
 
 def moved_to(stored: int, step: int, past: int) -> int:

@@ -12,6 +12,7 @@ from tallyglass.counters.forecast.series import DAY, HOUR, MIN_STEPS, Series
 from tallyglass.counters.snapshot import Forecast
 from tallyglass.counters.span import format_span
 from tallyglass.moment import from_seconds
+from tallyglass.text import plural
 
 MIN_SHARE = 0.05
 """A date needs a history of at least this share of the time until it."""
@@ -89,8 +90,7 @@ def _stopped(series: Series, since: float, remaining: float, now: float) -> Fore
 def insufficient_history(basis: Basis, found: Estimate) -> str:
     """Why no date can be given; empty if there is a date."""
     if basis.steps < MIN_STEPS:
-        changes = "1 change" if basis.steps == 1 else f"{basis.steps} changes"
-        return f"Too early to say: {changes} seen, {MIN_STEPS} needed."
+        return f"Too early to say: {plural(basis.steps, 'change')} seen, {MIN_STEPS} needed."
     least = max(MIN_SHARE * found.ahead, min(2 * HOUR, found.ahead / 4))
     if basis.span < least:
         return f"Too early to say: {format_span(basis.span)} seen, {format_span(least)} needed."

@@ -168,8 +168,6 @@ class _Hit:
     inserts: set[Moment] = field(default_factory=set)
     ranks: list[int] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
-    first: int = 0
-    last: int = 0
     issues: set[Moment] = field(default_factory=set)
 
     def add(self, update: Update, insert: Insert, rank: int) -> None:
@@ -178,8 +176,6 @@ class _Hit:
         self.inserts.add(insert.at)
         self.ranks.append(rank)
         self.latencies.append(max(0.0, insert.wall - update.wall))
-        self.first = min(self.first or update.at[0], update.at[0])
-        self.last = max(self.last, update.at[0])
 
     def matched(self, moves: _Behaviour) -> int:
         """How many issues were found: a number that was issued twice counts once, unless it cycles."""
@@ -522,7 +518,8 @@ def _grade_of(hits: Sequence[_Hit], matched: int, share: float, *, late: bool) -
     few = matched < _SMALL_ISSUES or share < _CERTAIN_SHARE
     if (few and late) or ((few or len(set(values)) < _SMALL_DIFFERENT) and median(values) < _SMALL):
         return None
-    seconds = max(hit.last for hit in hits) - min(hit.first for hit in hits)
+    times = [at[0] for hit in hits for at in hit.issues]
+    seconds = max(times) - min(times)
     if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS:
         return Grade.CERTAIN
     return Grade.LIKELY if matched >= _LIKELY_ISSUES and share >= _LIKELY_SHARE else None
@@ -577,15 +574,14 @@ def _with_siblings(hits: Hits, best: tuple[Key, Semantics]) -> _Hit:
                 found.inserts | hit.inserts,
                 found.ranks + hit.ranks,
                 found.latencies + hit.latencies,
-                min(found.first, hit.first),
-                max(found.last, hit.last),
+                found.issues | hit.issues,
             )
     return found
 
 
 def _is_spread(target: InsertedField, feeders: int) -> bool:
     """Whether the field has nearly as many distinct values as ids were issued for it."""
-    return target.spread() >= max(_LEAST_SPREAD, _SPREAD / (1 if feeders <= 1 else 2))
+    return target.spread() >= max(_LEAST_SPREAD, _SPREAD / min(feeders, 2))
 
 
 def _is_cycled(hit: _Hit) -> bool:
