@@ -647,6 +647,12 @@ def test_a_counter_that_only_falls_by_one_descends() -> None:
     assert (view.flags, view.step, view.left) == ((), -1, 493)
     assert view.ceiling is not None
     assert (view.ceiling.value, view.ceiling.reason) == (0, "0 (it descends)")
+    for n in range(8, 20):
+        shop.look(T0 + n, {"_id": "a", "seq": 500 - n})
+    shop.tracker().update_forecasts(T0 + n)
+    naive = shop.tracker().view().forecast.naive
+    assert naive is not None
+    assert naive.timestamp() == pytest.approx(T0 + 500, abs=5)
 
 
 def test_a_counter_that_descends_from_minus_one_is_not_full_and_one_at_zero_is() -> None:

@@ -192,10 +192,15 @@ class Tracker:
 
     def _reverse_direction(self) -> None:
         self.direction = -1
-        self.series, self._before_fall = _EMPTY, None
+        self.series, self._before_fall = Series(), None
         self._forget_rewind()
+        seen = [] if self.first_at is None else [(self.first_at, self.value)]
+        if self.falls and self.first_at is not None and self.falls[0].at > self.first_at:
+            seen = [(self.first_at, self.falls[0].high), *((fall.at, fall.low) for fall in self.falls)]
+        for at, number in seen:
+            if isinstance(number, int):
+                self.series.add(at, -number)
         self.falls.clear()
-        self._begin_series()
         self._outdate_forecasts()
 
     def _is_before(self, number: Number, other: Number) -> bool:
@@ -375,7 +380,6 @@ class Tracker:
             self._forget_rewind()
             return
         if not self.rose and self.direction > 0 and only_descends(self.falls):
-            self.value = number
             self._reverse_direction()
             return
         flag = Flag.RESET if Decrease(at, high, number).to_start(start) else Flag.REWOUND
