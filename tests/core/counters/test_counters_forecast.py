@@ -14,11 +14,11 @@ from bench._loads import SCENARIOS
 from bench.forecast import HORIZONS, ForecastScore, backtest, cases_of
 
 from tallyglass.counters.forecast.basis import read_basis
-from tallyglass.counters.forecast.cycle import irregularity
+from tallyglass.counters.forecast.cycle import irregularity, swing, unexplained
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecasts
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
-from tallyglass.counters.forecast.shift import day_irregularity
+from tallyglass.counters.forecast.shift import day_irregularity, find_shift
 from tallyglass.counters.forecast.trend import chance_in_trend, clear_trend, log_trend, wander_of
 from tallyglass.counters.snapshot import Forecast
 
@@ -420,6 +420,24 @@ def test_how_irregular_blocks_are_is_told_by_their_second_differences() -> None:
     # The bends of 1, 3, 1, 3 are 4; six times the variance of independent blocks is their mean square.
     assert irregularity([1, 3, 1, 3]) == pytest.approx(math.sqrt(16 / 6) / 2)
     assert irregularity([1, 2, 3, 4, 5]) == irregularity([0, 0, 0]) == 0
+
+
+def test_a_slow_counter_is_as_irregular_as_a_fast_one_of_its_shape() -> None:
+    hours = [rise * (1 + n % 5 / 10) for n, rise in enumerate(week_of() * 2)]
+    for scale in (1e-6, 1.0):
+        some = [rise * scale for rise in hours]
+        assert swing([3 * scale, scale]) == pytest.approx(0.5)
+        assert irregularity(some) == pytest.approx(irregularity(hours))
+        assert unexplained(some, some[:168]) == pytest.approx(unexplained(hours, hours[:168]))
+    shift = find_shift([1.0] * 21 + [3.0] * 21)
+    assert shift is not None
+    assert (shift.day, shift.size) == (21, pytest.approx(math.log(3)))
+
+
+def test_four_weeks_show_that_a_level_wanders_and_fewer_do_not() -> None:
+    rising = [math.exp(0.05 * day) for day in range(28)]
+    assert wander_of(rising) > 0
+    assert wander_of(rising[1:]) == 0
 
 
 def test_days_before_the_first_id_hide_no_trend() -> None:
