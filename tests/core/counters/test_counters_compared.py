@@ -19,10 +19,11 @@ from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.differences import Difference, differences
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look, watch
+from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.recognise.discovery import MOST_READ
 from tallyglass.counters.snapshot import Flag, Grade
 from tallyglass.counters.standing import Standing
-from tallyglass.counters.verdict import OK, UNKNOWN
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
 from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 
@@ -259,19 +260,42 @@ def counted_in_settings(path: str) -> Server:
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "index", "found"),
     [
-        ("_id", [("shop.settings", "number", Grade.CERTAIN, "shop.orders._id", 0)]),
-        ("serial", [("shop.settings", "number", Grade.CERTAIN, "", None)]),
-        ("number", []),
+        ("_id", {}, [("shop.settings", "number", Grade.CERTAIN, "shop.orders._id", 0)]),
+        ("serial", {}, [("shop.settings", "number", Grade.CERTAIN, "", None)]),
+        ("serial", {"key": {"serial": 1}}, [("shop.settings", "number", Grade.CERTAIN, "shop.orders.serial", 0)]),
+        ("serial", {"key": {"serial": -1, "at": 1}},
+         [("shop.settings", "number", Grade.CERTAIN, "shop.orders.serial", 0)]),
+        ("serial", {"key": {"at": 1, "serial": 1}}, [("shop.settings", "number", Grade.CERTAIN, "", None)]),
+        ("serial", {"key": {"serial": "hashed"}}, [("shop.settings", "number", Grade.CERTAIN, "", None)]),
+        ("serial", {"key": {"serial": 1}, "hidden": True}, [("shop.settings", "number", Grade.CERTAIN, "", None)]),
+        ("number", {}, []),
+        ("number", {"key": {"number": 1}}, [("shop.settings", "number", Grade.CERTAIN, "shop.orders.number", 0)]),
     ],
-    ids=["ids", "an id that nothing looks up", "a total in a log"],
-)
-async def test_a_number_in_use_as_an_id_is_followed_wherever_it_is(path: str, found: list[tuple[object, ...]]) -> None:
+    ids=[
+        "ids", "an id that nothing looks up", "an index", "an index of two", "an index of another", "a hash",
+        "a hidden index", "a total in a log", "the same name",
+    ],
+)  # fmt: skip
+async def test_a_number_in_use_as_an_id_is_followed_wherever_it_is(
+    path: str, index: Row, found: list[tuple[object, ...]]
+) -> None:
     server = counted_in_settings(path)
+    server.indexes = {ORDERS: [index]}
     seen = await look(server, WatchSettings())  # type: ignore[arg-type]
     assert seen.troubles == ()
     assert [(one.ns, one.field, one.grade, one.target, one.drift) for one in seen.counters] == found
+
+
+async def test_an_acknowledged_flag_of_one_counter_alarms_no_longer() -> None:
+    for name, acknowledged, level in (("shop.counters orders", (Flag.BEHIND,), OK), ("shop.* users", (), CRITICAL)):
+        server = Server(90, range(1, 101), range(60, 91))
+        note = {"counter": name, "flags": ["BEHIND", "RESET"], "until": datetime(2999, 1, 1, tzinfo=UTC)}
+        seen = await look(server, WatchSettings(config=parse_config({"acknowledge": [note]})))  # type: ignore[arg-type]
+        assert [(one.flags, one.acknowledged) for one in seen.counters] == [((Flag.BEHIND,), acknowledged)]
+        assert check_counters(seen).level == level
+        assert seen.unmatched == (() if acknowledged else (f"acknowledge {name} matches no counter.",))
 
 
 async def test_what_expires_or_has_too_many_documents_is_not_followed() -> None:

@@ -23,7 +23,7 @@ from tallyglass.counters.ceiling import Consumer
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.past_reader import PastReader
-from tallyglass.counters.follow.restarts import begins_period
+from tallyglass.counters.follow.restarts import Decrease, begins_period
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history import store as store_module
 from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, pool_levels, scattered, value_after
@@ -288,6 +288,10 @@ def test_the_step_of_a_counter_is_what_divides_five_changes() -> None:
     fresh.look(T0, {"_id": "a", "seq": 115})
     fresh.tracker().add_past([PastValue(T0 - 100 + n, 7 + 3 * n * n, INT32) for n in range(6)])
     assert fresh.tracker().view().step == 3
+    fresh = Shop()
+    fresh.look(T0, {"_id": "a", "seq": 55})
+    fresh.tracker().add_past([PastValue(T0 - 100 + n, 7 + 3 * (n // 2) ** 2, INT32) for n in range(8)])
+    assert fresh.tracker().view().step == 1, "four changes, seen twice each"
 
 
 @pytest.mark.parametrize(
@@ -671,6 +675,21 @@ def test_a_reset_at_new_year_is_on_purpose_and_in_summer_is_not() -> None:
         assert (view.flags, view.cycles) == (flags, not flags)
 
 
+def test_a_counter_that_starts_again_at_one_hour_of_three_days_is_reset_each_day() -> None:
+    for seconds, flags in ((300, ()), (9_000, (Flag.RESET,))):
+        shop = Shop()
+        for day in range(3):
+            shop.look(T0 + 86_400 * day, {"_id": "a", "seq": 1_000 + 500 * day})
+            (view,) = shop.look(T0 + 86_400 * day + 60 + seconds * day, {"_id": "a", "seq": 1})
+            assert view.flags == (flags if day == 2 else (Flag.RESET,))
+
+
+@pytest.mark.parametrize(("low", "is_start"), [(901_000, True), (901_001, False), (899_000, True), (898_999, False)])
+def test_the_start_is_reached_if_one_in_a_hundred_is_issued_again(low: int, is_start: bool) -> None:
+    assert Decrease(T0, 1_000_000, low).to_start(900_000) is is_start
+    assert Decrease(T0, 20, 1).to_start(0)
+
+
 def test_a_counter_that_went_back_from_the_same_number_twice_cycles() -> None:
     shop = Shop()
     values = [998, 999, 1, 2, 998, 999, 1]
@@ -796,6 +815,24 @@ async def test_a_reading_that_is_cancelled_closes_its_cursor() -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await reading
     assert closed
+
+
+def test_members_of_a_group_that_moved_in_the_past_are_followed_with_it() -> None:
+    shop = Shop()
+    rows = {f"tenant {n}": {"_id": f"tenant {n}", "seq": n} for n in range(300)}
+    shop.look(T0, *rows.values())
+
+    class Members:
+        async def find(self, _: Namespace, query: dict[str, Any], *, limit: int) -> AsyncIterator[dict[str, Any]]:
+            for key in query["_id"]["$in"][:limit]:
+                yield rows[key]
+
+    past = {f"tenant {n}": {"seq": [PastValue(T0 - 60, 3, INT32)]} for n in (3, 5)}
+    asyncio.run(shop.collection.follow_active(Members(), past))  # type: ignore[arg-type]
+    shop.collection.add_past(past)
+    followed = {tracker.identity.id: tracker for tracker in shop.collection.all_trackers()}
+    assert "tenant 3" not in followed, "it did not move"
+    assert followed["tenant 5"].series.values == [3, 5]
 
 
 def test_the_member_that_ends_first_is_the_worst() -> None:

@@ -146,6 +146,16 @@ def test_what_started_again_twice_from_the_same_number_cycles(rounds: int, cycle
     assert finding.cycling == {"d0"} if cycles else finding.cycling == set()
 
 
+@pytest.mark.parametrize(("issued", "others"), [(4, set()), (5, {"stock"})])
+def test_a_document_whose_numbers_are_not_found_is_of_another_kind(issued: int, others: set[str]) -> None:
+    found = used(list(range(7_000, 7_030)), [(ORDERS, "n")])
+    found.updates[CARTS, "n"]["stock"] = [
+        Update((START + n, 2, 0), float(START + n), 0, 500 + n, text=False, returned=False) for n in range(issued)
+    ]
+    (finding,) = findings(found)
+    assert (finding.grade, finding.others) == (Grade.CERTAIN, others)
+
+
 @pytest.mark.parametrize(("others", "whole"), [(0, True), (7, True), (8, False)])
 def test_ids_are_one_counters_if_four_of_five_are(others: int, whole: bool) -> None:
     (finding,) = findings(used_of(28, 28, others))
