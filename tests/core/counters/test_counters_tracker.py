@@ -485,6 +485,30 @@ async def test_the_server_examines_a_bounded_number_of_entries_for_the_past(entr
     assert sorted(spans) == [(at, at + seconds) for at in range(1_000_000, 1_064_000, 1_000)]
 
 
+async def test_values_of_one_second_are_in_the_order_of_the_oplog_up_to_the_first_reading() -> None:
+    def entry(ordinal: int, number: int) -> bytes:
+        change = {"$v": 2, "diff": {"u": {"seq": number}}}
+        facts = {"ns": "shop.counters", "op": "u", "o2": {"_id": "a"}, "o": change, "t": 1, "v": 2}
+        return bson.encode({**facts, "ts": Timestamp(1_000_500, ordinal)})
+
+    class Oplog:
+        async def estimate(self, _: Namespace) -> int:
+            return 100
+
+        async def find_one(self, *_: object, **__: object) -> dict[str, Any]:
+            return {"ts": Timestamp(1_000_000, 1)}
+
+        async def find_raw(self, _: Namespace, query: dict[str, Any], **__: object) -> AsyncIterator[bytes]:
+            if query["ts"]["$gte"].time <= 1_000_500 < query["ts"]["$lt"].time:
+                yield entry(1, 5) + entry(2, 6) + entry(3, 7) + entry(4, 8)
+
+    ns = Namespace("shop", "counters")
+    past = OplogPast(Oplog(), {ns: ["seq"]}, Timestamp(1_000_500, 3))  # type: ignore[arg-type]
+    assert await past.advance(math.inf)
+    found = sorted(past.values[ns]["a"]["seq"], key=lambda one: one.at)
+    assert [(int(one.at), one.number) for one in found] == [(1_000_500, 5), (1_000_500, 6), (1_000_500, 7)]
+
+
 def test_levels_of_a_pool_that_seem_to_fall_are_averaged() -> None:
     now = dict.fromkeys(range(16), 100)
     # The first eight documents, which were read earlier, had happened to issue more by then than the others.
