@@ -21,9 +21,9 @@ from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look, watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.counters.recognise.discovery import MOST_READ
-from tallyglass.counters.snapshot import Flag, Grade
+from tallyglass.counters.snapshot import Absence, Flag, Grade
 from tallyglass.counters.standing import Standing
-from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 
@@ -236,6 +236,28 @@ async def test_an_oplog_that_is_read_too_slowly_leaves_the_counters_known() -> N
         "the oplog: the history of counters has holes.", "the use of numbers: a counter may be a guess.",
     ]  # fmt: skip
     assert check_counters(seen).level == OK
+    assert seen.oplog_seconds == 42 * (3_600 // 43), "the steps between 43 entries"
+
+
+async def test_only_counters_of_a_pattern_are_compared() -> None:
+    found = {}
+    for pattern in ("shop.* orders", "shop.* users"):
+        compared = await differences(Server(100, range(1, 101)), WatchSettings(), [pattern])  # type: ignore[arg-type]
+        found[pattern] = (len(compared.rows), compared.not_compared)
+    assert found == {"shop.* orders": (1, 0), "shop.* users": (0, 0)}
+
+
+async def test_a_counter_whose_document_is_gone_is_missed_in_every_later_run(tmp_path: Path) -> None:
+    server, settings = Server(100, range(1, 101)), WatchSettings(history_path=tmp_path / "kept.sqlite")
+    assert (await look(server, settings)).missing == ()  # type: ignore[arg-type]
+    orders = server.held[COUNTERS].pop()
+    for _ in range(2):
+        seen = await look(server, settings)  # type: ignore[arg-type]
+        assert [(one.id, one.absence, one.routine) for one in seen.missing] == [("orders", Absence.GONE, False)]
+        assert (check_counters(seen).level, seen.known) == (WARNING, 1)
+    server.held[COUNTERS] = [orders]
+    seen = await look(server, settings)  # type: ignore[arg-type]
+    assert (seen.missing, seen.known, len(seen.counters)) == ((), 1, 1)
 
 
 SETTINGS = Namespace("shop", "settings")

@@ -317,6 +317,13 @@ def test_a_configured_step_is_not_doubted_and_its_sign_is_the_direction() -> Non
     assert (view.step, view.left, view.used, view.ceiling) == (-2, 30, 60 / 90, Ceiling(10, "min (configured)"))
 
 
+def test_a_configured_cycle_starts_again_from_its_end_only() -> None:
+    for value, flags in ((99, ()), (98, ()), (50, (Flag.RESET,))):
+        shop = Shop("counters", Rule(Namespace("shop", "counters"), cycle=True, max=99))
+        shop.look(T0, {"_id": "a", "seq": value})
+        assert shop.look(T0 + 1, {"_id": "a", "seq": 1})[0].flags == flags
+
+
 def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
     (view,) = Shop("invoices", Rule(Namespace("shop", "invoices"), field="nr")).look(T0, {"_id": 1, "nr": "INV-000123"})
     assert (view.value, view.type, view.ceiling) == (123, NumericType.STRING, Ceiling(10**6 - 1, "6 digits"))
