@@ -74,19 +74,10 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     """
     if finding is None or match.rule_number:
         return match
-    grade, evidence = finding.grade, finding.evidence or match.evidence
-    own = next((target for document, target in finding.by_document if document == name), None)
-    if finding.excludes(name):
-        grade, evidence = (Grade.UNLIKELY, _FALLS) if name in finding.restless else (Grade.OPEN, _NOT_FOUND)
-    elif finding.restless and grade is Grade.UNLIKELY:
-        grade, evidence = Grade.OPEN, _NOT_FOUND
-    if match.grade is Grade.LIKELY and grade not in (Grade.CERTAIN, Grade.LIKELY):
-        if grade is Grade.UNLIKELY and finding.issues >= DOUBTED_AFTER:
-            grade = Grade.POSSIBLE
-        else:
-            grade, evidence = match.grade, match.evidence
+    grade, evidence = _grade(match, finding, name)
     if finding.excludes(name):
         return replace(match, grade=grade, evidence=evidence)
+    own = next((target for document, target in finding.by_document if document == name), None)
     if own is not None and grade is Grade.POSSIBLE:
         # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
         evidence = f"Its value is the largest id in {clean_name(f'{own.ns}.{own.field}')}."
@@ -105,6 +96,20 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
         int64_ids=found and finding.int64_ids,
         cycles_in_use=found and isinstance(name, str) and name in finding.cycling,
     )
+
+
+def _grade(match: Match, finding: UsageFinding, name: object) -> tuple[Grade, str]:
+    """How sure it is that this is a counter, and why."""
+    grade, evidence = finding.grade, finding.evidence or match.evidence
+    if finding.excludes(name):
+        grade, evidence = (Grade.UNLIKELY, _FALLS) if name in finding.restless else (Grade.OPEN, _NOT_FOUND)
+    elif finding.restless and grade is Grade.UNLIKELY:
+        grade, evidence = Grade.OPEN, _NOT_FOUND
+    if match.grade is not Grade.LIKELY or grade in (Grade.CERTAIN, Grade.LIKELY):
+        return grade, evidence
+    if grade is Grade.UNLIKELY and finding.issues >= DOUBTED_AFTER:
+        return Grade.POSSIBLE, evidence
+    return match.grade, match.evidence
 
 
 def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
