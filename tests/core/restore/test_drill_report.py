@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -150,6 +151,23 @@ def test_the_last_window_is_kept_and_named_in_one_line() -> None:
     assert "\x1b" not in found.line
     (state_folder() / "d1-window.json").write_text("{")
     assert last_window("d1") is None
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda: past_drills.store(report()),
+        lambda: past_drills.with_random(report(seed=7)),
+        lambda: store_window("d1", summary(RecoverableWindow((), (), ()), 2)),
+    ],
+)
+def test_a_state_folder_that_cannot_be_made_is_named(
+    keep: Callable[[], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="drills cannot be written"):
+        keep()
 
 
 def test_the_band_of_a_restore_follows_size_and_drill() -> None:

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tallyglass.errors import TallyglassError
+from tallyglass.restore.drill.report import UNKNOWN
 from tallyglass.restore.drill.run_folder import MARK
-from tallyglass.restore.tools.toolset import MONGOSH_FROM, NAMES, TOOLS_FROM, installed, needed_for, version_pair
-from tallyglass.text import clean
+from tallyglass.restore.drill.stopped import Failed
+from tallyglass.restore.tools.toolset import (
+    MONGOSH_FROM,
+    NAMES,
+    TOOLS_FROM,
+    installed,
+    needed_for,
+    said_of_version,
+    version_in,
+    version_pair,
+)
 
 _COMMON = ("bash", "ps", "awk", "sha256sum", "gzip")
 
 
-class UnfitComponents(TallyglassError):
-    """Programs are missing, or their version does not suit a drill of this deployment."""
-
-
 def check_components(server_version: str, mongod: Path | None) -> dict[str, str]:
-    """The version of each program, by name. Raises UnfitComponents, which names all that are missing or unfit. Blocks
-    until each program has started and answered."""
+    """The version of each program, by name. Raises Failed, which names all that are missing or unfit. Blocks until each
+    program has started and answered."""
     problems: list[str] = []
     tools, floor = installed(), needed_for(server_version, plain=True)
     unfit = [
@@ -39,7 +42,7 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
         problems.append(f"mongosh is missing: install it ({MONGOSH_FROM})")
     found = {name: ".".join(map(str, version)) for name, version in tools.versions.items()}
     wanted = ".".join(map(str, version_pair(server_version) or ("?",)))
-    mongod_version = _version_of(mongod) if mongod else ""
+    mongod_version = version_in(said_of_version(mongod)) if mongod else ""
     if not mongod_version:
         problems.append(
             f"mongod {wanted} is missing: put one on PATH, name one with $TALLYGLASS_MONGOD, or, for 6.0, "
@@ -51,7 +54,7 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
         )
     problems += [f"{name} is missing" for name in _COMMON if shutil.which(name) is None]
     if problems:
-        raise UnfitComponents("A drill cannot run here: " + "; ".join(problems) + ".")
+        raise Failed("components", "A drill cannot run here: " + "; ".join(problems) + ".", level=UNKNOWN)
     return found | {"mongod": mongod_version}
 
 
@@ -60,15 +63,6 @@ def search_path(mongod: Path | None) -> str:
     programs = [where for name in (*NAMES, "mongosh", "node", *_COMMON) if (where := shutil.which(name))]
     folders = [str(Path(where).parent) for where in (*programs, *([str(mongod)] if mongod else []))]
     return os.pathsep.join(dict.fromkeys([*folders, *os.defpath.strip(":").split(os.pathsep)]))
-
-
-def _version_of(program: Path) -> str:
-    try:
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = re.search(r"v(\d+\.\d+\.\d+)", done.stdout)
-    return clean(found[1]) if found else ""
 
 
 def environment(folder: Path, mongod: Path, cache_bytes: int, tallyglass: Sequence[str]) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ from tallyglass.deployment.identity import identify
 from tallyglass.errors import DeploymentError, InputError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.drill import load, past_drills
-from tallyglass.restore.drill.components import UnfitComponents, check_components, environment
+from tallyglass.restore.drill.components import check_components, environment
 from tallyglass.restore.drill.plan import plan_drill
 from tallyglass.restore.drill.report import PHASES, UNKNOWN, Report, sealed
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
@@ -43,8 +43,6 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         report = ended(run, late)
     except Failed as error:
         report = ended(run, error)
-    except UnfitComponents as error:
-        report = ended(run, Failed("components", error.title, error.advice, level=UNKNOWN))
     except DrillRunning as error:
         report = ended(run, Failed("locked", error.title, error.advice, level=UNKNOWN))
         return sealed(report)  # the running drill will store its own report

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.drill.state import state_folder
+from tallyglass.restore.drill.state import keep, state_folder
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built, plain
-from tallyglass.whole_file import write_whole
 
 if TYPE_CHECKING:
     from tallyglass.restore.catalogue.window import RecoverableWindow
@@ -58,20 +56,18 @@ def summary(
 
 def store_window(deployment: str, found: LastWindow) -> None:
     """Store it as the last one of a deployment. Raises InputError if that fails."""
-    folder = state_folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(_path(deployment), json.dumps(plain(found)))
+    keep(_name(deployment), json.dumps(plain(found)))
 
 
 def last_window(deployment: str) -> LastWindow | None:
     """The last window of a deployment; None if there is none, or it cannot be read."""
     try:
-        with _path(deployment).open(encoding="ascii") as file:
+        with (state_folder() / _name(deployment)).open(encoding="ascii") as file:
             found: LastWindow = built(LastWindow, json.loads(file.read(_MOST_BYTES)), "window")
         return replace(found, why=clean(found.why, 200))
     except (OSError, ValueError, TypeError, InputError, Misfit):
         return None
 
 
-def _path(deployment: str) -> Path:
-    return state_folder() / f"{deployment}-window.json"
+def _name(deployment: str) -> str:
+    return f"{deployment}-window.json"

@@ -15,11 +15,10 @@ from tallyglass.moment import parse_time
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.drill.last_window import LastWindow, last_window
 from tallyglass.restore.drill.report import UNKNOWN, Report, from_json, to_json
-from tallyglass.restore.drill.state import state_folder
+from tallyglass.restore.drill.state import keep, state_folder
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.proof.speed import BYTES_A_SECOND
 from tallyglass.text import clean
-from tallyglass.whole_file import write_whole
 
 _MOST_BYTES = 50_000_000
 """Far more than a report has: a file that is larger is none."""
@@ -99,14 +98,8 @@ def store(report: Report) -> None:
     """Store a report as the last one of its deployment. Raises InputError if that fails."""
     if not report.deployment:
         return
-    folder = state_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InputError(f"{clean(str(folder))} cannot be written: {error.strerror}.") from None
-    write_whole(folder / _name(report.deployment, False), to_json(report))
-    if report.level in _PROVED:
-        write_whole(folder / _name(report.deployment, True), to_json(report))
+    for proved in (False, True) if report.level in _PROVED else (False,):
+        keep(_name(report.deployment, proved), to_json(report))
 
 
 def with_random(report: Report) -> Report:
@@ -116,15 +109,15 @@ def with_random(report: Report) -> Report:
     """
     if report.seed is None or not report.deployment:
         return report
-    path = state_folder() / f"{report.deployment}-random.json"
+    name = f"{report.deployment}-random.json"
     try:
-        rows = [(str(made), bool(good)) for made, good in json.loads(path.read_text(encoding="ascii"))]
+        text = (state_folder() / name).read_text(encoding="ascii")
+        rows = [(str(made), bool(good)) for made, good in json.loads(text)]
     except (OSError, ValueError, TypeError):
         rows = []
     if report.level != UNKNOWN:
         rows = [*rows, (report.made, report.level in _PROVED)][-_RANDOM_KEPT:]
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, json.dumps(rows))
+        keep(name, json.dumps(rows))
     if not rows:
         return report
     identical = sum(good for _, good in rows)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tallyglass.restore.drill import load
-from tallyglass.restore.drill.components import UnfitComponents
 from tallyglass.restore.drill.point import point
-from tallyglass.restore.drill.report import PHASES
+from tallyglass.restore.drill.report import PHASES, UNKNOWN
 from tallyglass.restore.drill.request import DrillRun, counted
 from tallyglass.restore.drill.result import planned
 from tallyglass.restore.drill.stopped import Failed
@@ -40,7 +39,7 @@ async def plan_drill(run: DrillRun, folder: Path) -> Plan:
     run.known = planned(run.known, plan)
     blocking = next((check for check in plan.checks if check.level is Level.BLOCK), None)
     if blocking is not None and blocking.id == "tool-version":
-        raise UnfitComponents(blocking.title, blocking.advice)
+        raise Failed("components", blocking.title, blocking.advice, level=UNKNOWN)
     if blocking is not None:
         raise Failed(blocking.id, blocking.title, blocking.advice)
     return plan

@@ -6,7 +6,21 @@ from pathlib import Path
 
 from platformdirs import user_state_path
 
+from tallyglass.errors import InputError
+from tallyglass.text import clean
+from tallyglass.whole_file import write_whole
+
 
 def state_folder() -> Path:
     """The folder; it may not exist yet."""
     return user_state_path("tallyglass", appauthor=False) / "drills"
+
+
+def keep(name: str, text: str) -> None:
+    """Write a file of that folder, which is made. Raises InputError if that fails."""
+    folder = state_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InputError(f"{clean(str(folder))} cannot be written: {error.strerror}.") from None
+    write_whole(folder / name, text)

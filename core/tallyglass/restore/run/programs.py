@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,11 +15,10 @@ from tallyglass.restore.run.stop import RunStopped
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools import mongosh
 from tallyglass.restore.tools.find_mongod import VARIABLE, find_mongod
-from tallyglass.restore.tools.toolset import NAMES, version_pair
+from tallyglass.restore.tools.toolset import NAMES, said_of_version, version_in, version_pair
 from tallyglass.text import clean
 
 _COMMON = ("bash", "awk", "ps", "sha256sum", "gzip")
-_VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 @contextmanager
@@ -58,7 +55,7 @@ def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
     for name in NAMES:
         if shutil.which(name, path=path) is None:
             raise _missing(name, f"The Database Tools {plan.steps.tools_needed} or newer are needed.")
-        version = _version_of(name, env)
+        version = version_in(_output(name, env))
         if not version:
             raise RunStopped("tool-version", f"The version of {name} cannot be read.")
         if (version_pair(version) or ()) < needed:
@@ -93,7 +90,7 @@ def _check_mongod(plan: Plan, env: Mapping[str, str]) -> None:
                 "or plan again with --spare."
             )
             raise RunStopped("tool-missing", error.title, advice) from None
-    version = _version_of("mongod", env)
+    version = version_in(_output("mongod", env))
     if version_pair(version) != version_pair(plan.facts.server_version):
         raise RunStopped("spare-version", f"mongod is {version} here, the source is {plan.facts.server_version}.")
 
@@ -102,17 +99,5 @@ def _missing(name: str, advice: str = "") -> RunStopped:
     return RunStopped("tool-missing", f"{name} is not installed here.", advice)
 
 
-def _version_of(name: str, env: Mapping[str, str]) -> str:
-    found = _VERSION.search(_output(name, env))
-    return found[0] if found else ""
-
-
 def _output(name: str, env: Mapping[str, str]) -> str:
-    program = shutil.which(name, path=env["PATH"]) or name
-    try:
-        done = subprocess.run(
-            [program, "--version"], env=env, capture_output=True, text=True, errors="replace", timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return f"{done.stdout}{done.stderr}"
+    return said_of_version(shutil.which(name, path=env["PATH"]) or name, env)

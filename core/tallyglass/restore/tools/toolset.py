@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,18 +75,29 @@ def parse_tool_version(output: str) -> tuple[int, int, int] | None:
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
+def said_of_version(program: str | Path, env: Mapping[str, str] | None = None) -> str:
+    """All that a program prints for ``--version``; empty where it cannot be run."""
+    try:
+        done = subprocess.run(
+            [program, "--version"], env=env, capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return f"{done.stdout}{done.stderr}"
+
+
+def version_in(text: str) -> str:
+    """The first version of three numbers in a text; empty where there is none."""
+    found = re.search(r"\d+\.\d+\.\d+", text)
+    return found[0] if found else ""
+
+
 def installed() -> Tools:
     """Ask the tools on the path for their versions. Blocks for as long as they take to start."""
     versions = {}
     for name in NAMES:
         path = shutil.which(name)
-        if path is None:
-            continue
-        try:
-            output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        version = parse_tool_version(output)
+        version = parse_tool_version(said_of_version(path)) if path else None
         if version is not None:
             versions[name] = version
     return Tools(versions, tuple(name for name in (*NAMES, "mongosh") if shutil.which(name) is None))
