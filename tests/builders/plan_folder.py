@@ -29,7 +29,6 @@ from tallyglass.restore.proof.counter_fix import Fix
 from tallyglass.restore.proof.counter_search import CounterFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs
-from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.coverage import Start
 from tallyglass.restore.tools import mongosh
@@ -58,7 +57,7 @@ def restored(
     seen = Replayed(covered, BaseFacts(), made.proof.expected, made.proof.slice)
     raised = mongosh.call(ns, "updateOne", {"_id": name}, {"$max": {"seq": Int64(5)}})
     counter = Fix(ns, Reissue(ns, name, "seq", 1, 5, raised), restored=True, live=True)
-    assessed = Assessed(seen, LossCount(), LIMIT, counters=CounterFacts((counter,)), returns=made.undo.returns)
+    assessed = Assessed(seen, counters=CounterFacts((counter,)), returns=made.undo.returns)
     source, spare = tool_uri("mongodb://h:1/", "rs"), tool_uri("mongodb://u@s:2/")
     steps = commands(made, assessed, source.text, spare.text, made.proof.slice)
     return changed(made, commands=steps.commands, files=steps.files)

@@ -8,7 +8,6 @@ from typing import Any
 import bson
 from bson import Binary, Int64, Timestamp
 
-from tallyglass.moment import ZERO
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof.after_point import AfterPoint
@@ -16,7 +15,6 @@ from tallyglass.restore.proof.counter_inserts import CounterInserts
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
-from tallyglass.restore.timeline.timeline import Timeline
 
 UUID = Binary(bytes(range(16)), 4)
 
@@ -66,4 +64,4 @@ def kinds(replay: Replay) -> list[str]:
 
 def after_point(loss: LossCount | None = None, later: LaterWrites | None = None) -> AfterPoint:
     """What reads the entries from the point on, for these two or for one of them."""
-    return AfterPoint(loss or LossCount(), later or LaterWrites(Timeline(), ZERO), CounterInserts())
+    return AfterPoint(loss or LossCount(), later or LaterWrites(), CounterInserts())

@@ -93,7 +93,7 @@ def test_ids_that_no_counter_handed_out(
     loss = LossCount()
     loss.changed["s.c"] = Changed(inserts=2, numbers=numbers)
     returns = (Return("s.c", strategy, "s.c_pitr"),)
-    assessed = Assessed(Replayed(covered, BaseFacts(largest=largest)), loss, Ts(9, 1), returns=returns)
+    assessed = Assessed(Replayed(covered, BaseFacts(largest=largest), loss=loss), returns=returns)
     titles = [check.title for check in live_data(Findings(inputs, assessed)) if check.id == "ids"]
     assert len(titles) == (1 if expected_text else 0)
     assert all("1001 to 1042" in title and expected_text in title for title in titles)

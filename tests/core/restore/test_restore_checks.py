@@ -33,6 +33,7 @@ from tallyglass.restore.timeline.coverage import NoStart, Start
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import Tools
 from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.infer import Inferred
 
 OK, WARN, BLOCK = Level.OK, Level.WARN, Level.BLOCK
 LIMIT = Ts(20, 5)
@@ -70,8 +71,8 @@ def findings(
     if not isinstance(ends.start, Start):
         return Findings(first, ends)
     window = replace(Covered(ends, ends.start, replay or Replay({}), hours_left=100.0), **covered or {})
-    replayed = Replayed(window, base or BaseFacts())
-    return Findings(first, Assessed(replayed, loss or LossCount(), Ts(30, 1), overwritten=overwritten))
+    replayed = Replayed(window, base or BaseFacts(), loss=loss or LossCount())
+    return Findings(first, Assessed(replayed, overwritten=overwritten))
 
 
 def levels(found: Findings) -> dict[str, set[Level]]:
@@ -239,7 +240,9 @@ def test_removed_ids_that_were_inserted_again_are_a_warning(kind: str, said: lis
     rows = (Return("s.c", Strategy.MERGE), Return("s.d", Strategy.MERGE), Return("s.r", Strategy.REPLACE))
     found = findings()
     assert found.assessed is not None
-    assessed = replace(found.assessed, accident=accident, returns=with_again(rows, {"s.c": 3, "s.r": 2}, accident))
+    assessed = replace(
+        found.assessed, inferred=Inferred(accident), returns=with_again(rows, {"s.c": 3, "s.r": 2}, accident)
+    )
     checks = run_checks(replace(found, reached=assessed))
     warned = [one.title for one in checks if one.id == "inserted-again" and one.level is Level.WARN]
     assert [title.partition(" inserted")[0] for title in warned] == said
@@ -285,5 +288,5 @@ def test_documents_that_may_have_expired_by_the_accident_are_named_before(
     accident = Accident("updates", "s.c", Ts(20, 5), Ts(20, 6), updates=True, effect=effect, statement="updateMany()")
     found = findings()
     assert found.assessed is not None
-    assessed = replace(found.assessed, accident=accident, expiring={"s.c": fields})
+    assessed = replace(found.assessed, inferred=Inferred(accident), expiring={"s.c": fields})
     assert set(levels(replace(found, reached=assessed))) - set(levels(findings())) == ({check} if check else set())

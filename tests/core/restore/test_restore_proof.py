@@ -228,11 +228,13 @@ async def test_everything_from_the_limit_on_is_lost(dump: Path) -> None:
     rows = [noop(90), insert(110, 3), open_one, insert(200, 12), group(210, previous=150), insert(250, 13), noop(300)]
     found = assessed(await proved(dump, Source(*rows)))
     assert found.loss.changed["s.c"].inserts == 4
-    assert found.seen == NEWEST
+    assert found.inferred is not None
+    assert found.inferred.accident.last == NEWEST
     assert found.replayed.base.documents == {"s.c": 3}
     nothing = assessed(await proved(dump, Source(noop(90), insert(110, 3), noop(150)), before=Ts(150, 1)))
     assert nothing.loss.changed == {}
-    assert nothing.seen == Ts(150, 1)
+    assert nothing.inferred is not None
+    assert nothing.inferred.accident.last == Ts(150, 1)
 
 
 async def test_a_database_that_may_not_be_listed_is_not_taken_for_empty(dump: Path) -> None:

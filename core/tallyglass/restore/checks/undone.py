@@ -34,16 +34,18 @@ _COMPARED = (
 
 def undone(found: Findings) -> Checks:
     """Are the entries of the incident one statement, and can each document be set back?"""
-    assessed, located = found.assessed, found.located
-    if assessed is not None and assessed.accident is not None:
-        if located is not None and found.inputs.incident is None:
-            yield from stays(located.at_limit)
-        merged = {row.ns for row in assessed.returns if row.strategy is Strategy.MERGE}
-        large = assessed.replayed.base.large
-        yield from large_documents(assessed.accident, {ns: large[ns] for ns in large if ns in merged})
-        yield from expired(assessed.accident, assessed.expiring)
-        yield from unclear(assessed.accident, assessed.doubts, assessed.groups, found.inputs.incident)
-        yield from inserted_again(assessed.returns)
+    assessed, incident = found.assessed, found.inputs.incident
+    if assessed is None or assessed.inferred is None:
+        return
+    inferred, accident = assessed.inferred, assessed.inferred.accident
+    if incident is None:
+        yield from stays(assessed.covered.located.at_limit)
+    merged = {row.ns for row in assessed.returns if row.strategy is Strategy.MERGE}
+    large = assessed.replayed.base.large
+    yield from large_documents(accident, {ns: large[ns] for ns in large if ns in merged})
+    yield from expired(accident, assessed.expiring)
+    yield from unclear(accident, inferred.doubts, inferred.groups, incident)
+    yield from inserted_again(assessed.returns)
 
 
 def stays(at_limit: Entry | None) -> Checks:

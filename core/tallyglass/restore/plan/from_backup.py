@@ -89,15 +89,17 @@ def _proof(found: Findings) -> PlanProof:
 
 
 def _undo(found: Findings) -> PlanUndo:
-    choice, assessed = found.inputs.choice, found.assessed
+    undo, assessed = PlanUndo(choice=found.inputs.choice), found.assessed
     if assessed is None:
-        return PlanUndo(choice=choice)
-    return PlanUndo(
-        assessed.accident,
-        choice,
-        undone=assessed.undone,
-        left_out=assessed.left_out,
-        groups=assessed.groups,
-        returns=assessed.returns,
-        raised=tuple(live_fixes(assessed)),
+        return undo
+    undo = replace(undo, returns=assessed.returns, raised=tuple(live_fixes(assessed)))
+    inferred = assessed.inferred
+    if inferred is None:
+        return undo
+    return replace(
+        undo,
+        accident=inferred.accident,
+        undone=inferred.undone,
+        left_out=inferred.left_out,
+        groups=inferred.groups,
     )

@@ -3,6 +3,8 @@ back."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.undo import Return, Strategy
@@ -28,12 +30,14 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     if inputs.choice is not None:
         row = Return(inputs.choice.ns, Strategy.COPY, inputs.choice.target)
         taken = inputs.choice.target in live.names
-        return Assessed(replayed, loss, loss.last or covered.start.newest, returns=(row,), target_taken=taken)
+        return Assessed(replayed, returns=(row,), target_taken=taken)
     seen = loss.last or covered.start.newest
     found = await find_accident(
         gateway, inputs.incident, inputs.limit, seen, covered.located.at_limit, names, inputs.evidence
     )
     accident = found.accident
+    if inputs.incident is None:
+        found = replace(found, undone=(*found.undone, *removals_since(loss.changed, accident)))
     updated = accident.ns if accident.updates else ""
     returns = plan_returns(
         replayed.expected, loss.changed, live.names, inputs.incident, stamp, live.unlisted, updated, live.views
@@ -41,14 +45,8 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     catalog = covered.replay.catalog
     return Assessed(
         replayed,
-        loss,
-        seen=seen,
+        found,
         counters=await _find_counters(gateway, replayed, copy),
-        accident=accident,
-        undone=(*found.undone, *(removals_since(loss.changed, accident) if inputs.incident is None else ())),
-        doubts=found.doubts,
-        groups=found.groups,
-        left_out=found.left_out,
         returns=with_again(returns, replayed.base.again, accident),
         definitions=await find_definitions(
             gateway, catalog, loss.changed, live.names - live.views, inputs.incident, returns

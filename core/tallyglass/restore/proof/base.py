@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from tallyglass.moment import ZERO, Ts
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.archive import documents as archive_documents
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
@@ -19,7 +19,7 @@ from tallyglass.restore.proof.catalog import Catalog, Collection
 from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, INSERTED, UPDATE_ONLY
 from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
-from tallyglass.restore.timeline.timeline import VIEWS, Removal, Timeline
+from tallyglass.restore.timeline.timeline import VIEWS, Removal
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.text import clean_name
 
@@ -83,7 +83,7 @@ def read_base(
     """
     facts = BaseFacts()
     catalog.ids.end()
-    earlier, later = earlier or EarlierWrites(()), later or LaterWrites(Timeline(), ZERO)
+    earlier, later = earlier or EarlierWrites(()), later or LaterWrites()
     later.ids.end()
     by_base = {id(item.base): ("", item) for item in catalog.removed if item.base is not None}
     by_base |= {id(item.base): (ns, item) for ns, item in catalog.collections.items() if item.base is not None}

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tallyglass.moment import ZERO, Ts
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.model.proof import ExpectedNamespace, Slice
-from tallyglass.restore.model.undo import Accident, Return, WriteGroup
+from tallyglass.restore.model.undo import Return
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.counter_search import CounterFacts
 from tallyglass.restore.proof.definitions import Definitions
@@ -24,8 +24,8 @@ from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.timeline.chains import is_left_out
 from tallyglass.restore.timeline.coverage import NoStart, Start
-from tallyglass.restore.timeline.timeline import Timeline
 from tallyglass.restore.tools.toolset import needed_for
+from tallyglass.restore.undo.infer import Inferred
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,31 +85,29 @@ class Replayed:
     expected: tuple[ExpectedNamespace, ...] = ()
     slice: Slice | None = None
     loss: LossCount = field(default_factory=LossCount)
-    later: LaterWrites = field(default_factory=lambda: LaterWrites(Timeline(), ZERO))
+    later: LaterWrites = field(default_factory=LaterWrites)
 
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """What the restore means for the live data. ``seen`` is the last entry that was read. ``overwritten`` says why the
-    oplog no longer holds the start, empty where it does. ``target_taken`` means that the name for a chosen namespace is
-    taken. ``expiring`` is what :func:`~tallyglass.restore.undo.expiry.expiry_of` says of the collections that are
-    merged. ``undone`` is what the return undoes; ``doubts`` say why that may be more than one statement, and ``groups``
-    what was found; ``left_out`` is what else was written there."""
+    """What the restore means for the live data. ``inferred`` is what the return undoes; None for a chosen namespace,
+    whose return undoes nothing. ``overwritten`` says why the oplog no longer holds the start, empty where it does.
+    ``target_taken`` means that the name for a chosen namespace is taken. ``expiring`` is what
+    :func:`~tallyglass.restore.undo.expiry.expiry_of` says of the collections that are merged."""
 
     replayed: Replayed
-    loss: LossCount
-    seen: Ts
-    accident: Accident | None = None
-    undone: tuple[WriteGroup, ...] = ()
-    doubts: tuple[str, ...] = ()
-    groups: tuple[WriteGroup, ...] = ()
-    left_out: tuple[WriteGroup, ...] = ()
+    inferred: Inferred | None = None
     counters: CounterFacts = field(default_factory=CounterFacts)
     returns: tuple[Return, ...] = ()
     definitions: Definitions = field(default_factory=Definitions)
     expiring: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     overwritten: str = ""
     target_taken: bool = False
+
+    @property
+    def loss(self) -> LossCount:
+        """What came after the point."""
+        return self.replayed.loss
 
     @property
     def covered(self) -> Covered:

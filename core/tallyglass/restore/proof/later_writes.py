@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import dataclass
 
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.proof.id_states import IdStates, IdStore
 from tallyglass.restore.timeline.timeline import VIEWS, Removal, Timeline, removal
@@ -32,10 +32,10 @@ class LaterWrites:
     """Record the operations from the limit on, in the order in which they take effect. ``ids`` has the states of
     documents, those of the window too: both together are bounded."""
 
-    def __init__(self, timeline: Timeline, limit: Ts, ids: IdStore | None = None) -> None:
+    def __init__(self, timeline: Timeline | None = None, limit: Ts = ZERO, ids: IdStore | None = None) -> None:
         self._limit = limit
         self.by_uuid: dict[bytes, CollectionWrites] = {}
-        self.timeline = deepcopy(timeline)  # what happens later must not explain what the replay misses
+        self.timeline = deepcopy(timeline or Timeline())  # what happens later must not explain what the replay misses
         self.ids = ids or IdStore()
 
     def record(self, entry: Entry, at: Ts) -> None:
