@@ -9,20 +9,25 @@ from typing import Any
 import pytest
 
 from builders.incidents import incident
+from builders.replay import OTHER, UUID, delete, entry
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.moment import Ts
 from tallyglass.mongo.alone import Alone
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.images import collections
+from tallyglass.restore.checks.undone import stays
 from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup
-from tallyglass.restore.model.undo import Accident, Return, Strategy
+from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs
+from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.replay import Replay
@@ -246,6 +251,52 @@ def test_removed_ids_that_were_inserted_again_are_a_warning(kind: str, said: lis
     checks = run_checks(replace(found, reached=assessed))
     warned = [one.title for one in checks if one.id == "inserted-again" and one.level is Level.WARN]
     assert [title.partition(" inserted")[0] for title in warned] == said
+
+
+@pytest.mark.parametrize(
+    ("op", "ns", "o", "said"),
+    [
+        ("u", "s.c", {}, ""),
+        ("d", "s.c", {}, ""),
+        ("c", "admin.$cmd", {"applyOps": [{"op": "u", "ns": "s.c", "o": {}}]}, "what it updated"),
+        ("c", "admin.$cmd", {"applyOps": [{"op": "d", "ns": "s.c", "o": {}}]}, ""),
+        ("c", "s.$cmd", {"renameCollection": "s.a", "to": "s.c", "dropTarget": OTHER}, "what is live there"),
+        ("c", "s.$cmd", {"renameCollection": "s.a", "to": "s.c"}, ""),
+    ],
+)
+def test_what_stays_without_an_incident_is_a_warning(op: str, ns: str, o: dict[str, Any], said: str) -> None:
+    titles = [check.title for check in stays(entry(20, op, ns, o))]
+    assert [said in title for title in titles] == ([True] if said else [])
+
+
+@pytest.mark.parametrize(("kind", "check"), [("collection", ""), ("view", "not-at-point"), (None, "not-at-point")])
+def test_a_copy_is_only_of_a_collection_that_was_there_at_the_point(kind: str | None, check: str) -> None:
+    found = findings(inputs={"choice": Choice("s.c", "s.d")})
+    assert found.replayed is not None
+    expected = (ExpectedNamespace("s.c", kind, 1),) if kind else ()
+    assessed = Assessed(replace(found.replayed, expected=expected))
+    assert blocked(replace(found, reached=assessed)) == ({check} if check else set())
+
+
+@pytest.mark.parametrize(
+    ("at_limit", "check"),
+    [
+        (entry(20, "c", "s.$cmd", {"drop": "c"}, ui=UUID), "damage-not-in-backup"),
+        (entry(20, "d", "s.c", {"_id": 1}, ui=UUID), "damage-not-in-backup"),
+        (entry(20, "d", "s.d", {"_id": 1}, ui=OTHER), ""),
+        (entry(20, "c", "s.$cmd", {"dropDatabase": 1}), "damage-not-in-backup"),
+        (entry(20, "c", "t.$cmd", {"dropDatabase": 1}), ""),
+    ],
+)
+def test_what_was_damaged_must_be_in_the_backup(at_limit: Entry, check: str) -> None:
+    later = LaterWrites(limit=LIMIT)
+    for row in (delete(20, 1), entry(21, "c", "s.$cmd", {"drop": "c"}, ui=UUID)):
+        later.record(row, row.ts)
+    later.record(entry(22, "d", "s.c", {"_id": 1}, ui=UUID), Ts(22, 1))
+    found = findings(located={"at_limit": at_limit})
+    assert found.replayed is not None
+    made = levels(replace(found, reached=Assessed(replace(found.replayed, later=later))))
+    assert ("damage-not-in-backup" in made, "not-in-backup" in made) == (bool(check), not check)
 
 
 def test_an_old_backup_tool_is_a_warning() -> None:

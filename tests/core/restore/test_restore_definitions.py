@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bson.datetime_ms import DatetimeMS
 
+from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.oplog.snapshot import Harm, Incident
@@ -22,10 +23,12 @@ BY_V = {"v": 2, "key": {"v": 1}, "name": "v", "expireAfterSeconds": 60}
 class Live:
     """The live set: one collection."""
 
-    def __init__(self, indexes: list[dict[str, Any]], options: dict[str, Any]) -> None:
+    def __init__(self, indexes: list[dict[str, Any]] | None, options: dict[str, Any]) -> None:
         self.indexes, self.options = indexes, options
 
     async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        if self.indexes is None:
+            raise PrivilegeError("listIndexes is refused.")
         return self.indexes
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
@@ -80,6 +83,21 @@ async def test_a_validator() -> None:
         'must(await db.getSiblingDB("s").runCommand({"collMod": "c", "validator": {"n": {"$gte": NumberInt(0)}}, '
         '"validationLevel": "strict", "validationAction": "error", "writeConcern": {"w": "majority"}}));',
     )
+
+
+@pytest.mark.parametrize(
+    ("live", "unexplained"), [([ID, BY_V], ()), ([ID], ("s.c",)), ([], ()), (None, ())],
+    ids=["as expected", "missing", "unknown", "refused"],
+)  # fmt: skip
+async def test_indexes_that_no_command_changed_are_those_of_the_point(
+    live: list[dict[str, Any]] | None, unexplained: tuple[str, ...]
+) -> None:
+    catalog = Catalog({})
+    catalog.create("s.c", b"1", {}, ID)
+    catalog.collections["s.c"].indexes["v"] = BY_V
+    gateway: Gateway = Live(live, {})  # type: ignore[assignment]
+    found = await find_definitions(gateway, catalog, {}, frozenset({"s.c"}), None, ())
+    assert found == Definitions(unexplained=unexplained)
 
 
 async def test_only_what_the_incident_changed_and_what_stays_live() -> None:

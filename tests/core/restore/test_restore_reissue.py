@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 from bson import ObjectId
 
+from tallyglass.moment import Ts
 from tallyglass.restore.proof.counter_fix import Fix
-from tallyglass.restore.proof.counter_search import SeenNumber, _is_reachable, _row
+from tallyglass.restore.proof.counter_search import (
+    CounterSearch,
+    SeenNumber,
+    _is_reachable,
+    _row,
+    greater,
+    result_of,
+    smaller,
+)
 
 
 def test_only_what_was_there_at_the_point_or_is_gone_is_moved() -> None:
@@ -41,6 +50,7 @@ def test_a_counter_that_must_be_there_and_is_not_stops_the_script(
     assert row is not None
     fix = Fix(seen.ns, row, restored is not None, seen.live, lowered=seen.was_lowered)
     assert fix.on_spare().startswith("mustMatch(") is spare_stops
+    assert fix.makes is (restored is None and now is None)
     on_source = fix.on_source(comes_back=comes_back)
     assert (on_source == "") is (source == "nothing")
     assert ("Set it to 7 or past it" in on_source) is (source == "stops")
@@ -69,6 +79,25 @@ def test_a_counter_without_a_name_is_not_created_again() -> None:
     unknown: list[str] = []
     assert _row(SeenNumber("s.counters", ObjectId(), "seq", issued=7), unknown) is None
     assert "start it above 7" in unknown[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "less", "more"),
+    [(1, 2, 1, 2), (2, 1, 1, 2), (2, 2, 2, 2), (None, 1, 1, 1), (1, None, 1, 1), (None, None, None, None)],
+)
+def test_no_number_is_neither_the_smaller_nor_the_greater(
+    one: int | None, other: int | None, less: int | None, more: int | None
+) -> None:
+    assert (smaller(one, other), greater(one, other)) == (less, more)
+
+
+@pytest.mark.parametrize(("restored", "live", "said"), [(5, False, True), (5, True, False), (None, False, False)])
+def test_a_counter_that_was_made_again_under_another_id_is_named(restored: int | None, live: bool, said: bool) -> None:
+    search = CounterSearch(Ts(20, 1))
+    for number, (at_point, is_live) in enumerate(((restored, live), (None, True))):
+        one = SeenNumber("s.c", ObjectId(), "seq", restored=at_point, issued=9, live=is_live, label="orders")
+        search.seen["s.c", bytes([number]), "seq"] = one
+    assert any("has another document for orders now" in word for word in result_of(search, []).unknown) is said
 
 
 def test_a_path_that_would_mean_something_else_is_not_emitted() -> None:

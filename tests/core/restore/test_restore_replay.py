@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bson import Int64, Timestamp
@@ -12,6 +13,7 @@ from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, en
 from tallyglass.moment import Ts
 from tallyglass.restore.proof import id_states
 from tallyglass.restore.proof.base import read_base
+from tallyglass.restore.proof.expectation import expect
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Removals, Replay
 
@@ -68,6 +70,20 @@ def test_what_a_capped_collection_removes_itself_is_left_out_where_it_is_refused
     assert read_base(capped, unlogged.catalog).documents == {"s.c": None}
 
 
+@pytest.mark.parametrize(
+    ("version", "removals"),
+    [
+        ((4, 4), Removals.UNLOGGED),
+        ((5, 0), Removals.REFUSED),
+        ((5, 3), Removals.REFUSED),
+        ((6, 0), Removals.REPLAYED),
+        (None, Removals.REPLAYED),
+    ],
+)
+def test_what_a_server_logs_of_a_capped_collection(version: tuple[int, int] | None, removals: Removals) -> None:
+    assert Removals.of(version) is removals
+
+
 def test_an_update_of_what_is_not_there_is_seen(tmp_path: Path) -> None:
     base = stored(tmp_path, 1)
     lacking = run(Replay(base), update(1, 7))
@@ -76,6 +92,11 @@ def test_an_update_of_what_is_not_there_is_seen(tmp_path: Path) -> None:
     facts = read_base(base, gone.catalog)
     assert facts.missing == {}
     assert facts.dead_updates == [Ts(1, 1), Ts(2, 1)]
+    inner = {"op": "u", "ns": "s.c", "o": {"$v": 2, "diff": {}}, "o2": {"_id": 7}}
+    for txn in ({}, {"lsid": {"id": 1}, "txnNumber": Int64(1), "prevOpTime": FIRST}):
+        group = entry(1, "c", "admin.$cmd", {"applyOps": [inner]}, **txn)
+        grouped = read_base(base, run(Replay(base, upserts=False), group, delete(3, 7)).catalog)
+        assert (grouped.fatal, grouped.dead_updates) == (1, []), "a part of a group cannot be left out"
     again = run(Replay(base, upserts=False, without=frozenset(facts.dead_updates)),
                 update(1, 7), update(2, 7), delete(3, 7), update(4, 1))  # fmt: skip
     assert (again.applied, again.entries, again.first) == (2, 2, Ts(3, 1))
@@ -144,6 +165,72 @@ def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
     assert replay.catalog.phantoms() == ["s.c"]
     change = {"collMod": "d", "index": {"name": "x_1", "hidden": True}}
     assert kinds(run(replay, entry(3, "c", "s.$cmd", change, ui=UUID))) == ["collmod-lost-index"]
+
+
+INDEX = {"v": 2, "key": {"y": 1}, "name": "y_1"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "indexes", "options"),
+    [
+        ([{"createIndexes": "n"} | INDEX], ['{"key": {"y": 1}, "name": "y_1"}'], "{}"),
+        (
+            [{"createIndexes": "n"} | INDEX, {"collMod": "n", "index": {"name": "y_1", "hidden": True}}],
+            ['{"hidden": true, "key": {"y": 1}, "name": "y_1"}'],
+            "{}",
+        ),
+        (
+            [
+                {"commitIndexBuild": "n", "indexes": [INDEX]},
+                {"collMod": "n", "index": {"keyPattern": {"y": 1}, "x": 5}},
+            ],
+            ['{"key": {"y": 1}, "name": "y_1", "x": 5}'],
+            "{}",
+        ),
+        ([{"createIndexes": "n"} | INDEX, {"dropIndexes": "n", "index": "*"}], [], "{}"),
+        (
+            [{"createIndexes": "n"} | INDEX, {"dropIndexes": "n", "index": "y_2"}],
+            ['{"key": {"y": 1}, "name": "y_1"}'],
+            "{}",
+        ),
+        ([{"collMod": "n", "cappedSize": 257, "cappedMax": 7}], [], '{"size": 512, "max": 7}'),
+        ([{"collMod": "n", "expireAfterSeconds": 60}], [], '{"expireAfterSeconds": 60}'),
+        ([{"collMod": "n", "expireAfterSeconds": 60}, {"collMod": "n", "expireAfterSeconds": "off"}], [], "{}"),
+    ],
+)
+def test_commands_change_what_the_spare_must_have(rows: list[dict[str, Any]], indexes: list[str], options: str) -> None:
+    commands = [entry(2 + n, "c", "s.$cmd", row, ui=OTHER) for n, row in enumerate(rows)]
+    replay = run(Replay({}), entry(1, "c", "s.$cmd", {"create": "n"}, ui=OTHER), *commands)
+    (made,) = expect(replay.catalog, read_base({}, replay.catalog))
+    assert (list(made.indexes), made.options, made.repair) == (indexes, options, ())
+    assert not replay.problems
+
+
+def test_a_view_is_expected_as_it_was_written_last() -> None:
+    views = [
+        entry(2 + n, op, "s.system.views", {"_id": "s.v", "viewOn": on, "pipeline": []}, o2={"_id": "s.v"})
+        for n, (op, on) in enumerate((("i", "a"), ("u", "b")))
+    ]
+    replay = run(Replay({}), *views)
+    (view,) = expect(replay.catalog, read_base({}, replay.catalog))
+    assert (view.ns, view.kind, view.options) == ("s.v", "view", '{"viewOn": "b", "pipeline": []}')
+    gone = run(replay, entry(9, "d", "s.system.views", {"_id": "s.v"}))
+    assert expect(gone.catalog, read_base({}, gone.catalog)) == ()
+
+
+@pytest.mark.parametrize(
+    ("ns", "reported"),
+    [
+        ("admin.system.users", {"users"}),
+        ("admin.system.roles", {"users"}),
+        ("admin.own", {"admin-collections"}),
+        ("admin.system.keys", set()),
+        ("config.system.users", set()),
+    ],
+)
+def test_what_is_left_out_of_the_spare_is_reported(ns: str, reported: set[str]) -> None:
+    replay = run(Replay({}), insert(1, 1, ns))
+    assert (replay.kinds, replay.entries) == (reported, 0)
 
 
 def test_the_order_of_the_oplog_is_not_taken_on_trust(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ import pytest
 from bson import Int64, Timestamp
 
 from builders.replay import after_point
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.undo import Strategy
+from tallyglass.restore.model.undo import Choice, Strategy
+from tallyglass.restore.proof.choice import read_choice
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.returns import plan_returns
 from tallyglass.restore.undo.changed import Changed
@@ -30,6 +32,34 @@ def expected(*names: str, kind: str = "collection") -> list[ExpectedNamespace]:
 def plan(names: list[ExpectedNamespace], changed: dict[str, Changed], live: set[str], what: Incident | None) -> Any:
     rows = plan_returns(names, changed, frozenset(live), what, "T")
     return {row.ns: (row.strategy, row.beside) for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("only", "target", "made"),
+    [
+        ("s.c", None, "s.c_pitr_20261120T082640"),
+        ("s.c", "t.d", "t.d"),
+        ("s.c.d", "s." + "x" * 253, "s." + "x" * 253),
+        ("s.c", "s." + "x" * 254, ""),
+        ("s.c", "s.c", ""),
+        ("s.c", "s", ""),
+        ("s.c", "s.", ""),
+        ("s.a$b", "s.d", ""),
+        ("s.c", "s.a$b", ""),
+    ],
+)
+def test_a_copy_has_a_name_that_a_collection_can_have(only: str, target: str | None, made: str) -> None:
+    if not made:
+        with pytest.raises(InputError):
+            read_choice(only, target, [], Ts(1_795_163_200, 1))
+        return
+    assert read_choice(only, target, [], Ts(1_795_163_200, 1)) == Choice(only, made)
+
+
+def test_ids_are_read_as_they_are_typed() -> None:
+    found = read_choice("s.c", None, ["7", "seven", '{"$numberLong": "7"}', "0" * 24, "0" * 23], Ts(9, 1))
+    digits = f'"{"0" * 24}"', f'{{"$oid": "{"0" * 24}"}}'
+    assert found.ids == ("7", '"seven"', '{"$numberLong": "7"}', *digits, f'"{"0" * 23}"')
 
 
 def test_what_others_dropped_stays_dropped() -> None:
@@ -88,6 +118,21 @@ def test_a_rename_over_another_brings_back_both() -> None:
     changed = {"s.a": Changed(commands=1), "s.b": Changed(commands=1), "s.c": Changed(updates=1)}
     found = plan(expected("s.a", "s.b", "s.c"), changed, {"s.b", "s.c"}, incident("rename", "s.a"))
     assert found == {"s.a": (Strategy.WHOLE, "s.a_pitr_T"), "s.b": (Strategy.REPLACE, "s.b_pitr_T")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "recreated", "note"),
+    [
+        ("drop", True, "Live documents stay unchanged; missing documents come back."),
+        ("transaction", False, "Documents that the transaction inserted stay."),
+        ("deleteMany", False, ""),
+        ("updateMany", False, ""),
+    ],
+)
+def test_definitions_come_back_where_a_command_removed_the_collection(kind: str, recreated: bool, note: str) -> None:
+    changed = {"s.c": Changed(by_incident=1, commands=1)}
+    (row,) = plan_returns(expected("s.c"), changed, frozenset({"s.c"}), incident(kind, "s.c"), "T")
+    assert (row.strategy, row.recreated, row.note) == (Strategy.MERGE, recreated, note)
 
 
 def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
