@@ -15,7 +15,10 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.read.entries import stamp
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
 from tallyglass.restore.plan.at_hand import SourcesAtHand, name_of, sources_at_hand
+from tallyglass.restore.plan.ways import Decision, decide
+from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.sources.images import PRE_IMAGES
 from tallyglass.text import clean_name
 
@@ -100,3 +103,24 @@ async def test_where_images_may_not_be_read_nothing_is_known(monkeypatch: pytest
     monkeypatch.setattr(gateway, denied, AsyncMock(side_effect=PrivilegeError("not authorized")))
     found = await sources_at_hand(gateway, None, [DELETED, at("shop.carts", 50, 51)])
     assert found == SourcesAtHand()
+
+
+@pytest.mark.parametrize(
+    ("backup", "possible", "way", "needs_backup"),
+    [
+        (None, True, FROM_IMAGES, False),
+        (None, None, FROM_IMAGES, True),
+        (None, False, FROM_IMAGES, True),
+        (Path("/b"), True, FROM_IMAGES, False),
+        (Path("/b"), None, FROM_BACKUP, False),
+        (Path("/b"), False, FROM_BACKUP, False),
+    ],
+)
+def test_the_best_possible_way_is_taken(
+    backup: Path | None, possible: bool | None, way: str, needs_backup: bool
+) -> None:
+    ways = (Way(FROM_IMAGES, possible, ""), Way(FROM_BACKUP, None, ""))
+    wanted = RestoreRequest(backup, "mongodb://h/", incident=DELETED)
+    assert decide(wanted, ways) == Decision(way, ways, needs_backup)
+    assert decide(replace(wanted, way=FROM_BACKUP), ()) == Decision(FROM_BACKUP)
+    assert decide(replace(wanted, spare="s:1"), ways) == Decision(FROM_BACKUP, ways), "only a backup needs a spare"

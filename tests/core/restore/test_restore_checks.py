@@ -18,7 +18,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.checks.images import collections
+from tallyglass.restore.checks.images import collections, reached
 from tallyglass.restore.checks.undone import stays
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import ExpectedNamespace
@@ -297,6 +297,32 @@ def test_what_was_damaged_must_be_in_the_backup(at_limit: Entry, check: str) -> 
     assert found.replayed is not None
     made = levels(replace(found, reached=Assessed(replace(found.replayed, later=later))))
     assert ("damage-not-in-backup" in made, "not-in-backup" in made) == (bool(check), not check)
+
+
+def test_a_time_series_collection_of_the_backup_is_known_by_its_name() -> None:
+    weather = {"s.w": StoredCollection("s.w", "timeseries", None, {"timeseries": {}}, ())}
+    later = LaterWrites(limit=LIMIT)
+    for ns in ("s.system.buckets.w", "s.system.buckets.x"):
+        later.write("d", ns, ns.encode(), b"1")
+    found = findings(replay=Replay(weather))
+    assert found.replayed is not None
+    checks = run_checks(replace(found, reached=Assessed(replace(found.replayed, later=later))))
+    titles = [check.title for check in checks if check.id == "not-in-backup"]
+    assert [title.partition(":")[0] for title in titles] == ["s.system.buckets.x"]
+
+
+@pytest.mark.parametrize(
+    ("oldest", "majority", "ids"),
+    [
+        (LIMIT, LIMIT, []),
+        (Ts(20, 6), LIMIT, ["coverage"]),
+        (None, LIMIT, ["coverage"]),
+        (LIMIT, Ts(20, 4), ["not-majority"]),
+        (LIMIT, None, ["not-majority"]),
+    ],
+)
+def test_the_oplog_has_the_point_of_an_undo_from_images(oldest: Ts | None, majority: Ts | None, ids: list[str]) -> None:
+    assert [check.id for check in reached(oldest, majority, LIMIT)] == ids
 
 
 def test_an_old_backup_tool_is_a_warning() -> None:

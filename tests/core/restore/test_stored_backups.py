@@ -132,6 +132,24 @@ def test_a_flipped_bit_of_a_compressed_file_is_noticed(stored: Path, pattern: st
         list(documents(file))
 
 
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (b"\x01\x04a", "a block ends early"),
+        (b"\x02\x00a", "another length"),
+        (b"\x01\x04ab", "another length"),
+        (b"\x02", "another length"),
+        (b"\x80", "a block ends early"),
+        (b"\x05\x00a\x01\x02", "before the block"),
+        (b"\x05\x00a\x01\x00", "an offset is 0"),
+    ],
+)
+def test_a_block_that_is_damaged_is_refused(block: bytes, why: str) -> None:
+    assert s2.decode_block(b"\x05\x00a\x01\x01", repeats=False) == b"aaaaa"
+    with pytest.raises(ValueError, match=why):
+        s2.decode_block(block, repeats=False)
+
+
 def test_the_checksum_of_a_block_needs_no_library(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (file,) = (packed / "pbm" / "compressions").glob("*39Z/rs0/shop.orders.s2")
     wanted = read_plain(file)
