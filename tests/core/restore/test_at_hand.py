@@ -89,10 +89,11 @@ def at(ns: str, first: int, last: int) -> Incident:
 async def test_what_is_held_is_known_of_each_incident_and_what_may_not_be_read_is_not(tmp_path: Path) -> None:
     gateway: Any = Databases()
     expired, held, between = at("shop.orders", 40, 41), at("shop.orders", 50, 51), at("shop.orders", 60, 61)
+    until_image = replace(at("shop.orders", 45, 50), last=Ts(50, 7))
     none = at("shop.carts", 50, 51)
     unread = [at(ns, 50, 51) for ns in ("hidden.things", "shop.bare", f"{clean_name(ODD)}.a", "shop.gone", "")]
-    found = await sources_at_hand(gateway, None, [expired, held, between, none, *unread])
-    assert found.imaged == {name_of(held)}
+    found = await sources_at_hand(gateway, None, [expired, held, until_image, between, none, *unread])
+    assert found.imaged == {name_of(held), name_of(until_image)}
     assert found.without == {name_of(one) for one in (expired, between, none)}
     assert (await sources_at_hand(gateway, tmp_path / "none", [held])).ends is None, "no backup is there"
 

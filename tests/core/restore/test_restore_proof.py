@@ -16,11 +16,16 @@ from bson import Binary, Int64, Timestamp
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import Slice
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.plan.facts import entry_line
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.plan.precheck import quick_answer
+from tallyglass.restore.plan.steps.restore_steps import reads_gzip
 from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.restore.proof.progress import Step
 from tallyglass.restore.proof.prove import prove
@@ -288,3 +293,25 @@ async def test_the_proof_tells_how_far_it_is(dump: Path) -> None:
         (3, Ts(150, 1), pytest.approx(60 / 210)),
         (3, Ts(250, 1), pytest.approx(160 / 210)),
     ]
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        (insert(5, 7), "5:1 s.c insert "),
+        (entry(5, "d", {"_id": 7}), "5:1 s.c "),
+        (entry(5, "c", {"drop": "c"}, "s.$cmd"), "5:1 s.c drop"),
+    ],
+)
+def test_the_entries_around_the_point_are_named_by_what_they_do(row: dict[str, Any], shown: str) -> None:
+    line = entry_line(read_entry(bson.encode(row)))
+    assert line.startswith(shown)
+    assert line.count("insert") == shown.count("insert")
+    assert entry_line(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("form", "gzip", "reads"), [(DIRECTORY, True, True), (DIRECTORY, False, False), (ARCHIVE, True, False)]
+)
+def test_an_archive_is_no_longer_compressed_when_the_oplog_is_replayed(form: str, gzip: bool, reads: bool) -> None:
+    assert reads_gzip(Backup(Path("/b"), form, gzip, None, None, "oplog")) is reads

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT
 from tallyglass.restore.model.check import Checks, block, warn
 from tallyglass.restore.proof.findings import Covered, Findings, Replayed
+from tallyglass.restore.proof.returns import is_about
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.undo.incident_scope import DEFINITIONS, why_not_undone
 from tallyglass.text import clean_name, first_names, plural
@@ -189,8 +190,7 @@ def _is_damaged(uuid: bytes, ns: str, replayed: Replayed) -> bool:
     incident, at = replayed.covered.inputs.incident, replayed.covered.located.at_limit
     if incident is not None:
         changed = replayed.loss.changed.get(ns)
-        whole = incident.kind == "dropDatabase" and clean_name(ns.partition(".")[0]) == incident.ns
-        return whole or clean_name(ns) == incident.ns or bool(changed and changed.by_incident)
+        return is_about(incident, ns) or bool(changed and changed.by_incident)
     if at is None:
         return False
     hit = {at.ui, at.replaced, *(inner.ui for inner in at.inner())}

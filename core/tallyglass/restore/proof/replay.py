@@ -45,7 +45,8 @@ class Removals(Enum):
 
 
 class Replay:
-    """Feed entries in order with :meth:`feed`, then read the resulting state."""
+    """Feed entries in order with :meth:`feed`, then read the resulting state. ``running``: the spare runs on a copy of
+    the data files, so mongorestore does not know its indexes."""
 
     def __init__(
         self,
@@ -58,8 +59,6 @@ class Replay:
         begun_after: Ts | None = None,
     ) -> None:
         self.catalog = Catalog(stored, running=running)
-        self.running = running
-        """Whether the spare runs on a copy of the data files: mongorestore then does not know its indexes."""
         self.upserts = upserts
         """Whether an update of a missing document inserts it, as servers before 8.1 do during a replay."""
         self.removals = removals

@@ -87,7 +87,7 @@ def free_name(wanted: str, live: Container[str]) -> str:
 
 def _was_taken(item: ExpectedNamespace, found: Changed | None, incident: Incident | None) -> bool:
     """Whether the incident removed it; what others dropped on purpose stays dropped."""
-    if incident is None or _names(item.ns, incident):
+    if incident is None or is_about(incident, item.ns):
         return True
     if found is None:
         return False
@@ -98,10 +98,10 @@ def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None,
     if incident is None:
         return bool(found.deletes or found.dropped or found.commands) or item.ns == updated
     replaced = incident.kind in REPLACED and bool(found.commands)
-    return replaced or bool(found.by_incident) or _names(item.ns, incident)
+    return replaced or bool(found.by_incident) or is_about(incident, item.ns)
 
 
-def _names(ns: str, incident: Incident) -> bool:
+def is_about(incident: Incident, ns: str) -> bool:
     """Whether the incident is about this namespace. The incident's name is escaped for display."""
     if incident.kind == "dropDatabase":
         return clean_name(ns.partition(".")[0]) == incident.ns

@@ -56,7 +56,7 @@ def needed_for(server: str, *, plain: bool = False) -> tuple[int, int]:
     """The oldest tools that replay the oplog of this server version; ``plain`` if it needs no more than the oldest."""
     version = version_pair(server)
     if plain and version is not None and version < _PLAIN_BEFORE:
-        return min(PLAIN, NEEDED)
+        return PLAIN
     for since, tools in _BY_SERVER:
         if version is not None and version >= since:
             return tools
