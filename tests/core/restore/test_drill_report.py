@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -60,6 +61,14 @@ def _written(content: dict[str, object]) -> str:
     content.pop("checksum")
     seal = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return json.dumps(content | {"checksum": seal})
+
+
+def test_a_report_is_ascii_whatever_the_names_are() -> None:
+    made = report(namespaces={"shop.\xe4": 10})
+    text = to_json(made)
+    assert text.isascii()
+    assert from_json(text) == made
+    assert json.loads(_written(json.loads(text)))["checksum"] == made.checksum
 
 
 def test_a_report_of_an_earlier_format_is_read_and_a_later_one_is_named() -> None:
@@ -122,6 +131,20 @@ def test_the_last_drill_and_the_last_that_succeeded_are_kept_apart() -> None:
     assert past_drills.last("d2", proved=True) is None
     (state_folder() / "d1-last.json").write_text("broken")
     assert past_drills.last("d1") is None
+
+
+async def test_the_last_drill_of_a_deployment_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway, name = AsyncMock(), AsyncMock(return_value="d3")
+    monkeypatch.setattr(past_drills, "identify", name)
+    assert await past_drills.last_of(gateway) == LastDrill()
+    past_drills.store(report("warn", deployment="d3", id="disk", rto_seconds=3.5, backup_bytes=9))
+    store_window("d3", summary(RecoverableWindow((), (), ()), 2, "no base"))
+    made = datetime(2026, 11, 22, 8, 55, 7, tzinfo=UTC)
+    found = LastDrill(made, True, "disk: It was restored.", 3.5, 9, last_window("d3"))
+    assert found.window is not None
+    assert await past_drills.last_of(gateway) == found
+    name.return_value = ""
+    assert await past_drills.last_of(gateway) == LastDrill(), "it has no name"
 
 
 def test_drills_at_random_points_are_counted_apart_from_those_that_could_not_be_run() -> None:

@@ -101,7 +101,7 @@ def _replay_seconds(work: Path) -> float | None:
         times = [datetime.fromisoformat(at) for at, _ in _REPLAY.findall(output)]
     except (OSError, ValueError):
         return None
-    return (times[-1] - times[0]).total_seconds() if len(times) > 1 else None
+    return (times[-1] - times[0]).total_seconds() if times else None
 
 
 def succeeded(run: DrillRun, before: Report | None) -> Report:
