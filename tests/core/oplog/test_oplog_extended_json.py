@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.mongo.codec import CODEC
-from tallyglass.oplog.entry.json import exact, to_json
+from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, one_line, to_json
 from tallyglass.oplog.entry.walk import Malformed
 
 VALUES: list[Any] = [
@@ -60,6 +60,8 @@ def test_any_document_is_written_as_the_driver_writes_it(document: dict[str, Any
 
 MOMENT = {"ts": Timestamp(5, 6), "t": Int64(1), "v": Int64(2), "wall": VALUES[15]}
 TAIL = bson.encode(MOMENT)[4:-1]
+ODD = MOMENT | {"ts": Timestamp(0x6A5B4C12, 6)}
+"""From the middle of its ``ts`` on, where ``prevOpTime`` would begin, the bytes look like fields."""
 PREVIOUS = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
 LSID = {"lsid": {"id": Binary(b"s" * 16, 4), "uid": b"u" * 32}, "txnNumber": Int64(9)}
 UI = {"ui": Binary(b"u" * 16, 4)}
@@ -67,7 +69,7 @@ UI = {"ui": Binary(b"u" * 16, 4)}
 
 @pytest.mark.parametrize("first", [{}, LSID, {"lsid": LSID["lsid"]}], ids=["plain", "session", "no number"])
 @pytest.mark.parametrize("ui", [{}, UI, {"ui": Binary(b"u" * 16, 3)}], ids=["no ui", "ui", "old ui"])
-@pytest.mark.parametrize("last", [MOMENT, MOMENT | PREVIOUS, PREVIOUS, {"x": TAIL}, {"o": MOMENT}], ids=range(5))
+@pytest.mark.parametrize("last", [MOMENT, ODD, MOMENT | PREVIOUS, PREVIOUS, {"x": TAIL}, {"o": MOMENT}], ids=range(6))
 @pytest.mark.parametrize("o", [{"_id": 1, "a": [1, {"b": "\x7f"}]}, {}])
 def test_an_entry_is_written_as_the_driver_writes_it(
     first: dict[str, Any], ui: dict[str, Any], last: dict[str, Any], o: dict[str, Any]
@@ -101,3 +103,16 @@ def test_secrets_are_left_out_and_the_kind_comes_first() -> None:
     text = to_json(raw, kind="entry", relaxed=True)
     assert "secret" not in text
     assert text.startswith('{"kind": "entry", "op": "i"')
+
+
+def test_a_document_is_indented_by_its_levels_and_cut_where_they_are_too_deep() -> None:
+    document = {"a": {"b": [1, {"c": {}}, []], "d": "x"}, "e": True}
+    assert block(bson.encode(document)) == json.dumps(document, indent=2)
+    assert one_line(bson.encode(document)) == json.dumps(document)
+    shown: Any = "levels"
+    for _ in range(READABLE_DEPTH):
+        shown = [shown]
+    assert json.loads(block(bson.encode({"a": shown}))) == {"a": shown}
+    cut = block(bson.encode({"a": [shown]}))
+    assert f"(deeper than {READABLE_DEPTH})" in cut
+    assert "levels" not in cut
