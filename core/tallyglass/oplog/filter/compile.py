@@ -97,7 +97,9 @@ class CompiledFilter:
     def _wants_operation(self, entry: Entry, depth: int) -> bool:
         if entry.command == "applyOps" and depth < NESTING_LIMIT:
             return self._wants_apply_ops(entry, depth)
-        if not self._wants_op(entry.op):
+        # Who asks for commands means an applyOps whole: the writes in it need not be asked for.
+        belongs_to_command = depth > 0 and "c" in self._keep_ops and entry.op in "iud"
+        if not belongs_to_command and not self._wants_op(entry.op):
             return False
         if not self._wants_command(entry) if entry.op == "c" else not self._wants_ns(entry.ns):
             return False
@@ -108,21 +110,10 @@ class CompiledFilter:
     def _wants_apply_ops(self, entry: Entry, depth: int) -> bool:
         if "c" in self._leave_ops:
             return False
-        asked = self._keep_ns or self._leave_ns or self._ids or self.wanted.destructive or self.wanted.ops
-        if not asked:
+        narrowed = self._keep_ns or self._leave_ns or self._ids or self.wanted.destructive
+        if not narrowed and ("c" in self._keep_ops or not self.wanted.ops):
             return True
-        if "c" in self._keep_ops and not (self._keep_ns or self._leave_ns or self._ids or self.wanted.destructive):
-            return True
-        return any(self._wants_inner(inner, depth) for inner in entry.inner())
-
-    def _wants_inner(self, inner: Entry, depth: int) -> bool:
-        if "c" in self._keep_ops and inner.op in "iud":
-            return (
-                self._wants_ns(inner.ns)
-                and (not self.wanted.destructive or inner.op == "d")
-                and (self._ids is None or self._ids.match(inner))
-            )
-        return self._wants_operation(inner, depth + 1)
+        return any(self._wants_operation(inner, depth + 1) for inner in entry.inner())
 
     def _wants_op(self, op: str) -> bool:
         return op not in self._leave_ops and (not self._keep_ops or op in self._keep_ops)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from bson import Timestamp
 
 from tallyglass.errors import ConnectError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import GET_MORE_SECONDS, OPLOG, RAW_BATCH, Gateway, closing
+from tallyglass.mongo.gateway import GET_MORE_SECONDS, OPLOG, RAW_BATCH, Document, Gateway, closing
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import is_no_op, last_start, position
 from tallyglass.oplog.entry.walk import Malformed
@@ -40,9 +40,6 @@ _BACKOFF_SECONDS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
 
 _KEPT_BYTES, _TRAIL = 24_000_000, 4_096
 """Bytes of entries, and ends of batches before them, that are kept to count and find what was rolled back."""
-
-
-Match = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ class OplogStream:
         self,
         gateway: Gateway,
         start: Ts,
-        match: Match | None = None,
+        match: Document | None = None,
         *,
         anchor: EntryPosition | None = None,
         prefer_secondary: bool = True,
