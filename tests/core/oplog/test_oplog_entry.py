@@ -91,6 +91,8 @@ DESCRIPTIONS = [
     (apply(one("d", "a.b", 1), one("d", "a.b", 2)), "delete of 2", "a.b", ""),
     (apply(one("i", "a.b", 1), one("i", "a.b", 2), **TXN, multiOpType=1), "insert of 2", "a.b", ""),
     (apply(one("i", "a.b", 1), one("d", "a.c", 2), **TXN, prevOpTime=FIRST), "transaction of 2", "a.b +1", ""),
+    (apply(one("i", "a.b", 1), **TXN, multiOpType=0), "transaction of 1", "a.b", ""),
+    (apply(one("i", "a.b", 1), **TXN, multiOpType=2), "applyOps of 1", "a.b", ""),
     (apply(one("i", "a.b", 1), flags={"partialTxn": True}, **TXN), "part of a transaction: 1", "a.b", ""),
     (apply(one("i", "a.b", 1), flags={"count": Int64(40)}, **TXN), "transaction of 40", "a.b", ""),
     (apply(one("i", "a.b", 1), flags={"prepare": True}, **TXN), "prepared transaction of 1", "a.b", ""),
@@ -107,6 +109,15 @@ def test_an_entry_is_described(raw: bytes, what: str, ns: str, id_: str) -> None
     shown = row(raw)
     assert (shown.what, shown.ns, shown.id) == (what, ns, id_)
     assert (shown.ts, shown.term, shown.wall) == (Ts(1_000, 5), 3, WALL)
+
+
+def test_changes_that_are_left_out_are_told() -> None:
+    two = {"a" * 75: 1, "b" * 76: 1}
+    told = f"update {'a' * 75}: 1, {'b' * 76}: 1"
+    assert row(entry("u", "a.b", {"$v": 2, "diff": {"u": two}}, {"_id": 1})).what == told
+    assert row(entry("u", "a.b", {"$v": 2, "diff": {"u": two | {"c": 1}}}, {"_id": 1})).what == f"{told}, …"
+    full = {"a" * 75: 1, "b" * 75: 1, "c": 1}
+    assert row(entry("u", "a.b", {"$v": 2, "diff": {"u": full}}, {"_id": 1})).what.endswith("b: 1, …")
 
 
 def test_the_oldest_order_of_fields_is_read_too() -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.mongo.codec import CODEC
-from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, one_line, to_json
-from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, one_line, scalar, to_json
+from tallyglass.oplog.entry.walk import Malformed, elements
 
 VALUES: list[Any] = [
     0, -1, 2**31, Int64(5), 1.5, -0.0, 1e300, float("nan"), float("inf"), float("-inf"), True, False, None, "",
@@ -44,6 +44,12 @@ def same(document: dict[str, Any]) -> None:
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_each_type_is_written_as_the_driver_writes_it(value: Any) -> None:
     same({"a": value, "é\n": [value, {"deep": value}]})
+
+
+def test_a_value_that_was_never_defined_is_written_too() -> None:
+    raw = bson.encode({"a": None, "b": 1})
+    assert exact(raw.replace(b"\x0aa\0", b"\x06a\0"), canonical=True) == exact(raw, canonical=True)
+    assert json.loads(block(raw.replace(b"\x0aa\0", b"\x06a\0")))["b"] == 1
 
 
 scalars = st.one_of(
@@ -109,6 +115,8 @@ def test_a_document_is_indented_by_its_levels_and_cut_where_they_are_too_deep() 
     document = {"a": {"b": [1, {"c": {}}, []], "d": "x"}, "e": True}
     assert block(bson.encode(document)) == json.dumps(document, indent=2)
     assert one_line(bson.encode(document)) == json.dumps(document)
+    numbers = {"a": 1.5, "b": -0.0, "c": float("nan"), "d": float("-inf")}
+    assert one_line(bson.encode(numbers)) == exact(bson.encode(numbers), canonical=False)
     shown: Any = "levels"
     for _ in range(READABLE_DEPTH):
         shown = [shown]
@@ -116,3 +124,19 @@ def test_a_document_is_indented_by_its_levels_and_cut_where_they_are_too_deep() 
     cut = block(bson.encode({"a": [shown]}))
     assert f"(deeper than {READABLE_DEPTH})" in cut
     assert "levels" not in cut
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Binary(bytes(range(16)), 4), '{"$uuid": "00010203-0405-0607-0809-0a0b0c0d0e0f"}'),
+        (Binary(bytes(range(16)), 3), '{"$binary": {"hex": "000102030405060708090a0b0c0d0e0f", "subType": "03"}}'),
+        (Binary(b"abc", 4), '{"$binary": {"hex": "616263", "subType": "04"}}'),
+        (b"x" * 31, '{"$binary": {"hex": "' + "78" * 30 + '…+1 bytes", "subType": "00"}}'),
+        (b"x" * 30, '{"$binary": {"hex": "' + "78" * 30 + '", "subType": "00"}}'),
+    ],
+    ids=["uuid", "old uuid", "no uuid", "cut", "whole"],
+)
+def test_a_binary_value_is_shown_in_hex_and_a_uuid_as_one(value: bytes, shown: str) -> None:
+    raw = bson.encode({"a": value})
+    assert scalar(raw, next(elements(raw)), 60) == shown

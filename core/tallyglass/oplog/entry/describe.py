@@ -100,11 +100,11 @@ def update_text(entry: Entry) -> str:
     words: list[str] = []
     length = 0
     for change in changes:
-        words.append(change_text(entry, change))
-        length += len(words[-1]) + 2
-        if length > LINE_LIMIT:
+        if length >= LINE_LIMIT:
             words.append("…")
             break
+        words.append(change_text(entry, change))
+        length += len(words[-1]) + 2
     return "update " + clean(", ".join(words) or "nothing", LINE_LIMIT + 2)
 
 

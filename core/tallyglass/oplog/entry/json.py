@@ -12,6 +12,7 @@ import functools
 import json
 import math
 import struct
+import uuid
 from collections.abc import Container, Iterator
 from datetime import UTC, datetime, timedelta
 from json.encoder import encode_basestring_ascii as _c_quoted
@@ -275,7 +276,7 @@ READABLE_DEPTH = 60
 _BROKEN = "(not readable)"
 _READ_AS_OTHERS = frozenset({"null", "true", "false", "nan", "inf", "infinity"})
 _MIN_KEY, _MAX_KEY, _UNDEFINED = 0xFF, 0x7F, 0x06  # types of the BSON specification
-_ALIKE = frozenset({INT32, INT64, OBJECT_ID, BOOL, NULL, TIMESTAMP, _MIN_KEY, _MAX_KEY})
+_ALIKE = frozenset({INT32, INT64, DOUBLE, OBJECT_ID, BOOL, NULL, TIMESTAMP, _MIN_KEY, _MAX_KEY})
 """Types whose readable spelling is the relaxed one."""
 
 
@@ -374,8 +375,7 @@ def _binary(raw: bytes, start: int, end: int, limit: int) -> str:
 
 def uuid_text(body: bytes) -> str:
     """16 bytes in the canonical form of a UUID."""
-    digits = body.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    return str(uuid.UUID(bytes=body))
 
 
 def _rare(raw: bytes, element: Element, limit: int) -> str:
@@ -387,8 +387,6 @@ def _rare(raw: bytes, element: Element, limit: int) -> str:
         found = walk.value(raw, element)
     except Malformed:
         return _BROKEN
-    if isinstance(found, float):
-        return repr(found) if found == found and abs(found) != float("inf") else f'{{"$numberDouble": "{found}"}}'
     return quoted(str(found), limit)
 
 

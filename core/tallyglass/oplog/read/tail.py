@@ -194,18 +194,14 @@ class _Tail:
         looked, reader = -_WINDOW_SECONDS, WindowReader(self.gateway)
         while True:
             try:
-                await self._ask_majority()
+                if self.stream is not None and self.stream.member:
+                    self.newest, self.majority = await self.stream.read_ends()
                 if time.monotonic() - looked >= _WINDOW_SECONDS:
                     looked = time.monotonic()
                     self.window = await reader.read()
             except (ReadError, ConnectError, PrivilegeError):
                 self.majority = self.newest = None
             await asyncio.sleep(_ATTEND_SECONDS)
-
-    async def _ask_majority(self) -> None:
-        if self.stream is None or not self.stream.member:
-            return
-        self.newest, self.majority = await self.stream.read_ends()
 
     def update(self) -> OplogUpdate:
         """The current state; each row is handed out once."""
