@@ -76,7 +76,7 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
     deployment = await look_at(gateway)
     info = (await gateway.command("connectionStatus", showPrivileges=True)).get("authInfo", {})
     users = info.get("authenticatedUsers", ())
-    access_control = bool(users) or not await _may(gateway, "serverStatus")
+    access_control = bool(users) or not await _may_read_status(gateway)
     held = tuple(info.get("authenticatedUserPrivileges", ())) if access_control else _ANYTHING
     name, home = (str(users[0].get("user", "")), str(users[0].get("db", ""))) if users else ("", "")
     roles = info.get("authenticatedUserRoles", ())
@@ -112,7 +112,7 @@ async def why_nothing(gateway: Gateway) -> TallyglassError:
         return DeploymentError(nothing)
     info = (await gateway.command("connectionStatus", showPrivileges=True)).get("authInfo", {})
     logged_in = bool(info.get("authenticatedUsers"))
-    open_to_all = not logged_in and await _may(gateway, "serverStatus")
+    open_to_all = not logged_in and await _may_read_status(gateway)
     if open_to_all or allows(info.get("authenticatedUserPrivileges", ()), {"db": "", "collection": ""}, "find"):
         return DeploymentError("This deployment has no collections besides MongoDB's own.")
     if not logged_in:
@@ -135,9 +135,9 @@ def _impossible(job: str, deployment: Deployment) -> str:
     return deployment.no_data_because() or (deployment.no_oplog_because() if job in _OPLOG_JOBS else "")
 
 
-async def _may(gateway: Gateway, command: str) -> bool:
+async def _may_read_status(gateway: Gateway) -> bool:
     try:
-        await gateway.command(command)
+        await gateway.command("serverStatus")
     except PrivilegeError:
         return False
     except RefusedError:

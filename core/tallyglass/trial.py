@@ -25,7 +25,10 @@ async def why_unread(gateway: Gateway, job: str, databases: Sequence[str]) -> st
 async def reads_one_namespace(gateway: Gateway, databases: Sequence[str]) -> bool:
     """Whether the incidents of a single collection can be read, where the oplog as a whole cannot."""
     try:
-        async with closing(scan(gateway, ns=str(await _first_collection(gateway, databases)))) as found:
+        ns = await _first_collection(gateway, databases)
+        if ns is None:
+            return False
+        async with closing(scan(gateway, ns=str(ns))) as found:
             return await anext(found, None) is not None
     except TallyglassError:
         return False

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tallyglass.deployment.privileges import State, allows, create_role, fix, jobs, judge, readable
+from tallyglass.trial import reads_one_namespace
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ANY = {"db": "", "collection": ""}
@@ -53,3 +54,12 @@ def test_fix_is_printable_with_hostile_names() -> None:
     for text in fix(verdict, "u\x1b'\x7f\n", "admin"):
         assert text.isascii()
         assert text.isprintable()
+
+
+class _Empty:
+    async def list_databases(self) -> list[str]:
+        return ["admin"]
+
+
+async def test_where_no_collection_is_seen_none_can_be_read_alone() -> None:
+    assert not await reads_one_namespace(_Empty(), ())  # type: ignore[arg-type]
