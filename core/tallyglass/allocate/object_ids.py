@@ -11,10 +11,6 @@ from __future__ import annotations
 
 from bson.objectid import ObjectId
 
-from tallyglass.objectid import ObjectIdParts, decode
-
-__all__ = ["ObjectIdParts", "decode", "new_object_id"]
-
 
 def new_object_id() -> ObjectId:
     """A new ObjectId. PyMongo renews its random part in the child of a fork."""

@@ -14,6 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from bson import Binary, Int64, Timestamp
@@ -115,7 +116,8 @@ def begin(servers: Servers, streams: Mapping[str, Stream], rng: random.Random) -
         writer = HistoryWriter(client)
         writer.write(BackdatedEntry(begun - n, "n", "", {"msg": "periodic noop"}) for n in range(0, _QUIET_SECONDS, 10))
         folder = backup.write(client, servers.folder / "backup", begun)
-        steps = sorted(_all_steps(streams.values(), rng, now), key=lambda entry: entry.at)
+        found = chain.from_iterable(_steps(stream, rng, now) for stream in streams.values())
+        steps = sorted(found, key=lambda entry: entry.at)
         for hours_ago, act in _ACTS:
             at = now - hours_ago * 3600
             writer.write(entry for entry in steps if entry.at <= at)
@@ -126,11 +128,6 @@ def begin(servers: Servers, streams: Mapping[str, Stream], rng: random.Random) -
             rows = client[stream.target.db][stream.target.collection].find({}, {"_id": 1})
             stream.ids = deque(row["_id"] for row in rows)
     return folder
-
-
-def _all_steps(streams: Iterable[Stream], rng: random.Random, now: float) -> Iterator[BackdatedEntry]:
-    for stream in streams:
-        yield from _steps(stream, rng, now)
 
 
 def _steps(stream: Stream, rng: random.Random, now: float) -> Iterator[BackdatedEntry]:

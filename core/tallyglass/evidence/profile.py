@@ -28,10 +28,7 @@ OPERATIONS = ("remove", "update", "command")
 """The kinds of document that are read."""
 
 _OUTSIDE_TRANSACTIONS = "ParallelBatchWriterMode"
-_DEFINITIONS = {
-    "drop": "drop", "dropDatabase": "dropDatabase", "dropIndexes": "dropIndexes", "createIndexes": "createIndexes",
-    "collMod": "collMod",
-}  # fmt: skip
+_DEFINITIONS = ("drop", "dropDatabase", "dropIndexes", "createIndexes", "collMod")
 
 
 def read_profile(book: Book, rows: Iterable[Document]) -> int:
@@ -52,7 +49,7 @@ def _read(book: Book, row: Document) -> bool:
         db = str(body.get("$db", row.get("ns", ""))).partition(".")[0]
         ns = {"dropDatabase": db, "collMod": str(body[name])}.get(name, f"{db}.{body[name]}")
         text = clean(f"{name}: {shell_text(body[name])}", 200)
-        book.add_definition(Definition(_DEFINITIONS[name], clean_name(ns, 255), client, ended, text=text))
+        book.add_definition(Definition(name, clean_name(ns, 255), client, ended, text=text))
     return bool(name)
 
 

@@ -55,7 +55,7 @@ def write_of(
         if not stopped or "truncated" in attr:
             tally.cut += attr.get("type") != "command"
             return None
-    if count == 0 or (stopped and count is None and not keys):
+    if count == 0 or (count is None and not keys):
         return None
     query, update = body.get("q", body.get("query")), body.get("u", body.get("update"))
     many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
