@@ -211,3 +211,22 @@ def test_rates_are_over_the_oplogs_own_time() -> None:
     assert (minute.ns, minute.inserts, minute.deletes) == ("a.b", 1.0, 1.0)
     assert (five.inserts, five.deletes) == (1.0, 0.2)
     assert collector.rates.over(60, 10_500) == ()
+
+
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1])
+def test_a_number_is_found_whatever_its_size(number: int) -> None:
+    raw = bson.encode({"op": "i", "ns": "a.b", "o": {"_id": bson.Int64(number), "n": bson.Int64(number)}})
+    other = bson.encode({"op": "i", "ns": "a.b", "o": {"_id": bson.Int64(1), "n": bson.Int64(1)}})
+    for wanted in (OplogFilter(id=str(number)), OplogFilter(text=str(number))):
+        found = CompiledFilter(wanted)
+        assert found.wants(raw)
+        assert not found.wants(other)
+
+
+def test_who_asks_for_commands_gets_the_writes_inside_them() -> None:
+    inner = {"op": "i", "ns": "a.b", "o": {"_id": 1}}
+    held = bson.encode({"op": "c", "ns": "admin.$cmd", "o": {"applyOps": [inner]}})
+    found = CompiledFilter(OplogFilter.parse("op:c ns:a.b"))
+    assert found.wants(held)
+    assert not found.wants(bson.encode(inner))
+    assert not CompiledFilter(OplogFilter.parse("op:c ns:a.c")).wants(held)

@@ -208,7 +208,7 @@ class TextMatcher:
         word = text.removeprefix("!")
         self._expression = compile_text(text)
         self._plain = re.compile(re.escape(word.encode()), re.IGNORECASE)
-        self._number = int(word) if re.fullmatch(r"-?\d{1,18}", word) else None
+        self._number = int(word) if re.fullmatch(r"-?\d{1,19}", word) else None
         self._bytes = _byte_patterns(word, self._number)
         self._sure = self._inverse or self._expression is not None
 
