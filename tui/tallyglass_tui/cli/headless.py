@@ -205,6 +205,15 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
+def shortened(text: str, width: int) -> str:
+    """A text, cut with an ellipsis to at most so many columns."""
+    if cells(text) <= width:
+        return text
+    from tallyglass_tui.widgets.cells import fit
+
+    return fit(text, width)
+
+
 def padded(text: str, width: int, *, right: bool = False) -> str:
     """A text with blanks up to so many columns, after it or before it (``right``)."""
     blanks = " " * (width - cells(text))

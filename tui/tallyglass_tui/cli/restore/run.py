@@ -13,9 +13,8 @@ import click
 from tallyglass.errors import TallyglassError
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import print_aside
-from tallyglass_tui.cli.headless import cells, padded
+from tallyglass_tui.cli.headless import cells, padded, shortened
 from tallyglass_tui.cli.options import PATH, source_password_option
-from tallyglass_tui.widgets.cells import fit
 
 _PHASES = ("secure", "restore", "verify", "return", "clean")
 _ANSWER_SECONDS = 30.0
@@ -104,8 +103,7 @@ class AtTerminal:
         """Overwrite the last such line; nothing where stderr is no terminal."""
         if not self._shows_progress or not (text or self._shown):
             return
-        room = (self.width or cells(text) + 1) - 1
-        line = text if cells(text) <= room else fit(text, room)
+        line = shortened(text, (self.width or cells(text) + 1) - 1)
         with contextlib.suppress(OSError):
             sys.stderr.write(f"\r{padded(line, self._shown)}\r")
             sys.stderr.flush()

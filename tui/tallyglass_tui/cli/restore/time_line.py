@@ -8,7 +8,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.text import clean
-from tallyglass_tui.widgets.cells import fit
+from tallyglass_tui.cli.headless import padded, shortened
 
 _NAME = 24  # cells of a lane's name, under a third of 80 columns
 _FIXED_LINES = 7
@@ -83,4 +83,4 @@ def _ends(one: Listed) -> tuple[Ts, Ts]:
 
 
 def _lane(name: str, cells: str) -> str:
-    return f"{fit(name, _NAME - 1)}  {cells}".rstrip()
+    return f"{padded(shortened(name, _NAME - 1), _NAME)} {cells}".rstrip()
