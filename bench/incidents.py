@@ -481,6 +481,7 @@ def ablation(recordings: Sequence[Recording], seed: int) -> Iterator[str]:
         "false",
         "above low",
         "late",
+        "early",
         "inexact",
     )
     yield f"| removed | {' | '.join(kinds)} |"
@@ -500,7 +501,7 @@ def ablation(recordings: Sequence[Recording], seed: int) -> Iterator[str]:
             f"| {name} | {whole.line()} | {gone} | {corpus.found} of {corpus.wanted} | {corpus.rows} "
             f"| {corpus.false_rows} | {late} | {early} | {random.found} of {random.wanted} | {random.rows} "
             f"| {random.false_rows} | {len(random.alarms)} | {sum(one > 0 for one in random.point_errors)} "
-            f"| {len(random.inexact)} |"
+            f"| {sum(one < 0 for one in random.point_errors)} | {len(random.inexact)} |"
         )
 
 

@@ -173,8 +173,19 @@ def bulk_beside_a_loop(build: Build) -> None:
         [*build.planned.values()][-1].must = "may"
 
 
+def after_single_deletes(build: Build) -> None:
+    """A deleteMany right after a minute of an application's single deletes, all without sessions, on one collection."""
+    ns, millis, when = "quiet.after", build.rng.uniform(60, 400), build.rng.uniform(0.3, 0.7) * build.end
+    for n in range(singles := build.rng.randrange(100, 600)):
+        build.writer.write(when + n * millis, "d", ns, build.identity())
+    count = build.rng.randrange(1_000, 4_000)
+    label = build.plan(Planned(f"after single deletes: {count} on {ns}", ("deleteMany",), ns, count, op="d"))
+    for n in range(count):
+        build.writer.write(when + singles * millis + n * 0.12, "d", ns, build.identity(), label=label)
+
+
 SITUATIONS: tuple[Callable[[Build], None], ...] = (
     beside_a_pass, statements_on_the_same, repeated_without_session, another_field, uneven_pool, just_started,
     several_transactions, many_statements, pool_in_a_busy_place, two_loops, queue, purge,
-    bulk_beside_a_loop,
+    bulk_beside_a_loop, after_single_deletes,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -58,8 +58,11 @@ def test_incidents_are_found_among_routine(held_out: bool, seeds: range, capsys:
     assert score.exact >= exact, score.off
 
 
-@pytest.mark.parametrize("seeds", [range(16), pytest.param(range(16, 500), marks=pytest.mark.soak, id="all of it")])
-def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: range) -> None:
+# In 158, half of what is dense is a bulkWrite, and half a slow loop of the same user.
+@pytest.mark.parametrize(
+    "seeds", [[*range(16), 158], pytest.param(range(16, 500), marks=pytest.mark.soak, id="all of it")]
+)
+def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: Sequence[int]) -> None:
     score = Score()
     for seed in seeds:
         scenario = random_scenario(seed)
@@ -90,6 +93,8 @@ def test_what_one_rule_is_there_for_is_told_exactly(situation: Callable[[Build],
     assert (score.missed, score.alarms, score.inexact) == ([], [], [])
     assert score.false_rows <= 3 * 20  # of an application that was just started
     assert not [error for error in score.point_errors if error > 0], score.off
+    if situation.__name__ != "two_loops":  # one of them is found in the row of the other, too
+        assert not [error for error in score.point_errors if error < -40], score.off  # documents of a pass at most
 
 
 @pytest.mark.parametrize(("name", "rate"), [("loops", 2), ("TTL, time-series and a person", 1)])

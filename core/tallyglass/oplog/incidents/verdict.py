@@ -553,6 +553,8 @@ def _pools(
             by_session[run.session] += round(share) if enough else run.documents
         session, most = max(by_session.items(), key=lambda one: one[1], default=(b"", 0))
         shown = [one for one in found if one.burst.overlaps(row.burst)]
+        if shown and len(by_session) < _POOL:
+            continue
         if most * 2 >= row.burst.documents:
             if not shown:
                 found.append(_dense_session(row, session, family))
