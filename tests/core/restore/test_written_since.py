@@ -13,10 +13,14 @@ from bson import Binary, Timestamp
 from bson.raw_bson import RawBSONDocument
 
 from builders.history import COLLECTION, Row, Server, diff, entry
+from builders.plan_folder import plan, step
+from builders.plans import changed
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.undo import Return, Strategy
+from tallyglass.restore.undo.history_file import seen_file
+from tallyglass.restore.undo.outcome import account
 from tallyglass.restore.undo.since import carried_over, left_behind
 
 BACK = Binary.from_uuid(UUID(int=2))
@@ -43,6 +47,9 @@ class Held(Server):
         if isinstance(query, RawBSONDocument):
             wanted = query["_id"]["$in"]
             yield b"".join(bson.encode(row) for row in self.held.get(ns.collection, ()) if row["_id"] in wanted)
+            return
+        if ns.db != "local":
+            yield b"".join(bson.encode(row) for row in self.held.get(ns.collection, ()))
             return
         async for batch in super().find_raw(ns, query, **how):
             yield batch
@@ -139,3 +146,31 @@ async def test_a_counter_that_went_on_below_its_last_number_is_named(first: int,
     returned = Return("s.counters", Strategy.REPLACE, "s.c_pitr", away="s.c_before")
     said = [text async for _, text in left_behind(server, spare, returned, Ts(10, 1), None)]
     assert [why in text for text in said] == ([True] if why else [])
+
+
+@pytest.mark.parametrize(
+    ("mark", "why"),
+    [
+        (None, "It could not be written: run the script again."),
+        ({"expired": "t_1"}, "The TTL index t_1 would remove it again: raise its time first."),
+        ({"refused": "too deep"}, "The server refuses it: too deep."),
+        ({"index": "a_1", "by": 7}, "The index a_1 has its value for the live document 7."),
+        (
+            {"index": "a_1", "by": 7, "waits": True},
+            "The index a_1 has its value for the live document 7, which is to be set back too, but is left out or "
+            "waits for this one, as where two have each other's value: set both back manually.",
+        ),
+    ],
+    ids=["not marked", "expired", "refused", "taken", "waits"],
+)
+async def test_the_account_says_why_what_others_wrote_is_not_there(tmp_path: Path, mark: Row | None, why: str) -> None:
+    seen = seen_file(tmp_path, 1)
+    seen.parent.mkdir(exist_ok=True)
+    seen.write_text("10:1")
+    marks = [{"_id": 1, "x": mark}] if mark else []
+    live = {"s.c": BACK, "s.c_before": COLLECTION}
+    server: Any = Held(BEFORE[:2], live, c=[{"_id": 4, "v": 0}], c_pitr_since=marks)
+    made = changed(plan(step("true")), returns=(ROW,), limit=Ts(10, 1))
+    (found,) = [one async for one in account(server, SPARE, made, None, tmp_path)]
+    assert [(one.id, one.why) for one in found.damaged] == [('{"$numberInt": "1"}', why)]
+    assert (found.restored, found.unclear, found.still_damaged) == (1, 1, 0), "it is theirs, and was left alone"
