@@ -11,14 +11,18 @@ import pytest
 from bson import Int64, Regex, json_util
 from bson.datetime_ms import DatetimeMS
 
+from builders.history import Server as WithOplog
+from builders.history import entry
 from builders.plan_folder import plan, step
 from builders.plans import changed
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.indexes import canonical_index
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.undo import Choice, Return, Strategy
+from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.undo.null_id import own_write
-from tallyglass.restore.undo.outcome import account
+from tallyglass.restore.undo.outcome import account, is_complete
+from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome
 
 
 class Server:
@@ -120,3 +124,49 @@ async def test_a_collection_that_came_back_has_each_id_and_its_definitions(
     assert [(one.id, why in one.why) for one, (_, why) in zip(found.damaged, damaged, strict=True)] == [
         (id_, True) for id_, _ in damaged
     ]
+
+
+class Repaired(WithOplog):
+    """A collection that finds documents by their ``_id``s, with an oplog, whose repairs were all applied."""
+
+    async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+        if "_id" in query:
+            yield b"".join(bson.encode(row) for row in self.documents if row["_id"] in query["_id"]["$in"])
+        elif ns.collection != "c_pitr":
+            async for batch in super().find_raw(ns, query, **how):
+                yield batch
+
+
+async def test_the_account_of_repairs_counts_each_document_once() -> None:
+    removed = [entry(100 + id_, "d", {"_id": id_}) for id_ in (1, 2, 3)]
+    inserted = [entry(150 + id_, "i", {"_id": id_, "other": 1}) for id_ in (1, 2)]
+    oplog = [entry(100, "n", {}, ns=""), *removed, *inserted, entry(160, "d", {"_id": 1})]
+    source, spare = Repaired(oplog, {"_id": 2, "other": 1}), Repaired([], *({"_id": id_} for id_ in (1, 2, 3)))
+    made = changed(
+        plan(step("true")), returns=(Return("s.c", Strategy.MERGE, "s.c_pitr"),), limit=Ts(100, 1),
+        accident=Accident("deletes", "s.c", Ts(101, 1), Ts(103, 1)),
+    )  # fmt: skip
+    (found,) = [one async for one in account(cast("Gateway", source), cast("Gateway", spare), made, Ts(200, 1))]
+    assert [(one.id, one.left_alone) for one in found.damaged] == [(ONE % 2, True), (ONE % 3, False)]
+    assert (found.restored, found.already, found.left, found.unclear, found.still_damaged) == (0, 0, 1, 1, 1)
+    assert found.touched == len(removed)
+
+
+DAMAGE = [Damaged("s.c", "", "It is not there.")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "complete"),
+    [
+        ([NamespaceOutcome("s.c", restored=1)], True),
+        ([NamespaceOutcome("s.c", already=1, returned=1)], True),
+        ([NamespaceOutcome("s.c", empty=True), NamespaceOutcome("s.d")], True),
+        ([NamespaceOutcome("s.c", already=1, left=1)], False),
+        ([NamespaceOutcome("s.c", restored=1), NamespaceOutcome("s.d", damaged=DAMAGE)], False),
+    ],
+    ids=["restored", "returned", "empty", "nothing came back", "damaged"],
+)
+def test_a_return_is_complete_if_something_came_back_and_nothing_is_damaged(
+    rows: list[NamespaceOutcome], complete: bool
+) -> None:
+    assert is_complete(rows) is complete
