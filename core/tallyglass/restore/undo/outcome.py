@@ -17,7 +17,7 @@ from tallyglass.restore.undo.history_file import history_file, seen_file
 from tallyglass.restore.undo.outcome_of_copy import account_for_copy, created_meanwhile, other_definitions
 from tallyglass.restore.undo.outcome_of_repairs import account_for_repairs
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
-from tallyglass.restore.undo.since import left_behind
+from tallyglass.restore.undo.since import COULD_NOT_WRITE, left_behind
 from tallyglass.text import clean, clean_name
 
 
@@ -45,7 +45,8 @@ async def account(
         if row.strategy is Strategy.REPLACE:
             outcome.damaged += await created_meanwhile(source, row)
             async for key, why in left_behind(source, spare, row, plan.facts.limit, work and seen_file(work, number)):
-                outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone=True))
+                left_alone = key not in reasons and why != COULD_NOT_WRITE
+                outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone))
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
             outcome.damaged += await other_definitions(source, plan, row.ns)
         yield outcome

@@ -148,9 +148,10 @@ def _why_left(row: Return, found: Compared) -> str:
     worlds = _both_worlds(one)
     if _is_mixed(worlds):
         return _MEANWHILE
-    return "" if worlds.wanted == found.actual else "It could not be written: run the script again."
+    return "" if worlds.wanted == found.actual else COULD_NOT_WRITE
 
 
+COULD_NOT_WRITE = "It could not be written: run the script again."
 _MEANWHILE = "Others wrote it before and after the collection came back: compare it with the oplog."
 
 
