@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import ClassVar, cast
 
@@ -13,38 +12,21 @@ from textual.widget import Widget
 
 from tallyglass.counters.snapshot import CounterView
 from tallyglass_tui.counters.facts import Line, background, facts
-from tallyglass_tui.counters.glance import band_of
-from tallyglass_tui.counters.graph import graph, legend
+from tallyglass_tui.counters.glance import CounterLines, graph_of
 from tallyglass_tui.counters.pool_map import PoolMapWidget
 from tallyglass_tui.shell.page import Page
-from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _LEAST_GRAPH = 7
 """Rows of the graph at least: legend, axis and five for the line."""
 
 
-class CounterText(LineView, can_focus=True):
+class CounterText(CounterLines, can_focus=True):
     """The facts, the graph in the room that is left, and what they rest on. Scrolls where it does not fit."""
 
     DEFAULT_CSS = """
     CounterText { height: 1fr; }
     CounterText.-pool { height: auto; max-height: 60%; }
-    CounterText > .text--title { text-style: bold; }
-    CounterText > .text--muted { color: $text-muted; }
-    CounterText > .text--warn { color: $warning; }
-    CounterText > .text--bad { color: $error; text-style: bold; }
-    CounterText > .graph--axis { color: $text-muted; }
-    CounterText > .graph--past { color: $accent; }
-    CounterText > .graph--band { color: $warning; }
-    CounterText > .graph--likely { color: $warning; text-style: bold; }
-    CounterText > .graph--ceiling { color: $error; }
-    CounterText:ansi > .text--muted { color: ansi_default; text-style: dim; }
-    CounterText:ansi > .graph--axis { color: ansi_default; text-style: dim; }
     """
-    COMPONENT_CLASSES = {  # noqa: RUF012
-        "text--title", "text--muted", "text--warn", "text--bad",
-        "graph--axis", "graph--past", "graph--band", "graph--likely", "graph--ceiling",
-    }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_by(1)", "Down", show=False, id="counter.down", tooltip="Scroll down"),
         Binding("up,k", "scroll_by(-1)", "Up", show=False, id="counter.up", tooltip="Scroll up"),
@@ -56,36 +38,22 @@ class CounterText(LineView, can_focus=True):
     ]
 
     def __init__(self, plain: bool) -> None:
-        super().__init__()
-        self._plain = plain
-        self._counter: CounterView | None = None
-        self._now: datetime | None = None
+        super().__init__(plain)
         self._whole = False
-        self._first = 0
-        self._built: list[Line] = []
 
     def show(self, counter: CounterView, now: datetime) -> None:
         """Show this counter as it is at ``now``."""
-        if self._counter is None or self._counter.key != counter.key:
+        if self._shown is None or self._shown[0].key != counter.key:
             self._first = 0
-        self._counter, self._now = counter, now
         self.set_class(counter.pool is not None, "-pool")
         if counter.pool is not None:
             width = max(20, self.size.width or self.app.size.width)
-            lines = len([*facts(counter, now, width, self._plain), *background(counter, width)])
+            lines = len(self.lines(counter, now, (width, 0)))
             if self.styles.height is None or self.styles.height.value != lines:
                 self.styles.height = lines
         else:
             self.styles.height = None
-        self._rebuild()
-        self.show_changes()
-
-    def pieces(self, y: int, width: int) -> Iterable[Piece]:
-        """One line of what :meth:`show` built."""
-        if y == 0:
-            self._rebuild()
-        index = self._first + y
-        return self._built[index] if index < len(self._built) else ()
+        super().show(counter, now)
 
     def action_scroll_by(self, lines: int) -> None:
         """Scroll the text by a number of lines."""
@@ -99,31 +67,18 @@ class CounterText(LineView, can_focus=True):
         self._rebuild()
         self.show_changes()
 
-    def _rebuild(self) -> None:
-        width, height = self.content_size
-        counter, now = self._counter, self._now
-        if counter is None or now is None or not width:
-            return
+    def lines(self, counter: CounterView, now: datetime, size: tuple[int, int]) -> list[Line]:
+        """The facts, the graph unless it is a pool, and what they rest on: all of it if it fits, else only its first
+        line, which shows that there is more."""
+        width, height = size
         first, rest = [*facts(counter, now, width, self._plain)], [*background(counter, width)]
         if counter.pool is None:
-            first += self._legend_and_graph(counter, now, width, height - len(first), len(rest))
-        self._built = [*first, *rest]
-        self._first = max(0, min(self._first, len(self._built) - height))
-
-    def _legend_and_graph(self, counter: CounterView, now: datetime, width: int, room: int, rest: int) -> list[Line]:
-        """Leave room for the ``rest`` if all fits, else only for its first line, which shows that there is more."""
-        height = room - rest if room - rest > _LEAST_GRAPH else max(room - 1, _LEAST_GRAPH + 1)
-        drawn = self._graph(counter, now, width, height - 1)
-        if not drawn:
-            return [[], [(" A graph needs two samples of the value.", "text--muted")], []]
-        return [legend(band=bool(counter.forecast.early and counter.forecast.likely), plain=self._plain), *drawn]
-
-    def _graph(self, counter: CounterView, now: datetime, width: int, height: int) -> list[Line]:
-        band = band_of(counter.forecast)
-        ceiling = float(counter.ceiling.value) if counter.ceiling else None
-        return graph(
-            counter.history, ceiling, band, now.timestamp(), (width, height), whole=self._whole, plain=self._plain
-        )
+            room = height - len(first)
+            beside = room - len(rest)
+            room = beside if beside > _LEAST_GRAPH else max(room - 1, _LEAST_GRAPH + 1)
+            drawn = graph_of(counter, now, (width, room), whole=self._whole, plain=self._plain)
+            first += drawn or [[], [(" A graph needs two samples of the value.", "text--muted")], []]
+        return [*first, *rest]
 
 
 class CounterDetail(Vertical):

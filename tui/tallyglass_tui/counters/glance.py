@@ -51,13 +51,19 @@ def glance(counter: CounterView, now: datetime, size: tuple[int, int], plain: bo
         most = max(counter.recent)
         trend = fmt.spark(counter.recent, min(_TREND, len(counter.recent)), plain)
         lines.append([(f" trend      {trend}  bars from 0 to {fmt.rate(most)}", "")])
+    lines += graph_of(counter, now, (width, height - len(lines)), plain=plain)
+    return lines[:height]
+
+
+def graph_of(
+    counter: CounterView, now: datetime, size: tuple[int, int], *, whole: bool = False, plain: bool = False
+) -> list[Line]:
+    """The legend and the graph, ``size`` cells in all; empty where there is too little history or room."""
     band = band_of(counter.forecast)
     ceiling = float(counter.ceiling.value) if counter.ceiling else None
-    room = (width, height - len(lines) - 1)
-    drawn = graph(counter.history, ceiling, band, now.timestamp(), room, plain=plain)
-    if drawn:
-        lines += [legend(band=band is not None, plain=plain), *drawn]
-    return lines[:height]
+    width, height = size
+    drawn = graph(counter.history, ceiling, band, now.timestamp(), (width, height - 1), whole=whole, plain=plain)
+    return [legend(band=band is not None, plain=plain), *drawn] if drawn else []
 
 
 def date_bar(forecast: Forecast, now: datetime, width: int, plain: bool) -> Iterator[Line]:
@@ -142,33 +148,25 @@ def _is_coarse(history: Sequence[tuple[float, float]], at: float) -> bool:
     return history[index][0] - history[index - 1][0] > _COARSE
 
 
-class CounterGlance(LineView):
-    """The lower half of the page. It takes no keys: Enter on the row opens all of it."""
+class CounterLines(LineView):
+    """Lines about one counter, with its graph; ``_first`` is the first that is shown."""
 
     DEFAULT_CSS = """
-    CounterGlance { height: 50%; display: none; }
-    CounterGlance > .text--title { text-style: bold; }
-    CounterGlance > .text--muted { color: $text-muted; }
-    CounterGlance > .text--warn { color: $warning; }
-    CounterGlance > .text--bad { color: $error; text-style: bold; }
-    CounterGlance > .graph--axis { color: $text-muted; }
-    CounterGlance > .graph--past { color: $accent; }
-    CounterGlance > .graph--band { color: $warning; }
-    CounterGlance > .graph--likely { color: $warning; text-style: bold; }
-    CounterGlance > .graph--ceiling { color: $error; }
-    CounterGlance:ansi > .text--muted { color: ansi_default; text-style: dim; }
-    CounterGlance:ansi > .graph--axis { color: ansi_default; text-style: dim; }
+    CounterLines > .graph--axis { color: $text-muted; }
+    CounterLines > .graph--past { color: $accent; }
+    CounterLines > .graph--band { color: $warning; }
+    CounterLines > .graph--likely { color: $warning; text-style: bold; }
+    CounterLines > .graph--ceiling { color: $error; }
+    CounterLines:ansi > .graph--axis { color: ansi_default; text-style: dim; }
     """
-    COMPONENT_CLASSES = {  # noqa: RUF012
-        "text--title", "text--muted", "text--warn", "text--bad",
-        "graph--axis", "graph--past", "graph--band", "graph--likely", "graph--ceiling",
-    }  # fmt: skip
+    COMPONENT_CLASSES = {"graph--axis", "graph--past", "graph--band", "graph--likely", "graph--ceiling"}  # noqa: RUF012
 
     def __init__(self, plain: bool) -> None:
         super().__init__()
         self._plain = plain
         self._shown: tuple[CounterView, datetime] | None = None
         self._built: list[Line] = []
+        self._first = 0
 
     def show(self, counter: CounterView, now: datetime) -> None:
         """Show this counter as it is at ``now``."""
@@ -180,10 +178,21 @@ class CounterGlance(LineView):
         """One line of what :meth:`show` built."""
         if y == 0:
             self._rebuild()
-        return self._built[y] if y < len(self._built) else ()
+        index = self._first + y
+        return self._built[index] if index < len(self._built) else ()
+
+    def lines(self, counter: CounterView, now: datetime, size: tuple[int, int]) -> list[Line]:
+        """The lines for a width and a height."""
+        return glance(counter, now, size, self._plain)
 
     def _rebuild(self) -> None:
-        if self._shown is not None:
-            counter, now = self._shown
-            width, height = self.content_size
-            self._built = glance(counter, now, (width, height), self._plain)
+        width, height = self.content_size
+        if self._shown is not None and width:
+            self._built = self.lines(*self._shown, (width, height))
+            self._first = max(0, min(self._first, len(self._built) - height))
+
+
+class CounterGlance(CounterLines):
+    """The lower half of the page. It takes no keys: Enter on the row opens all of it."""
+
+    DEFAULT_CSS = "CounterGlance { height: 50%; display: none; }"

@@ -35,11 +35,9 @@ class NavLine(LineView):
     DEFAULT_CSS = """
     NavLine { height: 1; dock: top; background: $panel; color: $foreground; }
     NavLine > .nav--here { text-style: bold reverse; }
-    NavLine > .nav--muted { color: $text-muted; }
     NavLine > .nav--alert { color: $warning; text-style: bold; }
-    NavLine:ansi > .nav--muted { color: ansi_default; text-style: dim; }
     """
-    COMPONENT_CLASSES = {"nav--here", "nav--muted", "nav--alert"}  # noqa: RUF012
+    COMPONENT_CLASSES = {"nav--here", "nav--alert"}  # noqa: RUF012
 
     def __init__(self, pages: Sequence[tuple[str, str]], here: str) -> None:
         super().__init__()

@@ -140,12 +140,7 @@ def _no_server() -> NoReturn:
 class TimeBar(LineView):
     """Where in the recording the screen is, and the keys that move it."""
 
-    DEFAULT_CSS = """
-    TimeBar { height: 1; background: $panel; color: $foreground; }
-    TimeBar > .bar--muted { color: $text-muted; }
-    TimeBar:ansi > .bar--muted { color: ansi_default; text-style: dim; }
-    """
-    COMPONENT_CLASSES = {"bar--muted"}  # noqa: RUF012
+    DEFAULT_CSS = "TimeBar { height: 1; background: $panel; color: $foreground; }"
 
     def __init__(self, feeds: RecordedFeeds, state: Callable[[], str], *, plain: bool) -> None:
         super().__init__()
@@ -165,9 +160,9 @@ class TimeBar(LineView):
         done = round(cells * feeds.at / length) if length else cells
         yield head, ""
         yield self._glyphs[0] * done, ""
-        yield self._glyphs[1] * (cells - done), "bar--muted"
+        yield self._glyphs[1] * (cells - done), "text--muted"
         yield tail, ""
-        yield shown, "bar--muted"
+        yield shown, "text--muted"
 
 
 def _span(milliseconds: int) -> str:

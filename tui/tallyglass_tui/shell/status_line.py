@@ -64,9 +64,9 @@ def status_pieces(
     late: list[Piece] = []
     if age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0)):
         late.append((f" · {fmt.duration(age)} old", "nav--alert"))
-    style = "nav--alert" if rate.paused or rate.slow else "nav--muted"
+    style = "nav--alert" if rate.paused or rate.slow else "text--muted"
     badge, brief = ((f" · {words} " if words else " ", style) for words in (rate.badge, rate.brief))
-    hour = (f" · {now or clock.now():%H:%M}Z", "nav--muted")
+    hour = (f" · {now or clock.now():%H:%M}Z", "text--muted")
     forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
     found: tuple[Piece, ...] = ()
     # Which deployment this is matters more than the clock and the rate.

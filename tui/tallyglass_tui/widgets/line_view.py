@@ -26,6 +26,16 @@ class LineView(Widget):
     Texts reach the terminal as they are: they come through :func:`tallyglass.text.clean` in core.
     """
 
+    DEFAULT_CSS = """
+    LineView > .text--title { text-style: bold; }
+    LineView > .text--muted { color: $text-muted; }
+    LineView > .text--good { color: $success; }
+    LineView > .text--warn { color: $warning; }
+    LineView > .text--bad { color: $error; text-style: bold; }
+    LineView:ansi > .text--muted { color: ansi_default; text-style: dim; }
+    """
+    COMPONENT_CLASSES = {"text--title", "text--muted", "text--good", "text--warn", "text--bad"}  # noqa: RUF012
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._strips: dict[int, Strip] = {}

@@ -38,26 +38,12 @@ class PickList(CursorList):
 
     DEFAULT_CSS = """
     PickList { height: 1fr; }
-    PickList > .text--title { text-style: bold; }
     PickList > .text--tool { color: $accent; text-style: bold; }
-    PickList > .text--muted { color: $text-muted; }
-    PickList > .text--good { color: $success; }
-    PickList > .text--warn { color: $warning; }
-    PickList > .text--bad { color: $error; text-style: bold; }
     PickList:focus > .pick--here { background: $panel; text-style: bold; }
     PickList:ansi > .text--tool { color: ansi_default; text-style: bold underline; }
-    PickList:ansi > .text--muted { color: ansi_default; text-style: dim; }
     PickList:ansi:focus > .pick--here { background: ansi_default; color: ansi_default; text-style: reverse; }
     """
-    COMPONENT_CLASSES = {  # noqa: RUF012
-        "text--title",
-        "text--tool",
-        "text--muted",
-        "text--good",
-        "text--warn",
-        "text--bad",
-        "pick--here",
-    }
+    COMPONENT_CLASSES = {"text--tool", "pick--here"}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "Pick", id="list.pick", tooltip="Choose the row under the cursor"),
     ]

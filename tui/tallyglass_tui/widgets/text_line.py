@@ -15,15 +15,9 @@ class TextLines(LineView):
 
     DEFAULT_CSS = """
     TextLines { height: 1; }
-    TextLines > .text--title { text-style: bold; }
-    TextLines > .text--muted { color: $text-muted; }
-    TextLines > .text--good { color: $success; }
-    TextLines > .text--warn { color: $warning; }
-    TextLines > .text--bad { color: $error; text-style: bold; }
     TextLines > .text--here { text-style: bold reverse; }
-    TextLines:ansi > .text--muted { color: ansi_default; text-style: dim; }
     """
-    COMPONENT_CLASSES = {"text--title", "text--muted", "text--good", "text--warn", "text--bad", "text--here"}  # noqa: RUF012
+    COMPONENT_CLASSES = {"text--here"}  # noqa: RUF012
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -18,11 +18,7 @@ _LINES = 20_000
 class TextPane(LineView, can_focus=True):
     """Lines of plain text; the first is highlighted."""
 
-    DEFAULT_CSS = """
-    TextPane { height: 1fr; padding: 0 1; }
-    TextPane > .text--title { text-style: bold; }
-    """
-    COMPONENT_CLASSES = {"text--title"}  # noqa: RUF012
+    DEFAULT_CSS = "TextPane { height: 1fr; padding: 0 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "scroll_by(1)", "Down", show=False, id="text.down", tooltip="Scroll down"),
         Binding("up,k", "scroll_by(-1)", "Up", show=False, id="text.up", tooltip="Scroll up"),
