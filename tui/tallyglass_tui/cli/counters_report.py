@@ -27,8 +27,8 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     words = ("urgent", "warning")
     rows = [(words[level != CRITICAL], name_of(one), why) for one, level, why in raised]
     flags = dict.fromkeys(flag for one in snapshot.counters for flag in one.flags)
-    gaps = [*incomplete(snapshot), *(one.text for one in snapshot.troubles)]
     fixes = [one.repair for one in snapshot.counters if one.repair]
+    gaps = [*incomplete(snapshot), *(one.text for one in snapshot.troubles)]
     needs = "needs" if len(rows) == 1 else "need"
     lead: list[Block] = [
         Paragraph(f"{len(rows)} of {fmt.plural(len(graded), 'counter')} {needs} somebody.", strong=True)
@@ -37,9 +37,7 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
         Section("Needs somebody", [Table(("", "counter", "why"), rows)]) if rows else None,
         Section("All counters", [Table(_HEAD, [_row(one, now) for one in snapshot.counters], _NUMBERS)]),
         Section("Flags", [Facts([(flag, FLAG_HELP[flag]) for flag in flags])]) if flags else None,
-        Section("Repairs", [Code(fixes)])
-        if (fixes := [one.repair for one in snapshot.counters if one.repair])
-        else None,
+        Section("Repairs", [Code(fixes)]) if fixes else None,
         Section("Not read", [Paragraph(gap) for gap in gaps]) if gaps else None,
     ]
     return Document(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import click
 
 from tallyglass.errors import InputError
-from tallyglass.moment import FORMS, iso, parse_time
+from tallyglass.moment import FORMS, iso
 from tallyglass.objectid import ObjectIdParts, decode, find_all, first_of, last_of, range_filter
 from tallyglass_tui.cli.headless import as_json
-from tallyglass_tui.cli.options import echo_time, json_option
+from tallyglass_tui.cli.options import json_option, moment_of
 
 _STDIN_CHARACTERS = 16_000_000  # the size of the largest document
 
@@ -37,8 +37,8 @@ def command(hex_texts: tuple[str, ...], at: str | None, until: str | None, wants
 
 
 def _moment(at: str, until: str | None, wants_json: bool) -> None:
-    start = _time("--at", at)
-    end = _time("--until", until) if until is not None else None
+    start = moment_of("--at", at)
+    end = moment_of("--until", until) if until is not None else None
     if wants_json:
         facts = {
             "time": start,
@@ -50,15 +50,6 @@ def _moment(at: str, until: str | None, wants_json: bool) -> None:
         print(as_json(facts))
     else:
         print(range_filter(start, end) if end is not None else first_of(start))
-
-
-def _time(option: str, text: str) -> datetime:
-    try:
-        found = parse_time(text)
-    except InputError as error:
-        raise InputError(f"{option}: {error.title}", error.advice) from None
-    echo_time(option, found)
-    return found
 
 
 def _decoded(hex_texts: tuple[str, ...], wants_json: bool) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.errors import ConnectError, InputError
-from tallyglass.moment import Ts, parse_since
+from tallyglass.moment import Ts, parse_since, parse_time
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
 from tallyglass_tui.cli.error_boundary import print_message, warn
@@ -34,6 +34,7 @@ _NO_SERVER = (
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Time = TypeVar("Time", Ts, datetime)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,21 +264,23 @@ def time_of(option: str, text: str | None) -> Ts | None:
 
     What a typed time means is printed to stderr: UTC, local time and age.
     """
-    if text is None:
-        return None
-    try:
-        found = parse_since(text)
-    except InputError as error:
-        raise InputError(f"{option}: {error.title}", error.advice) from None
-    echo_time(option, found.time)
-    return found
+    return None if text is None else _typed(option, text, parse_since, lambda found: found.time)
 
 
-def echo_time(option: str, when: datetime) -> None:
-    """Print what a typed time means to stderr, before it is used."""
+def moment_of(option: str, text: str) -> datetime:
+    """Like :func:`time_of`, for a moment to the microsecond."""
+    return _typed(option, text, parse_time, lambda found: found)
+
+
+def _typed(option: str, text: str, parse: Callable[[str], Time], moment: Callable[[Time], datetime]) -> Time:
     from tallyglass_tui.format import typed_time
 
-    print_message(f"{option} is {typed_time(when)}.")
+    try:
+        found = parse(text)
+    except InputError as error:
+        raise InputError(f"{option}: {error.title}", error.advice) from None
+    print_message(f"{option} is {typed_time(moment(found))}.")
+    return found
 
 
 def read_password(name: str) -> str:

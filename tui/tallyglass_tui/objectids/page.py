@@ -19,7 +19,7 @@ from tallyglass_tui import format as fmt
 from tallyglass_tui.objectids import cells as id_cells
 from tallyglass_tui.shell.messages import ObjectIdsRequested, Tick, Visit
 from tallyglass_tui.shell.page import Page
-from tallyglass_tui.widgets.cells import wrap_words
+from tallyglass_tui.widgets.cells import hanging, wrap_words
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column, LiveTable
@@ -282,11 +282,9 @@ def _meaning(text: str) -> str:
 
 
 def _item(key: str, title: str, text: str) -> Item:
+    label = f"{title:<8} "
+
     def lines(width: int) -> list[list[Piece]]:
-        label = f"{title:<8} "
-        return [
-            [(label if first else " " * len(label), "text--muted"), (line, "")]
-            for first, line in ((n == 0, line) for n, line in enumerate(wrap_words(text, max(1, width - len(label)))))
-        ]
+        return hanging((label, "text--muted"), [(line, "") for line in wrap_words(text, max(1, width - len(label)))])
 
     return Item(key, lines, text)

@@ -14,7 +14,7 @@ from tallyglass.text import clean, clean_name
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
-from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces, wrap_cells, wrap_words
+from tallyglass_tui.widgets.cells import fit, fit_middle, hanging, whole_pieces, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 
 _NS = 32
@@ -181,8 +181,8 @@ def _window_lines(drill: LastDrill | None, width: int) -> list[list[Piece]]:
     style = ("text--good", "text--warn", "text--bad")[min(found.status, 2)]
     text = f"{fmt.ago(found.made, clock.now())}: {found.line}"
     first, *rest = wrap_words(text, width)
-    lines: list[list[Piece]] = [[(" window   ", "text--muted"), (first, style)]]
-    return [*lines, [(" " * 10, ""), (fit(" ".join(rest), width), style)]] if rest else lines
+    lines = [first, fit(" ".join(rest), width)] if rest else [first]
+    return hanging((" window   ", "text--muted"), [(line, style) for line in lines])
 
 
 def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
@@ -218,8 +218,7 @@ def _next_lines(draft: Draft, width: int, part: str) -> list[list[Piece]]:
     lines = wrap_words(text, width)
     if len(lines) > _RUN_LINES:
         lines = wrap_cells(fit_middle(text, width * _RUN_LINES), width)
-    labels = [" next     ", *[" " * 10] * (len(lines) - 1)]
-    return [[(label, "text--muted"), (line, "text--good")] for label, line in zip(labels, lines, strict=True)]
+    return hanging((" next     ", "text--muted"), [(line, "text--good") for line in lines])
 
 
 def _next_line(draft: Draft, width: int) -> list[Piece]:

@@ -18,7 +18,7 @@ from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First
-from tallyglass_tui.widgets.cells import fit, fit_middle, wrap_cells, wrap_words
+from tallyglass_tui.widgets.cells import fit, fit_middle, hanging, wrap_cells, wrap_words
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.pick_list import Item, Lines
 
@@ -31,7 +31,9 @@ _WAYS = {
     Strategy.BESIDE: "for you to compare",
 }
 BLOCKED = "A check blocks, so there are no commands."
-_INDENT = "      "
+_INDENT = 6
+"""Cells of the word before an item, and a space."""
+_INSET = ("  ", "")
 _NS = 36
 """The most cells of a namespace in the list of losses."""
 
@@ -54,6 +56,11 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     return command_items(plan.steps.commands), BLOCKED
 
 
+def _wrapped(text: str, width: int, style: str = "", most: int = 900) -> list[Piece]:
+    """The first ``most`` characters of a text as lines."""
+    return [(line, style) for line in wrap_words(clean(text, most), max(10, width))]
+
+
 _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no", "text--muted")}
 
 
@@ -61,13 +68,13 @@ def first_items(first: First) -> list[Item]:
     """The quick answer, and the line that saves the oplog while the proof goes on; both copy that line."""
 
     def answer(width: int) -> Lines:
-        return [[(line, "")] for line in wrap_words(clean(first.line, 900), width)]
+        return [[line] for line in _wrapped(first.line, width)]
 
     def save(width: int) -> Lines:
         text = "Save the oplog now with this line, since the proof may take long; y copies it:"
         return [
-            *([(line, "text--muted")] for line in wrap_words(text, width)),
-            *([("  ", ""), (line, "text--tool")] for line in wrap_words(clean(first.save, 4_000), max(10, width - 2))),
+            *([line] for line in _wrapped(text, width, "text--muted")),
+            *hanging(_INSET, _wrapped(first.save, width - 2, "text--tool", 4_000)),
         ]
 
     return [Item("first", answer, first.save), *([Item("save", save, first.save)] if first.save else [])]
@@ -117,9 +124,8 @@ _MOST_IDS = 2
 
 def _group(word: str, look: str, text: str) -> Callable[[int], Lines]:
     def lines(width: int) -> Lines:
-        indent = max(len(_INDENT), len(word) + 1)
-        first, *rest = wrap_words(clean(text, 1_000), max(10, width - indent))
-        return [[(fit(word, indent), look), (first, "")], *([(" " * indent, ""), (line, "")] for line in rest)]
+        indent = max(_INDENT, len(word) + 1)
+        return hanging((fit(word, indent), look), _wrapped(text, width - indent, most=1_000))
 
     return lines
 
@@ -139,10 +145,8 @@ def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
     texts = ((f"{name}: {way.why}", ""), (way.advice, "text--muted"))
 
     def lines(width: int) -> Lines:
-        room = max(10, width - len(_INDENT))
-        wrapped = [(line, look) for text, look in texts if text for line in wrap_words(clean(text, 900), room)]
-        heads = [(fit(word, len(_INDENT)), style), *[(_INDENT, "")] * (len(wrapped) - 1)]
-        return [[head, piece] for head, piece in zip(heads, wrapped, strict=True)]
+        wrapped = [line for text, look in texts if text for line in _wrapped(text, width - _INDENT, look)]
+        return hanging((fit(word, _INDENT), style), wrapped)
 
     return lines
 
@@ -162,14 +166,9 @@ def _check(check: Check) -> Callable[[int], Lines]:
     word, style = _LEVEL[check.level]
 
     def lines(width: int) -> Lines:
-        room = max(10, width - len(_INDENT))
-        first, *rest = wrap_words(clean(check.title, 2_000), room)
-        advice = wrap_words(clean(check.advice, 900), room) if check.advice else []
-        return [
-            [(f"{word} ", style), (first, "")],
-            *([(_INDENT, ""), (line, "")] for line in rest),
-            *([(_INDENT, ""), (line, "text--muted")] for line in advice),
-        ]
+        room = width - _INDENT
+        advice = _wrapped(check.advice, room, "text--muted") if check.advice else []
+        return hanging((f"{word} ", style), [*_wrapped(check.title, room, most=2_000), *advice])
 
     return lines
 
@@ -189,17 +188,13 @@ def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
     summary = ", ".join(fmt.plural(number, word) for number, word in numbers if number) or "nothing after the point"
 
     def lines(width: int) -> Lines:
-        first, *more = wrap_words(summary, max(10, width - ns - 1))
-        found: list[list[Piece]] = [
-            [(fit_middle(clean(row.ns), ns), ""), (f" {first}", "")],
-            *([(" " * (ns + 1), ""), (line, "")] for line in more),
-        ]
+        found = hanging((f"{fit_middle(clean(row.ns), ns)} ", ""), _wrapped(summary, width - ns - 1))
         if back is not None:
             staging = f", loaded as {back.beside}" if back.beside else ""
             kept = f"; {fmt.plural(back.kept, 'later write')} stay{'s' * (back.kept == 1)}" if back.kept else ""
             note = f". {back.note}" if back.note else ""
-            text = clean(f"comes back: {_WAYS[back.strategy]}{staging}{kept}{note}", 600)
-            found += [[("  ", ""), (line, "text--muted")] for line in wrap_words(text, max(10, width - 2))]
+            text = f"comes back: {_WAYS[back.strategy]}{staging}{kept}{note}"
+            found += hanging(_INSET, _wrapped(text, width - 2, "text--muted", 600))
         return found
 
     return lines
@@ -218,8 +213,8 @@ def _reissue(row: Reissue) -> Callable[[int], Lines]:
     def lines(width: int) -> Lines:
         return [
             *([(line, "")] for line in wrap_words(head, width)),
-            *([("  ", ""), (line, "text--warn")] for line in wrap_words(said, max(10, width - 2))),
-            *([("  ", ""), (line, "text--muted")] for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))),
+            *hanging(_INSET, _wrapped(said, width - 2, "text--warn")),
+            *hanging(_INSET, [(line, "text--muted") for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))]),
         ]
 
     return lines

@@ -48,6 +48,12 @@ def whole_pieces(pieces: Iterable[tuple[str, str]], width: int) -> list[tuple[st
     return kept
 
 
+def hanging(head: tuple[str, str], lines: Iterable[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Lines beside their head; those below the first are indented by its width."""
+    indent = (" " * cell_len(head[0]), "")
+    return [[indent if number else head, line] for number, line in enumerate(lines)]
+
+
 def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
     """Break at spaces into lines of ``width`` cells, all but the first indented; a longer word is cut."""
     lines: list[str] = []

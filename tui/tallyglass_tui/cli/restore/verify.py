@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +11,6 @@ from tallyglass_tui.cli.headless import as_json, ask, print_text
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
 from tallyglass_tui.cli.restore.plan_text import CODES, WORDS, in_words, print_doubts
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
