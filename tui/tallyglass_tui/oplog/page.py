@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -21,8 +21,8 @@ from tallyglass_tui.oplog.rate_list import RateList
 from tallyglass_tui.oplog.search import RowSearch
 from tallyglass_tui.oplog.selection import Selection
 from tallyglass_tui.oplog.tail import Tail
+from tallyglass_tui.oplog.views import OplogViews
 from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
-from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.text_line import TextLines
 
@@ -31,7 +31,7 @@ _FILTER_PROMPT = f"Filter: {_FILTER_HELP}"
 _SEARCH_PROMPT = "Search these rows: a part of a namespace, an _id or a value"
 
 
-class OplogPage(Page):
+class OplogPage(OplogViews):
     """The tail and the views that open from it."""
 
     TITLE = "Oplog"
@@ -67,7 +67,6 @@ class OplogPage(Page):
         self._incident_view = IncidentView(self, self._jumps)
         self._selection = Selection(self)
         self._search = RowSearch(self)
-        self._views = ["tail"]
         self._visited = False
 
     def compose_body(self) -> ComposeResult:
@@ -225,10 +224,6 @@ class OplogPage(Page):
         """The entry or incident in full, or the rows that are selected."""
         return self._selection.to_copy()
 
-    def run_alone(self, work: Coroutine[Any, Any, None], group: str) -> None:
-        """Run a coroutine in the background; one that still runs in ``group`` is cancelled."""
-        self.run_worker(work, group=group, exclusive=True, exit_on_error=False)
-
     # --- incidents and rates ----------------------------------------------------------------------------------
 
     def action_incidents(self) -> None:
@@ -318,14 +313,11 @@ class OplogPage(Page):
 
     def _show_view(self) -> None:
         for name in ("tail", "text", "incidents", "rates"):
-            self.query_one(f"#{name}", Widget).display = name == self._views[-1]
+            self.query_one(f"#{name}", Widget).display = name == self.view
         self.query_one("#about").display = self.view == "incidents"
-        self._focus_view()
+        self.give_keys(self.query_one(f"#{self.view}", Widget))
         self.show_lines()
         self.refresh_bindings()
-
-    def _focus_view(self) -> None:
-        self.give_keys(self.query_one(f"#{self._views[-1]}", Widget))
 
     def show_lines(self) -> None:
         """Update the lines around the view; the rates have none of their own."""
@@ -359,30 +351,10 @@ class OplogPage(Page):
         )
 
     @property
-    def view(self) -> str:
-        """The view that is on top: tail, text, incidents or rates."""
-        return self._views[-1]
-
-    @property
     def _is_elsewhere(self) -> bool:
         """Whether anything but the whole live tail is shown, or was searched for."""
         following = self.following
         return bool(following.past or following.wanted_text or self._search.text) or not self.tail.following
-
-    @property
-    def tail(self) -> Tail:
-        """The list of oplog rows."""
-        return self.query_one("#tail", Tail)
-
-    @property
-    def incidents(self) -> IncidentTable:
-        """The list of incidents."""
-        return self.query_one("#incidents", IncidentTable)
-
-    @property
-    def opened(self) -> OpenedText:
-        """The opened entry or incident."""
-        return self.query_one("#text", OpenedText)
 
     @property
     def _input(self) -> InputLine:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
@@ -20,7 +19,7 @@ from tallyglass_tui.restore.plan_process import plan_apart
 from tallyglass_tui.restore.typed import address_of, count_of, suggested_count, suggested_statement
 from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING
 from tallyglass_tui.shell.feed import Feed
-from tallyglass_tui.shell.protocol import Shell
+from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.path_completion import complete_path
 
@@ -37,34 +36,25 @@ _PROMPTS = {
 }
 
 
-class DraftView(Protocol):
-    """The restore page as its controller sees it."""
-
-    @property
-    def shell(self) -> Shell:
-        """The app around it."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Show a short message."""
-        ...
+class DraftView(Page):
+    """The restore page, as far as its controller uses it."""
 
     def show_draft(self) -> None:
         """Show the choices and their result."""
-        ...
+        raise NotImplementedError
 
     @property
     def input_line(self) -> InputLine:
         """The line in which a choice is typed."""
-        ...
+        return self.query_one(InputLine)
 
     def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
         """Show the plan when it is ready."""
-        ...
+        raise NotImplementedError
 
     def write_folder(self, write: Callable[[], tuple[str, str]]) -> None:
         """Write the plan's folder in the background. ``write`` returns a message, and the line that runs the folder."""
-        ...
+        raise NotImplementedError
 
 
 class Choices:

@@ -78,12 +78,11 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
     )
 
 
-async def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
+def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
     """The last drill of the deployment, repeatedly."""
     from tallyglass.restore.drill.past_drills import follow_last
 
-    async for drill in follow_last(gateway):
-        yield drill
+    return follow_last(gateway)
 
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:

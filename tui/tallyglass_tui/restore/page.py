@@ -16,20 +16,19 @@ from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.restore import items
-from tallyglass_tui.restore.choices import Choices
+from tallyglass_tui.restore.choices import Choices, DraftView
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.feed import watch_drill, watch_room
 from tallyglass_tui.restore.head import NO_OPLOG, PARTS, RUN_PARTS, head_lines, parts_line
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
-from tallyglass_tui.shell.page import Page
 from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.pick_list import Item, PickList
 from tallyglass_tui.widgets.text_line import TextLines
 
 
-class RestorePage(Page):
+class RestorePage(DraftView):
     """The point at the top; below it the incidents, the checks, the loss, the counters and the commands."""
 
     TITLE = "Restore"
@@ -233,11 +232,6 @@ class RestorePage(Page):
     def action_plan(self) -> None:
         """Plan with the current choices."""
         self._choices.plan()
-
-    @property
-    def input_line(self) -> InputLine:
-        """The line in which a choice is typed."""
-        return self.query_one(InputLine)
 
     def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
         """Show the plan when it is ready."""

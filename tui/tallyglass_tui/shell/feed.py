@@ -15,13 +15,16 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tallyglass.connection.target import Target
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
+
+if TYPE_CHECKING:
+    from tallyglass_tui.shell.recording import Recorder
 
 T = TypeVar("T")
 
@@ -134,23 +137,10 @@ def open_target(target: Target, **options: Any) -> Gateway:
     return open_deployment(target, **options)
 
 
-class Record(Protocol):
-    """Keeps what the feeds deliver."""
-
-    @property
-    def ended(self) -> str:
-        """Why it keeps nothing more, in one sentence; empty while it does."""
-        ...
-
-    def put(self, feed: str, subject: str, value: object, merge: Callable[[Any, Any], Any] | None = None) -> None:
-        """Keep a value of a feed; ``merge`` joins it with one that was not kept yet."""
-        ...
-
-
 class Feeds:
     """The background thread, the gateway in it, and the feeds that run there. ``record`` keeps what they deliver."""
 
-    def __init__(self, open_gateway: Callable[[], Gateway], record: Record | None = None) -> None:
+    def __init__(self, open_gateway: Callable[[], Gateway], record: Recorder | None = None) -> None:
         self._open = open_gateway
         self._record = record
         self._loop = asyncio.new_event_loop()
