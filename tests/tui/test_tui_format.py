@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tallyglass.counters.snapshot import Forecast
+from tallyglass.moment import Ts
+from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass_tui import format as fmt
 from tallyglass_tui.cli.headless import table
 from tallyglass_tui.widgets.cells import fit, fit_middle
 
 NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
+HOUR, DAY, YEAR = 3_600, 86_400, 365.25 * 86_400
 
 
 @pytest.mark.parametrize(
@@ -52,6 +55,99 @@ NOW = datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC)
         (fmt.spark([5_000_001, 5_000_009], 2), "██"),
         (fmt.ago(NOW - timedelta(minutes=3), NOW), "3 min ago"),
         (fmt.ago(NOW + timedelta(minutes=3), NOW), "in 3 min"),
+        (fmt.ago(NOW + timedelta(milliseconds=400), NOW), "now"),
+        (fmt.ago(NOW - timedelta(milliseconds=600), NOW), "600 ms ago"),
+        (fmt.ago(None, NOW), "?"),
+        (fmt.count(float("inf")), "inf"),
+        (fmt.count(10**23), "100,000,000,000,000,000,000,000"),
+        (fmt.count(10**24), "1e+24"),
+        (fmt.short(None), "?"),
+        (fmt.short(float("nan")), "?"),
+        (fmt.short(999), "999"),
+        (fmt.short(1000), "1.00k"),
+        (fmt.short(9_994), "9.99k"),
+        (fmt.short(9_995), "10.0k"),
+        (fmt.short(99_949), "99.9k"),
+        (fmt.short(99_950), "100k"),
+        (fmt.short(999_499), "999k"),
+        (fmt.short(999_500), "1.00M"),
+        (fmt.short(-12_345), "-12.3k"),
+        (fmt.short(1e9), "1.00G"),
+        (fmt.short(1e12), "1.00T"),
+        (fmt.short(999.5e12), "1.0e15"),
+        (fmt.rate(float("nan")), "?"),
+        (fmt.rate(1), "1.0/s"),
+        (fmt.rate(99.9), "99.9/s"),
+        (fmt.rate(100), "100/s"),
+        (fmt.rate(999), "999/s"),
+        (fmt.rate(1000), "1.00k/s"),
+        (fmt.rate(0.5), "30.0/min"),
+        (fmt.rate(1 / 60), "1.0/min"),
+        (fmt.rate(1 / 3600), "1.0/h"),
+        (fmt.rate(1 / 86_400), "1.0/d"),
+        (fmt.share(float("nan")), "?"),
+        (fmt.share(0.0009), "<0.1%"),
+        (fmt.share(0.001), "0.1%"),
+        (fmt.share(0.999), "99.9%"),
+        (fmt.share(0.9991), ">99.9%"),
+        (fmt.share(1.5), "150%"),
+        (fmt.size(None), "?"),
+        (fmt.size(999), "999 B"),
+        (fmt.size(1_000), "1.0 kB"),
+        (fmt.size(99_949), "99.9 kB"),
+        (fmt.size(99_950), "100 kB"),
+        (fmt.size(999_499), "999 kB"),
+        (fmt.size(999_500), "1.0 MB"),
+        (fmt.size(1e9), "1.0 GB"),
+        (fmt.size(1e12), "1.0 TB"),
+        (fmt.size(5e15), "5000 TB"),
+        (fmt.duration(float("nan")), "?"),
+        (fmt.duration(-5), "0 s"),
+        (fmt.duration(0.25), "250 ms"),
+        (fmt.duration(1), "1 s"),
+        (fmt.duration(89.4), "89 s"),
+        (fmt.duration(90), "2 min"),
+        (fmt.duration(5_399), "90 min"),
+        (fmt.duration(5_400), "1 h 30"),
+        (fmt.duration(10 * HOUR - 60), "9 h 59"),
+        (fmt.duration(10 * HOUR), "10 h"),
+        (fmt.duration(2 * DAY - HOUR), "47 h"),
+        (fmt.duration(2 * DAY), "2 d"),
+        (fmt.duration(2 * DAY + HOUR), "2 d 1 h"),
+        (fmt.duration(10 * DAY - HOUR), "9 d 23 h"),
+        (fmt.duration(10 * DAY + HOUR), "10 d"),
+        (fmt.duration(2 * YEAR - DAY), "730 d"),
+        (fmt.duration(2 * YEAR), "2.0 y"),
+        (fmt.duration(99.9 * YEAR), "99.9 y"),
+        (fmt.duration(100 * YEAR), "100 y"),
+        (fmt.duration(999 * YEAR), "999 y"),
+        (fmt.duration(1000 * YEAR), ">1,000 y"),
+        (fmt.brief(-5), "0s"),
+        (fmt.brief(89), "89s"),
+        (fmt.brief(90), "2m"),
+        (fmt.brief(5_340), "89m"),
+        (fmt.brief(5_400), "1.5h"),
+        (fmt.brief(9.94 * HOUR), "9.9h"),
+        (fmt.brief(9.96 * HOUR), "10h"),
+        (fmt.brief(47 * HOUR), "47h"),
+        (fmt.brief(48 * HOUR), "2.0d"),
+        (fmt.brief(9.96 * DAY), "10d"),
+        (fmt.brief(729 * DAY), "729d"),
+        (fmt.brief(730 * DAY), "2.0y"),
+        (fmt.brief(9.94 * YEAR), "9.9y"),
+        (fmt.brief(9.96 * YEAR), "10y"),
+        (fmt.brief(999 * YEAR), "999y"),
+        (fmt.brief(1000 * YEAR), ">999y"),
+        (fmt.bar(0, 4), "    "),
+        (fmt.bar(1, 4), "████"),
+        (fmt.bar(2, 4), "████"),
+        (fmt.bar(None, 4, plain=True), "...."),
+        (fmt.bar(1e-9, 4, plain=True), "-   "),
+        (fmt.bar(0.55, 4, plain=True), "##- "),
+        (fmt.spark([0, 0], 3), " ▁▁"),
+        (fmt.spark([0, 4, 8], 5, plain=True), "  .:#"),
+        (fmt.spark([float("inf"), 8], 2), "▁█"),
+        (fmt.spark([1, 2, 3], 2), "▅█"),
         (fmt.moment(NOW), "2026-11-20 18:06:14Z"),
     ],
 )
@@ -70,6 +166,26 @@ def test_time_left_is_a_band_and_says_what_it_is_not() -> None:
     assert fmt.time_left(Forecast(rate=1.0, note="Too early to say."), NOW) == "too early"
     assert fmt.time_left(Forecast(far=True, rate=1.0), NOW) == ">999y"
     assert fmt.time_left(Forecast(far=True, rate=0.0), NOW) == "idle"
+
+
+@pytest.mark.parametrize(
+    ("used", "per_hour", "wanted"),
+    [
+        (50, None, ""),
+        (50, 100 / 30, "about 30 h once it is full"),
+        (
+            50,
+            100 / 12,
+            "about 12 h once it is full",
+        ),  # half of the present window: readings of the growth differ by that
+        (50, 100 / 11.5, "shrinks to about 12 h"),
+        (100, 100 / 30, ""),
+        (100, 100 / 6, "shrinks to about 6 h 00"),
+    ],
+)
+def test_how_far_back_the_oplog_will_reach(used: int, per_hour: float | None, wanted: str) -> None:
+    window = OplogWindow(Ts(0, 1), Ts(24 * HOUR, 1), used, 100, recent_bytes_per_hour=per_hour)
+    assert fmt.oplog_ahead(window) == wanted
 
 
 @settings(max_examples=300, deadline=None)
