@@ -24,6 +24,7 @@ from tallyglass_tui.widgets.cells import at_most, fit, fit_middle, hanging, whol
         (fit_middle("shop.orders", 8), "sho…ders"),
         (fit_middle("shop.orders", 7), "shop.o…"),  # too narrow for two ends
         (fit_middle("a注文注文注文注文z", 10), "a注 …注文z"),
+        (fit_middle("abcdefgxx注z", 9), "abcd…x注z"),
     ],
 )
 def test_a_text_takes_just_its_cells(text: str, wanted: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
-from tallyglass_tui.cli.check_oplog import OplogHours, grade_window
+from tallyglass_tui.cli.check_oplog import OplogHours, grade_window, worse_of
 
 FULL = OplogWindow(Ts(0, 1), Ts(36_000, 1), 100, 100, 10.0, recent_bytes_per_hour=20.0)
 YOUNG = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour=2.0)
@@ -42,3 +44,30 @@ def test_a_young_oplog_does_not_claim_to_reach_back_before_it_began() -> None:
     _, words, perfdata = grade_window(YOUNG, OplogHours(24, 12))
     assert words == "oplog reaches 1.0 h back, 50.0 h once it is full"
     assert perfdata == "oplog_hours=50.00;24:;12:;0"
+
+
+def test_of_a_full_oplog_that_will_grow_only_what_it_is_counts() -> None:
+    calm = replace(FULL, recent_bytes_per_hour=5.0)
+    assert grade_window(calm, OplogHours(10, 10)) == (0, "oplog reaches 10.0 h back", "oplog_hours=10.00;10:;10:;0")
+    assert grade_window(replace(calm, max_bytes=None), OplogHours(11)) == (
+        1, "oplog reaches 10.0 h back", "oplog_hours=10.00;11:;;0"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("level", "own", "worse", "name"),
+    [
+        (0, 0, 0, "OK"),
+        (0, 1, 1, "WARNING"),
+        (1, 3, 3, "UNKNOWN"),
+        (3, 1, 3, "UNKNOWN"),
+        (2, 3, 2, "CRITICAL"),
+        (3, 2, 2, "CRITICAL"),
+    ],
+)
+def test_what_is_unknown_is_worse_than_a_warning_and_better_than_an_alarm(
+    level: int, own: int, worse: int, name: str
+) -> None:
+    line = worse_of("COUNTERS OLD - 3 counters | used=1", level, own, "oplog 5 h", "oplog_hours=5")
+    assert line == (f"COUNTERS {name} - oplog 5 h; 3 counters | used=1 oplog_hours=5", worse)
+    assert worse_of("COUNTERS OK - none", 0, 0, "oplog 5 h", "")[0] == "COUNTERS OK - oplog 5 h; none"

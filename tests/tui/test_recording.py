@@ -75,6 +75,9 @@ def test_what_stays_is_not_repeated() -> None:
     rows = [{"id": n, "value": n} for n in range(100)]
     assert difference(rows, [*rows[:7], {"id": 7, "value": 8}, *rows[8:]]) == {"7": {"value": [8]}}
     assert difference([1, 2, 3], [1, 2, 3, 4]) == [3, [4], 0]
+    assert difference([1, 2, 3, 4, 5], [1, 9, 8, 4, 5]) == [1, [9, 8], 2]
+    assert difference([1, 2, 3], [0, 1, 2, 3]) == [0, [0], 3]
+    assert difference({"x": 1, "y": 2}, {"x": 3, "y": 4}) == {"x": [3], "y": [4]}
 
 
 @pytest.mark.parametrize("change", [[1, 2], [5, [], 0], {"x": [1]}, {"-1": [1]}, {"9": [1]}, "text", [0, [], -4]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from tallyglass.deployment.cluster import Deployment, Kind
-from tallyglass.deployment.members import SetMember
+from tallyglass.deployment.members import LEAST_LAG, SetMember
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.shell.status_line import is_unwell, member_letters, status_pieces
 from tallyglass_tui.widgets.text_line import TextLines
@@ -28,9 +29,15 @@ SLOW = RefreshRate(slow=True, backlog=True)
 
 
 def header(
-    room: int, label: str = "", *, of: Deployment = RS0, rate: RefreshRate | None = None, lost: bool = False
+    room: int,
+    label: str = "",
+    *,
+    of: Deployment = RS0,
+    age: float | None = None,
+    rate: RefreshRate | None = None,
+    **lost: bool,
 ) -> str:
-    pieces = status_pieces(label, of, None, rate or RefreshRate(), room, now=NOW, lost=lost)
+    pieces = status_pieces(label, of, age, rate or RefreshRate(), room, now=NOW, **lost)
     return "".join(text for text, _ in pieces)
 
 
@@ -70,6 +77,49 @@ def test_a_slow_rate_never_hides_the_members(room: int, label: str, of: Deployme
     assert header(room, label, of=of, rate=SLOW) == expected
 
 
+@pytest.mark.parametrize(
+    ("room", "label", "expected"),
+    [
+        (44, "", "rs production-… 6.0.5 PS · 03:07Z "),
+        (27, "", "production-… PS · 03:07Z "),
+        (24, "", "product… PS · 03:07Z "),
+        (18, "", "prod… PS · 03:07Z "),
+        (12, "", "product… PS "),
+        (9, "", "prod… PS "),
+        (27, "east", " east  PS · 03:07Z "),  # a profile names it already
+    ],
+)
+def test_a_long_name_gives_way_step_by_step(room: int, label: str, expected: str) -> None:
+    assert header(room, label, of=replace(WELL, set_name="production-east")) == expected
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"),
+    [(40, "standalone · 6.0.5 · 03:07Z "), (24, "standalone · 03:07Z "), (18, "standalone 6.0.5 "), (10, "standalone")],
+)
+def test_of_a_server_without_members_the_kind_stays(room: int, expected: str) -> None:
+    assert header(room, of=Deployment(Kind.STANDALONE, "6.0.5")) == expected
+
+
+@pytest.mark.parametrize(
+    ("age", "rate", "said"),
+    [
+        (5.0, RefreshRate(), ""),
+        (5.6, RefreshRate(), " · 6 s old"),
+        (10.0, RefreshRate(focused=False), ""),  # read every few seconds now, so ten are as usual
+        (10.6, RefreshRate(focused=False), " · 11 s old"),
+        (5.6, RefreshRate(paused=True), " · 6 s old"),
+    ],
+)
+def test_the_age_is_named_once_it_is_unusual(age: float, rate: RefreshRate, said: str) -> None:
+    assert f" PS{said} · 03:07Z " in header(60, of=WELL, age=age, rate=rate)
+
+
+def test_old_data_of_a_profile_say_so_where_nothing_else_fits() -> None:
+    assert header(22, "PROD", of=WELL, age=9.0) == " PROD  PS · 9 s old "
+    assert header(18, "PROD", of=WELL, age=9.0) == " PROD  · 9 s old "
+
+
 def test_members_are_unknown_while_no_server_answers() -> None:
     for room in (120, 75, 35, 20):
         text = header(room, lost=True)
@@ -84,11 +134,16 @@ def test_an_unhealthy_deployment_is_marked() -> None:
     assert is_unwell(WELL, lost=True)
     assert is_unwell(RS0)
     assert is_unwell(Deployment(Kind.REPLICA_SET, "6.0.5", "rs0", members=MEMBERS[1:2])), "no primary"
+    behind = SetMember("db2:1", "SECONDARY", lag_seconds=LEAST_LAG)
+    assert is_unwell(replace(WELL, members=(MEMBERS[0], behind)))
+    assert member_letters((behind,)) == "S +11s"
+    assert member_letters((replace(behind, lag_seconds=LEAST_LAG - 0.5),)) == "S"
 
 
 def test_many_members_are_counted() -> None:
     many = (*MEMBERS[:1] * 3, *MEMBERS[2:] * 6)
     assert member_letters(many) == "6D 3P"
+    assert member_letters((*MEMBERS[:1], *MEMBERS[2:] * 6)) == "PDDDDDD"
 
 
 @pytest.mark.parametrize(("columns", "named"), [(80, 5), (60, 4)])
