@@ -17,6 +17,7 @@ from tallyglass.errors import ConnectError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass.restore.drill.past_drills import LastDrill
+from tallyglass_tui.profiles import rows
 from tallyglass_tui.profiles.overview import ProfileState
 from tallyglass_tui.shell.context import Context
 
@@ -40,6 +41,74 @@ WELL = ProfileState(
     searching=False,
 )
 DEAD = ProfileState("east", "mongodb://db9/", None, "No server listens on db9:27017.", NOW)
+
+
+FINE = replace(
+    WELL,
+    level=0,
+    deployment=replace(RS, members=RS.members[:1]),
+    drill=LastDrill(NOW - timedelta(days=1), True, "restored"),
+)
+ALONE = replace(
+    FINE, deployment=Deployment(Kind.STANDALONE, "6.0.5"), window=None, drill=None, counter=None, counters=0
+)
+NEW = ProfileState("new", "mongodb://db3/")
+
+
+def oplog_of(hours: int) -> OplogWindow:
+    return OplogWindow(Ts(0, 1), Ts(3_600 * hours, 1))
+
+
+def text_of(line: list[tuple[str, str]]) -> str:
+    return "".join(text for text, _ in line)
+
+
+@pytest.mark.parametrize(
+    ("state", "severity", "words"),
+    [
+        (
+            FINE,
+            0,
+            "members P*, worst counter shop.counters orders7, ends (80%) 400d..600d, oplog 2 d 2 h, drill 24h ok",
+        ),
+        (NEW, 0, "members ..., worst counter ..., ends (80%) ..., oplog ..., drill ..."),
+        (ALONE, 0, "members standalone, worst counter none, ends (80%) ?, oplog none, drill ?"),
+        (replace(ALONE, counters=None), 0, "worst counter ?, "),
+        (replace(ALONE, searching=True), 0, "worst counter searching, ends (80%) ?, oplog ?"),
+        (replace(ALONE, lacking=("find on local",)), 0, "oplog ?"),
+        (replace(FINE, level=1), 1, "orders7"),
+        (replace(FINE, deployment=RS), 1, "members P*S +40s"),
+        (replace(FINE, drill=LastDrill(None, False, "")), 0, "drill none"),
+        (replace(FINE, drill=LastDrill(NOW - timedelta(days=1), False, "failed")), 1, "drill 24h bad"),
+        (replace(FINE, drill=LastDrill(NOW - timedelta(days=8), True, "restored")), 1, "drill 8.0d ok"),
+        (replace(FINE, window=oplog_of(23)), 1, "oplog 23 h"),
+        (replace(FINE, window=oplog_of(24)), 0, "oplog 24 h"),
+        (DEAD, 2, "No server listens on db9:27017."),
+    ],
+)
+def test_a_row_says_what_is_known_and_whether_it_needs_somebody(state: ProfileState, severity: int, words: str) -> None:
+    assert words in rows.in_words(state, NOW)
+    assert rows.severity(state, NOW) == severity
+
+
+def test_the_summary_names_those_that_need_somebody() -> None:
+    soon = replace(FINE, name="soon", level=1)
+    assert text_of(rows.summary(None, NOW)) == " Reading all profiles ..."
+    assert text_of(rows.summary((FINE,), NOW)) == " 1 profile · all well"
+    assert text_of(rows.summary((FINE, WELL, soon, DEAD, NEW), NOW)) == (
+        " 5 profiles · cannot be read: east · urgent: prod · look at: soon · 1 still being read"
+    )
+
+
+def test_the_facts_name_the_lag_the_oplog_and_what_is_lacking() -> None:
+    late = replace(RS, members=(replace(RS.members[1], lag_seconds=1.0),))
+    facts = "\n".join(map(text_of, rows.facts(replace(FINE, deployment=late, lacking=("find",)), NOW, 80)))
+    assert " server   replica set rs1 6.0.5: b:1 secondary 1s behind\n" in facts
+    assert " counter  first of 3: shop.counters orders7, <0.1% used, ends (80%): 400d..600d\n" in facts
+    assert facts.endswith("\n drill    24 h ago: restored\n unknown  find")
+    alone = [text_of(line) for line in rows.facts(replace(ALONE, lacking=("a", "b", "c")), NOW, 80)]
+    assert alone[2].startswith(" oplog    A standalone has no oplog.")
+    assert alone[3:] == [" unknown  a (and 2 more)"]
 
 
 async def open_page(screen: Any) -> None:

@@ -74,7 +74,7 @@ def _known_cell(state: ProfileState, now: datetime, key: str, width: int) -> tup
         return (searching if key == "counter" else "", "table--muted")
     if key == "left":
         return fmt.time_left(counter.forecast, now), _STYLES[state.level]
-    return fit_middle(f"{counter.ns} {counter.id}".rstrip(), width), _STYLES[state.level]
+    return fit_middle(f"{counter.ns} {counter.id}", width).rstrip(), _STYLES[state.level]
 
 
 def summary(states: Overview | None, now: datetime) -> list[Piece]:
