@@ -472,32 +472,11 @@ def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burs
 def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[Reason]) -> list[Finding]:
     """Single deletes or updates by the sessions of one user."""
     pool = family.fine.all_seen(family.fine.ends)
-    runs, seen = (family.runs.bursts(open_runs), family.runs.all_seen(open_runs)) if family.runs else ([], Recurrence())
-    batches = family.runs.all_batches(open_runs) if family.runs else Recurrence()
-    acts: list[Burst] = []
-    last: dict[bytes, int] = {}
-    lows: list[bool] = []
-    for run in runs:
-        verdict = _session_verdict(run, runs, seen, batches, window)
-        if verdict.reason:
-            if run.documents >= LEAST_RUN:
-                reasons[verdict.reason] += run.documents
-            continue
-        at = last.get(run.session)
-        if at is not None and acts[at].gap(run) <= NEAR_MILLIS:
-            acts[at] = acts[at].copy().join(run.copy())
-            lows[at] = lows[at] and (bool(verdict.others) or window.is_young)
-            continue
-        last[run.session] = len(acts)
-        acts.append(run)
-        lows.append(bool(verdict.others) or window.is_young)
+    runs = family.runs.bursts(open_runs) if family.runs else []
+    acts = _session_acts(family, open_runs, window, reasons)
     shared, started = bool(reasons), _may_be_started(family, window)
     young = started and len({run.session for run in runs}) >= _POOL
-    found = [
-        _session_finding(run, window, low=low or young)
-        for run, low in zip(acts, lows, strict=True)
-        if run.documents >= LEAST_RUN
-    ]
+    found = [_session_finding(run, window, low=low or young) for run, low in acts if run.documents >= LEAST_RUN]
     dense = family.fine.bursts()
     for row in found:
         _read_stretches(row, dense)
@@ -514,6 +493,33 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
             row.confidence = "low"
     found, spread = _with_pools(found, family, spread, shared=shared)
     return _pools(found, family, runs, spread, shared)
+
+
+def _session_acts(
+    family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[Reason]
+) -> list[tuple[Burst, bool]]:
+    """The runs of sessions that do not recur, each with whether that is unsure: those of one session as one where it
+    paused for a moment."""
+    if family.runs is None:
+        return []
+    runs, seen = family.runs.bursts(open_runs), family.runs.all_seen(open_runs)
+    batches = family.runs.all_batches(open_runs)
+    acts: list[tuple[Burst, bool]] = []
+    last: dict[bytes, int] = {}
+    for run in runs:
+        verdict = _session_verdict(run, runs, seen, batches, window)
+        if verdict.reason:
+            if run.documents >= LEAST_RUN:
+                reasons[verdict.reason] += run.documents
+            continue
+        at, low = last.get(run.session), bool(verdict.others) or window.is_young
+        if at is not None and acts[at][0].gap(run) <= NEAR_MILLIS:
+            whole, unsure = acts[at]
+            acts[at] = whole.copy().join(run.copy()), unsure and low
+        else:
+            last[run.session] = len(acts)
+            acts.append((run, low))
+    return acts
 
 
 def _read_stretches(row: Finding, dense: Sequence[Burst]) -> None:
