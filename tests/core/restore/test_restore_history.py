@@ -14,11 +14,11 @@ import pytest
 from builders.history import COLLECTION, Row, Server, entry
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway
+from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.undo.counterfactual import repair
-from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNDONE
+from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE
 from tallyglass.restore.undo.history_reader import read_history
 
 _POINT = Ts(100, 1)
@@ -191,3 +191,74 @@ async def test_an_entry_that_lacks_a_field_is_the_statements_only_if_its_documen
         return
     hit, _, _ = await read(server, accident, None)
     assert [steps[0].owner for _, steps in hit] == [OWN, OWN]
+
+
+async def test_other_numbers_in_some_of_the_fields_alone_are_others() -> None:
+    """Though the document had the value of the rest."""
+    accident = replace(_UPDATES, effect=(_SET, FieldChange((b"n".hex(),), "1001000000")))
+    row = entry(103, "u", {"$v": 2, "diff": {"u": {"n": 2}}}, 1)
+    server = Server([entry(100, "n", {}, ns=""), row], {"_id": 1, "own": {"a": 7}, "n": 0})
+    assert (await read(server, accident, None))[0] == []
+
+
+class WithOptions(Server):
+    """A server whose collection has these options."""
+
+    options: Row
+
+    async def list_collections(self, _: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace("s", "c"), "collection", self.options)]
+
+
+_TAKEN = Accident("deletes", "s.c", Ts(101, 1), Ts(104, 1), statement='deleteMany({s: "bad"})')
+_SET_N = FieldChange((b"n".hex(),), "1007000000")
+_CHANGED = replace(_TAKEN, kind="updates", updates=True, effect=(_SET_N,))
+
+
+def _set(second: int, id_: int, n: Any) -> Row:
+    return entry(second, "u", {"$v": 2, "diff": {"u": {"n": n}}}, id_)
+
+
+@pytest.mark.parametrize(
+    ("options", "accident", "rows", "owners"),
+    [
+        ({}, _TAKEN, [entry(100 + n, "d", {"_id": n}) for n in (1, 2)], [OWN, OTHERS]),
+        ({"collation": {}}, _TAKEN, [entry(100 + n, "d", {"_id": n}) for n in (1, 2)], [OWN, OWN]),
+        ({}, replace(_CHANGED, statement='updateMany({s: "bad"}, {$set: {n: 7}})'),
+         [_set(101, 1, 7), _set(102, 2, 7)], [OWN, UNCERTAIN]),
+        ({}, replace(_CHANGED, statement="updateMany({}, {$set: {n: 7}})"),
+         [_set(101, 1, 7), entry(102, "u", {"$v": 2, "diff": {"u": {"n": 7, "s": "ok"}}}, 2)], [OWN, OTHERS]),
+        ({}, replace(_CHANGED, statement="updateMany({}, {$set: {n: 7}})"),
+         [_set(101, 1, 7), entry(102, "u", {"$v": 2, "diff": {"u": {"n": 7, "m": 5.0}}}, 2)], [OWN, OTHERS]),
+    ],
+    ids=["deletes", "collation", "updates", "another field", "the type of another field"],
+)  # fmt: skip
+async def test_a_statement_says_which_writes_are_its_own(
+    options: Row, accident: Accident, rows: list[Row], owners: list[int]
+) -> None:
+    server = WithOptions([entry(100, "n", {}, ns=""), *rows], *({"_id": n, "s": s, "n": 0, "m": 5} for n, s in _TEXTS))
+    server.options = options
+    gateway = cast("Gateway", server)
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
+        assert [history.of(id_key(bson.encode({"_id": n})))[0].owner for n in (1, 2)] == owners
+
+
+_TEXTS = ((1, "bad"), (2, "good"))
+
+
+@pytest.mark.parametrize(
+    ("filter_", "count", "refused"),
+    [("bad", 1, ""), ("bad", 2, "1 writes do what was run, .* 2 were reported"), ("none", None, "No write")],
+)
+async def test_a_run_stops_where_a_statement_did_not_do_what_a_person_says(
+    filter_: str, count: int | None, refused: str
+) -> None:
+    accident = replace(_TAKEN, statement=f'deleteMany({{s: "{filter_}"}})', count=count)
+    rows = [entry(100, "n", {}, ns=""), *(entry(100 + n, "d", {"_id": n}) for n in (1, 2))]
+    server = WithOptions(rows, *({"_id": n, "s": s} for n, s in _TEXTS))
+    server.options = {}
+    if refused:
+        with pytest.raises(ReadError, match=refused):
+            await read(server, accident, None)
+    else:
+        assert [key[1] for key, _ in (await read(server, accident, None))[0]] == [1]

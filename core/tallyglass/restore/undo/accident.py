@@ -64,6 +64,10 @@ class UpdateEffect:
         other = [(changes.get(path), value) for path, value in self.constants.items() if changes.get(path) != value]
         return changes.keys() == self.paths and all(is_number(one) and is_number(value) for one, value in other)
 
+    def sets_below(self, path: Path) -> bool:
+        """Whether the statement sets a part of what is at a path."""
+        return any(len(path) < len(one) and one[: len(path)] == path for one in self.paths)
+
     def touches(self, paths: Collection[Path]) -> bool:
         """Whether a write to some paths may do a part of it; both are none for deletes."""
         if not paths or not self.paths:
@@ -105,7 +109,7 @@ def completed(changes: Changes, before: bytes, effect: UpdateEffect) -> Changes:
     result: Changes = {}
     for path, value in changes.items():
         held = get(before, path) if path else (walk.DOCUMENT, before)
-        above = any(len(path) < len(one) and one[: len(path)] == path for one in effect.paths)
+        above = effect.sets_below(path)
         if not above or value is None or value[0] != walk.DOCUMENT or (held and held[0] != walk.DOCUMENT):
             result[path] = value
             continue

@@ -103,7 +103,7 @@ def _is_partial(changes: Changes, effect: UpdateEffect) -> bool:
     """Whether the document before decides if an update has this effect."""
     if effect.agrees(changes):
         return not effect.fits(changes)
-    return any(len(path) < len(one) and one[: len(path)] == path for path in changes for one in effect.paths)
+    return any(map(effect.sets_below, changes))
 
 
 async def _has_collation(source: Gateway, ns: str) -> bool:
@@ -127,20 +127,20 @@ async def _explain(
     query = f"n > {done} AND (own = {OWN} OR (sender AND op = 'u' AND {_amid(accident)}))"
     candidates = history.each(f"SELECT id FROM operation WHERE {query}")
     async for before, step, after in _carried(spare, history, candidates):
-        known = statement.explains(before, after) if before is not None and step.op != "i" else None
+        if before is None or step.op == "i":
+            continue
+        known = statement.explains(before, after)
         if known is not None and (after is not None or step.op == "d"):
-            known &= _changes_only(before, after, paths)
+            known &= after is None or _changes_only(before, after, paths)
             history.rows.execute("INSERT OR REPLACE INTO explained VALUES (?, ?)", (step.number, known))
     if accident.kind == "deletes":
         others = "SELECT n FROM explained WHERE NOT own"
         history.rows.execute(f"UPDATE operation SET own = {OTHERS} WHERE own = {OWN} AND n IN ({others})")
 
 
-def _changes_only(before: bytes | None, after: bytes | None, paths: Collection[Path]) -> bool:
+def _changes_only(before: bytes, after: bytes, paths: Collection[Path]) -> bool:
     """Whether a document differs at these paths alone: a statement's values are compared as numbers, and another write
     may have changed nothing but the type of one."""
-    if before is None or after is None:
-        return True
     with contextlib.suppress(Unfit):
         return all(any(related(path, one) for one in paths) for path in differing(before, after))
     return True
