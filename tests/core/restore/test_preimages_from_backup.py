@@ -26,6 +26,7 @@ DELETE = DocumentStep(False, "d", b"")
         ([BASE], [], BASE),
         ([], [], None),
         ([BASE], [update(u={"v": 2}), update(u={"v": 3})], BASE | {"v": 3}),
+        ([BASE], [update(True, u={"v": 2})], BASE | {"v": 2}),
         ([BASE], [update(True, u={"v": 2}), update(True, u={"v": 3})], BASE | {"v": 3}),
         ([], [INSERT, update(u={"v": 8})], {"_id": 1, "v": 8}),
         ([BASE], [update(u={"v": 2}), INSERT], {"_id": 1, "v": 7}),

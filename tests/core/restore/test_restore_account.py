@@ -12,13 +12,15 @@ from bson import Binary
 from bson.datetime_ms import DatetimeMS
 
 from builders.history import Row, Server, diff, entry
+from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway
+from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry.changes import changes_of
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.account import DocumentTrace
+from tallyglass.restore.undo.expiry import expiry_of
 from tallyglass.restore.undo.judgement import judge_documents
 
 Step = tuple[str, str, dict[str, Any]]
@@ -212,27 +214,30 @@ async def test_an_insert_beside_the_accidents_updates_is_listed(
 TTL = {"v": 2, "key": {"s": 1}, "name": "s_1", "expireAfterSeconds": 0}
 FILTERED = TTL | {"key": {"exp": 1}, "partialFilterExpression": {"$and": [{"s": "BAD"}]}}
 DROPPED = entry(106, "c", {"dropIndexes": "c", "index": "s_1"}, ns="s.$cmd", o2=TTL)
+DELETED = entry(104, "d", {"_id": 0})
+REMOVED = entry(104, "c", {"drop": "c"}, ns="s.$cmd")
 BUILT = entry(101, "c", {"createIndexes": "c", **TTL}, ns="s.$cmd")
 
 
 @pytest.mark.parametrize(
-    ("indexes", "command", "session", "state"),
+    ("indexes", "command", "removal", "state"),
     [
-        ([TTL], None, {}, State.EXPIRED),
-        ([FILTERED], None, {}, State.EXPIRED),
-        ([TTL], None, SESSION, State.RIGHT),
-        ([], DROPPED, {}, State.EXPIRED),
-        ([], BUILT, {}, State.EXPIRED),
-        ([], None, {}, State.RIGHT),
+        ([TTL], None, DELETED, State.EXPIRED),
+        ([FILTERED], None, DELETED, State.EXPIRED),
+        ([TTL], None, DELETED | SESSION, State.RIGHT),
+        ([], DROPPED, DELETED, State.EXPIRED),
+        ([], BUILT, DELETED, State.EXPIRED),
+        ([], None, DELETED, State.RIGHT),
+        ([TTL], None, REMOVED, State.RIGHT),
     ],
 )
 async def test_a_delete_without_a_session_by_a_field_of_a_ttl_index_is_no_decision_of_others(
-    indexes: list[Row], command: Row | None, session: dict[str, Any], state: State
+    indexes: list[Row], command: Row | None, removal: Row, state: State
 ) -> None:
     oplog = [
         entry(100, "n", {}, ns=""),
         update(102, 0, s="BAD"),
-        entry(104, "d", {"_id": 0}, **session),
+        removal,
         *([command] if command else []),
     ]
     source, spare = Server(sorted(oplog, key=itemgetter("ts"))), Server([], FIELDS | {"_id": 0})
@@ -256,3 +261,33 @@ async def test_what_is_live_must_be_what_the_oplog_says() -> None:
     assert {one.key: one.state async for one in rows} == {
         b"\x10\x01\0\0\0": State.MISSING, b"\x10\x02\0\0\0": State.DIFFERS,
     }  # fmt: skip
+
+
+class Indexed(Server):
+    """A server that lists these indexes, or whose user may not list them."""
+
+    def __init__(self, *indexes: Row, denied: bool = False) -> None:
+        super().__init__([])
+        self.indexes, self.denied = list(indexes), denied
+
+    async def list_indexes(self, ns: Namespace) -> list[Row]:
+        if self.denied:
+            raise PrivilegeError("Denied.")
+        return await super().list_indexes(ns)
+
+
+@pytest.mark.parametrize(
+    ("kind", "updates", "denied", "found"),
+    [
+        ("updates", True, False, {"s.c": {"exp", "s"}}),
+        ("transaction", False, False, {"s.c": {"exp", "s"}}),
+        ("deletes", False, False, {}),
+        ("updates", True, True, {"s.c": None}),
+    ],
+)
+async def test_the_fields_of_ttl_indexes_are_read_where_the_accident_may_have_changed_them(
+    kind: str, updates: bool, denied: bool, found: dict[str, set[str] | None]
+) -> None:
+    accident = Accident(kind, "s.c", Ts(102, 1), Ts(102, 1), updates=updates)
+    gateway = cast("Gateway", Indexed(FILTERED, {"v": 2, "key": {"n": 1}, "name": "n_1"}, denied=denied))
+    assert await expiry_of(gateway, accident, ["s.c"]) == found

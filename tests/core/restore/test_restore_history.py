@@ -17,9 +17,11 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident, FieldChange
+from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import repair
 from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE
 from tallyglass.restore.undo.history_reader import read_history
+from tallyglass.restore.undo.judgement import judge_documents
 
 _POINT = Ts(100, 1)
 
@@ -126,6 +128,23 @@ async def test_what_another_return_undid_is_known_wherever_the_first_reading_end
             with closing(await read_history(gateway, gateway, accident, "s.c", limit, kept)) as history:
                 steps = history.of(id_key(bson.encode({"_id": 2})))
         assert [step.owner for step in steps if step.op == "u"] == undone
+
+
+@pytest.mark.parametrize(
+    ("began", "judged"),
+    [(110, (True, False)), (118, (True, False)), (121, (False, True)), (None, (True, False))],
+    ids=["before", "while it wrote nothing", "after an earlier one", "not known"],
+)
+async def test_a_document_came_back_by_the_return_that_made_it_right(
+    began: int | None, judged: tuple[bool, bool]
+) -> None:
+    source, spare = Server(_RETURNED, {"_id": 3, "own": {"a": 0, "b": 0}, "n": 0}), Server([], *_DOCUMENTS)
+    rows = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), replace(_UPDATES, last=Ts(105, 1)), "s.c", _POINT,
+        None if began is None else Ts(began, 1), None,
+    )  # fmt: skip
+    found = {one.key[1]: one async for one in rows}
+    assert (found[3].state, (found[3].restored, found[3].returned)) == (DocumentState.RIGHT, judged)
 
 
 async def test_a_run_that_wrote_nothing_does_not_claim_what_others_wrote_after_the_next() -> None:

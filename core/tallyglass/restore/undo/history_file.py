@@ -73,8 +73,7 @@ class HistoryFile:
     def _known(self) -> tuple[Ts, bytes] | None:
         with contextlib.suppress(sqlite3.DatabaseError):
             self._write_fast()
-            what, t, i, digest = self.rows.execute("SELECT what, t, i, digest FROM about").fetchone() or ("", 0, 0, b"")
-            if what == self._what:
+            for t, i, digest in self.rows.execute("SELECT t, i, digest FROM about WHERE what = ?", (self._what,)):
                 return Ts(t, i), digest
         return None
 
