@@ -139,6 +139,11 @@ def test_a_removed_document_with_one_name_twice_comes_back_byte_for_byte() -> No
         assert (trace.state, trace.brought_back) == (state, state is State.RIGHT)
 
 
+def test_a_removed_document_that_others_inserted_as_it_was_came_back() -> None:
+    assert after(GONE, ("others", "i", COPY)).brought_back
+    assert not after(GONE, ("others", "i", {"_id": 1, "seq": 1})).brought_back
+
+
 def test_an_insert_of_the_accidents_stays_and_is_named() -> None:
     assert after(("accident", "i", COPY), copy=None).state is State.INSERTED
     assert after(("accident", "i", COPY), ("others", "d", {"_id": 1}), copy=None).state is State.RIGHT

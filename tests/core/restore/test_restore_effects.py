@@ -190,9 +190,10 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
         ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "", 50, "which of them are its own"),
         ([(n, n, diff(u={"p": n * 2, "s": 1.0})) for n in range(9)], "updateMany({}, {'$mul': {p: 2}, $set: {'s': 1}})",
          9, ""),
+        ([(n, n, diff(u={"s": 2.0})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, "the rest is not there"),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
-         "fewer deletes", "computed"],
+         "fewer deletes", "computed", "another number"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str

@@ -281,3 +281,18 @@ async def test_a_run_stops_where_a_statement_did_not_do_what_a_person_says(
             await read(server, accident, None)
     else:
         assert [key[1] for key, _ in (await read(server, accident, None))[0]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("accident", "owners"),
+    [(replace(_TAKEN, statement=""), [OWN, OTHERS]), (replace(_CHANGED, statement=""), [OTHERS] * 2),
+     (replace(_UPDATES, first=Ts(101, 1)), [OWN, OWN])],
+    ids=["deletes", "updates", "everything"],
+)  # fmt: skip
+async def test_deletes_are_those_of_the_sender_unless_everything_is_undone(
+    accident: Accident, owners: list[int]
+) -> None:
+    rows = [entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), entry(102, "d", {"_id": 2}, **_OTHER)]
+    gateway = cast("Gateway", Server(rows, *_DOCUMENTS))
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
+        assert [history.of(id_key(bson.encode({"_id": n})))[0].owner for n in (1, 2)] == owners
