@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from rich.cells import cell_len
 
@@ -74,11 +75,22 @@ def test_a_picture_stays_within_its_size() -> None:
     for width, height in ((80, 24), (120, 40), (40, 10)):
         lines = picture(window, width, height)
         assert max(map(len, lines)) <= width
-        assert len(lines) < height
+        assert len(lines) == height - 2, "room for the line above it and for the prompt, and no more is lost"
         assert any(line.startswith("backup 59") for line in lines), "the newest stay"
         shown = sum(line.startswith("backup") for line in lines)
         assert f"{60 - shown} older bases" in lines
     assert picture(RecoverableWindow((), (), ()), 80, 24) == []
+
+
+@pytest.mark.parametrize(("room", "ends"), [(31, 4), (30, 2)])
+def test_both_ends_are_dated_where_there_is_room(room: int, ends: int) -> None:
+    window = RecoverableWindow((), (stretch(0, 90),), ())
+    assert len(picture(window, 25 + room, 24)[0].split()) == ends
+
+
+def test_a_window_of_one_second_has_a_picture() -> None:
+    lines = picture(RecoverableWindow((), (stretch(0, 0),), (stretch(0, 0),)), 80, 24)
+    assert [line.split() for line in lines[2:4]] == [["oplog", "-"], ["restorable", "="]]
 
 
 def test_a_lane_begins_in_its_column_after_a_name_of_wide_characters() -> None:

@@ -58,7 +58,7 @@ class _Axis:
     def head(self, window: RecoverableWindow) -> Iterator[str]:
         """The ends of the axis, in UTC, and where now is if a server said so."""
         first, last = (f"{Ts(at, 0).time:%m-%d %H:%M:%S}Z" for at in (self._first, self._last))
-        yield _lane("", first + last.rjust(self._room - len(first)) if self._room >= 2 * len(first) else first)
+        yield _lane("", first + last.rjust(self._room - len(first)) if self._room > 2 * len(first) else first)
         end = "now" if window.newest is not None and window.newest.t == self._last else "|"
         yield _lane("", "|" + end.rjust(self._room - 1))
 
