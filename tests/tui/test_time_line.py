@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,9 @@ def test_with_json_what_is_unknown_is_json_too(tmp_path: Path) -> None:
 
 
 def test_a_picture_stays_within_its_size() -> None:
-    many = tuple(base(f"backup {n}", n, n + 1) for n in range(60))
-    window = RecoverableWindow(many, (stretch(0, 90),), (stretch(1, 90),), None)
+    many = [base(f"backup {n}", n, n + 1) for n in reversed(range(60))]
+    unread = Listed(Path("/b/broken"), None, "It is damaged.")
+    window = RecoverableWindow((*many, unread), (stretch(0, 90),), (stretch(1, 90),), None)
     for width, height in ((80, 24), (120, 40), (40, 10)):
         lines = picture(window, width, height)
         assert max(map(len, lines)) <= width
@@ -79,6 +81,7 @@ def test_a_picture_stays_within_its_size() -> None:
         assert any(line.startswith("backup 59") for line in lines), "the newest stay"
         shown = sum(line.startswith("backup") for line in lines)
         assert f"{60 - shown} older bases" in lines
+        assert "1 that cannot be read" in lines
     assert picture(RecoverableWindow((), (), ()), 80, 24) == []
 
 
@@ -86,6 +89,14 @@ def test_a_picture_stays_within_its_size() -> None:
 def test_both_ends_are_dated_where_there_is_room(room: int, ends: int) -> None:
     window = RecoverableWindow((), (stretch(0, 90),), ())
     assert len(picture(window, 25 + room, 24)[0].split()) == ends
+
+
+def test_a_base_that_records_no_start_lies_where_it_ends() -> None:
+    dated = base("monday", 10, 50)
+    assert dated.backup is not None
+    bases = (replace(dated, backup=replace(dated.backup, start=None)),)
+    lines = picture(RecoverableWindow(bases, (stretch(0, 100),), ()), 25 + 101, 24)
+    assert lines[3][25:] == " " * 50 + "B"
 
 
 def test_a_window_of_one_second_has_a_picture() -> None:
