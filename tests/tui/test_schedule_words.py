@@ -38,6 +38,17 @@ def test_a_schedule_names_the_server_of_the_environment(
     assert "environment" not in named.stdout
 
 
+def test_the_home_folder_is_named_where_the_shell_leaves_the_sign_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    result = emitted(monkeypatch, "restore", "save-oplog", "~/slices", "--emit", "cron", "mongodb://db1/")
+    assert (f"{tmp_path}/slices" in result.stdout, "~" in result.stdout) == (True, False)
+    (tmp_path / "counters.toml").write_text("=")
+    result = CliRunner().invoke(main, ["check", "--config=~/counters.toml", "mongodb://127.0.0.1:1/"])
+    assert f"{tmp_path}/counters.toml is not valid TOML" in result.output
+
+
 @pytest.mark.parametrize("words", [SLICES, DRILL])
 @pytest.mark.parametrize(
     ("more", "uri", "sentence"),

@@ -52,7 +52,16 @@ class ConnectionOptions:
         return ConnectionOptions(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 
-PATH = click.Path(path_type=Path)
+
+class _Path(click.Path):
+    """A file or a folder, with the home folder for a leading ``~``, which shells leave alone in ``--out=~/x``."""
+
+    def convert(self, *args: Any) -> Path:
+        """The path; one that is relative stays so."""
+        return Path(os.path.expanduser(str(super().convert(*args))))
+
+
+PATH = _Path(path_type=Path)
 """The type of an option that names a file or a folder."""
 
 json_option = click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")

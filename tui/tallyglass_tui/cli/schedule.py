@@ -122,7 +122,7 @@ def _repeated(given: Sequence[str], paths: Collection[str], folder: Path | None)
         before = given[number - 1] if number else ""
         if option in _LEFT_OUT or before in _LEFT_OUT:
             continue
-        if (before in paths and word != "-") or word == str(folder or ""):
+        if (before in paths and word != "-") or (folder and absolute_path(word) == absolute_path(folder)):
             word = str(absolute_path(word))
         elif option in paths and value:
             word = f"{option}={absolute_path(value)}"
