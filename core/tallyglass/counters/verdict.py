@@ -25,7 +25,7 @@ NAIVE_MARGIN = 3.5
 """In one case in six the true remaining time is shorter than the naive one divided by this (docs/forecasting.md)."""
 
 _LEAST_SHARE = 1e-4
-"""A naive date counts if the history is at least this share of the time until it: a minute says nothing of a month."""
+"""A naive date counts if the history is at least this share of the time until it, as a minute is of a week."""
 
 _LEAST_CHANGES, _FEW_CHANGES = MIN_STEPS, 3
 """Changes that make a rate, as for a date, and those that only hint at one: then it warns, and is never critical."""

@@ -79,7 +79,7 @@ def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: Sequence[i
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
-def test_what_one_rule_is_there_for_is_told_exactly(situation: Callable[[Build], None]) -> None:
+def test_each_rare_situation_is_listed_exactly(situation: Callable[[Build], None]) -> None:
     score = Score()
     for seed in range(50, 70):
         rng = random.Random(f"{situation.__name__}/{seed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -43,18 +44,18 @@ class OplogViews(Page):
         """Run a coroutine in the background; one that still runs in ``group`` is cancelled."""
         self.run_worker(work, group=group, exclusive=True, exit_on_error=False)
 
+    @abstractmethod
     def show_lines(self) -> None:
         """Update the lines around the view."""
-        raise NotImplementedError
 
+    @abstractmethod
     def set_filter(self, text: str) -> None:
         """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
-        raise NotImplementedError
 
+    @abstractmethod
     def show_past(self, rows: Sequence[OplogRow], note: str) -> None:
         """Show past entries, if there are any, in place of the live tail; then show a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_incidents(self) -> None:
         """Read the incidents, if they are not read yet."""
-        raise NotImplementedError

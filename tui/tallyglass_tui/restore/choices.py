@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -39,22 +40,22 @@ _PROMPTS = {
 class DraftView(Page):
     """The restore page, as far as its controller uses it."""
 
+    @abstractmethod
     def show_draft(self) -> None:
         """Show the choices and their result."""
-        raise NotImplementedError
 
     @property
     def input_line(self) -> InputLine:
         """The line in which a choice is typed."""
         return self.query_one(InputLine)
 
+    @abstractmethod
     def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
         """Show the plan when it is ready."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_folder(self, write: Callable[[], tuple[str, str]]) -> None:
         """Write the plan's folder in the background. ``write`` returns a message, and the line that runs the folder."""
-        raise NotImplementedError
 
 
 class Choices:

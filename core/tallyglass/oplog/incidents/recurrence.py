@@ -205,12 +205,12 @@ class Recurrence:
         self.add_all(((burst.documents, burst.first_wall, burst.last_wall),))
 
     def add_all(self, bursts: Iterable[Closed]) -> None:
-        """Note bursts in every slot that they touch, each with what it wrote in ten seconds: a slow loop is not as many
-        statements of its size."""
+        """Note bursts in every slot that they touch, each with what it wrote in ten seconds: a slow loop does not count
+        as many statements of its whole size."""
         self.add_throughout((_in_slot(size, first, last), first, last) for size, first, last in bursts)
 
     def add_throughout(self, bursts: Iterable[Closed]) -> None:
-        """Note bursts of which any ten seconds may hold one of that size. Most share a slot and a size class."""
+        """Note bursts with their whole size in every slot that they touch. Most share a slot and a size class."""
         self._at_least.clear()
         alike = {(size_class(size), first // NEAR_MILLIS, last // NEAR_MILLIS) for size, first, last in bursts}
         for kind, first, last in alike:
