@@ -52,7 +52,6 @@ class ConnectionOptions:
         return ConnectionOptions(*(getattr(self, name) or getattr(other, name) for name in self.__slots__))
 
 
-
 class _Path(click.Path):
     """A file or a folder, with the home folder for a leading ``~``, which shells leave alone in ``--out=~/x``."""
 
