@@ -207,12 +207,18 @@ class Recurrence:
     def add_all(self, bursts: Iterable[Closed]) -> None:
         """Note bursts in every slot that they touch, each with what it wrote in ten seconds: a slow loop does not count
         as many statements of its whole size."""
-        self.add_throughout((_in_slot(size, first, last), first, last) for size, first, last in bursts)
+        self._add({
+            (size_class(_in_slot(size, first, last)), first // NEAR_MILLIS, last // NEAR_MILLIS)
+            for size, first, last in bursts
+        })  # fmt: skip
 
     def add_throughout(self, bursts: Iterable[Closed]) -> None:
-        """Note bursts with their whole size in every slot that they touch. Most share a slot and a size class."""
+        """Note bursts with their whole size in every slot that they touch."""
+        self._add({(size_class(size), first // NEAR_MILLIS, last // NEAR_MILLIS) for size, first, last in bursts})
+
+    def _add(self, alike: Iterable[tuple[int, int, int]]) -> None:
+        """Note a size class from a slot to another: most bursts share these three, so each is noted once."""
         self._at_least.clear()
-        alike = {(size_class(size), first // NEAR_MILLIS, last // NEAR_MILLIS) for size, first, last in bursts}
         for kind, first, last in alike:
             seen = self.seen.get(kind)
             if seen is None:
@@ -276,7 +282,8 @@ class Recurrence:
 
 def _in_slot(size: int, first_wall: int, last_wall: int) -> int:
     """How many of so many documents were written within ten seconds, on average."""
-    return size * NEAR_MILLIS // max(last_wall - first_wall, NEAR_MILLIS)
+    millis = last_wall - first_wall
+    return size * NEAR_MILLIS // millis if millis > NEAR_MILLIS else size
 
 
 def size_class(size: int) -> int:
