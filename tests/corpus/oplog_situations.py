@@ -64,8 +64,8 @@ def another_field(build: Build) -> None:
 
 def uneven_pool(build: Build) -> None:
     """Promise.all over a pool that uses one session more than all others."""
-    ns, count = "quiet.uneven", build.rng.randrange(150, 1_500)
-    first, *others = [build.session("app@admin", build.rng.randrange(100)) for _ in range(build.rng.randrange(4, 9))]
+    ns, count = "quiet.uneven", build.rng.choice((120, 300, 1_200))
+    first, *others = [build.session("app@admin", build.rng.randrange(100)) for _ in range(build.rng.randrange(4, 12))]
     label = build.plan(Planned(f"uneven pool: {count} on {ns}", ("fan_out",), ns, count, op="d"))
     when, share = build.rng.uniform(0.3, 0.8) * build.end, build.rng.uniform(0.55, 0.75)
     alone = build.rng.choice((0.0, 0.2, 0.4)) * count

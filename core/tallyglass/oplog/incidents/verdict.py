@@ -491,7 +491,7 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
         _take_beginning(row, spread, dense)
         if row.burst.last_wall >= window.end - NEAR_MILLIS:
             row.confidence = "low"
-    found, spread = _with_pools(found, family, spread, shared=shared)
+    found, spread = _with_pools(found, family, runs, spread, shared=shared)
     return _pools(found, family, runs, spread, shared)
 
 
@@ -561,7 +561,11 @@ def _pools(
         shown = [one for one in found if one.burst.overlaps(row.burst)]
         if shown and len(by_session) < _POOL:
             continue
-        if most * 2 >= row.burst.documents:
+        by_shown = sum(one.burst.documents for one in shown if row.burst.holds(one.burst))
+        # Rows of sessions leave out those that wrote little: one row for all, where nothing else writes there.
+        leaves_out = bool(shown) and not shared and by_shown < row.burst.documents
+        at_once = any(one.holds(row.burst) for one in family.fine.bursts())
+        if most * 2 >= row.burst.documents and not (leaves_out and (at_once or len(shown) > 1)):
             if not shown:
                 found.append(_dense_session(row, session, family))
             continue
@@ -582,7 +586,7 @@ def _common_share(run: Burst, burst: Burst) -> float:
 
 
 def _with_pools(
-    found: list[Finding], family: Family, spread: list[Finding], *, shared: bool
+    found: list[Finding], family: Family, runs: Sequence[Burst], spread: list[Finding], *, shared: bool
 ) -> tuple[list[Finding], list[Finding]]:
     """The acts of sessions with those of a pool as one row each, and the dense stretches that these do not explain: one
     that is of another session's row too is a row of its own."""
@@ -597,6 +601,7 @@ def _with_pools(
         least = max(MANY, by_all - others_may if alone else by_all)
         if whole.burst.documents >= least:
             _begin_with(whole, [row.burst for row in dense])
+            _begin_with_sessions(whole, runs)
             found = [*others, whole]
             spread = _without(spread, dense)
     return found, spread
