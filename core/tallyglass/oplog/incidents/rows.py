@@ -134,7 +134,7 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
 
 def _row(finding: Finding, family: Family, kind: str, title: str, note: str) -> Incident:
     burst = finding.burst
-    documents, exact = burst.documents, not finding.about
+    documents, exact = burst.documents, not finding.about and not finding.may_repeat
     if finding.form in _SINGLE and is_repeated(burst.touched):
         known = documents_in(burst.touched, documents)
         documents, exact = known or documents, exact and known is not None
@@ -153,6 +153,7 @@ def _note(finding: Finding, family: Family) -> str:
     if finding.form is Form.SLOW and not burst.session:
         return "or an application that writes without sessions (retryWrites=false)"
     on = _more_than_once(burst) if finding.form in _SINGLE else ""
+    on = on or (", perhaps of some documents more than once," if finding.may_repeat else "")
     if finding.form is Form.LOOP:
         return f"{burst.documents:,} updates{on}: no single statement changes a document twice."
     if finding.form is Form.SINGLE and burst.millis:

@@ -77,13 +77,15 @@ class _Seam(Enum):
 @dataclass(slots=True)
 class Finding:
     """One row of a family. ``reason`` says why it is routine; None for an act. ``about`` means that the application
-    may have written some of the documents. ``parts`` are the statements that it may be; empty if it is one."""
+    may have written some of the documents, ``may_repeat`` that some were written more than once. ``parts`` are the
+    statements that it may be; empty if it is one."""
 
     burst: Burst
     form: Form
     reason: Reason | None = None
     note: str = ""
     about: bool = False
+    may_repeat: bool = False
     times: int = 1
     starts: list[int] = field(default_factory=list)
     sessions: int = 0
@@ -527,6 +529,8 @@ def _read_stretches(row: Finding, dense: Sequence[Burst]) -> None:
     loops that they may be, with pauses of more than a second."""
     inside = [one for one in dense if row.burst.holds(one)]
     if sum(one.documents for one in inside) != row.burst.documents:
+        # Among writes of others that touched a document twice, this session may have.
+        row.may_repeat = any(is_repeated(one.touched) for one in dense if one.overlaps(row.burst))
         return
     row.burst = replace(row.burst, touched=together(inside).touched)
     opens = {newer.first for older, newer in pairwise(inside) if older.gap(newer) > EPISODE_MILLIS}
