@@ -18,7 +18,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.checks.images import collections, reached
+from tallyglass.restore.checks.images import before_reading, collections, reached
 from tallyglass.restore.checks.undone import stays
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import ExpectedNamespace
@@ -35,6 +35,7 @@ from tallyglass.restore.proof.returns import with_again
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.coverage import NoStart, Start
+from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import Tools
 from tallyglass.restore.undo.accident import UpdateEffect
@@ -221,6 +222,13 @@ def test_the_query_names_only_so_many_entries(more: int, level: Level) -> None:
     replay.on_missing_collection = {Ts(11, i): ("s.gone", b"") for i in range(MOST_LEFT_OUT - 1)}
     replay.capped_deletes = [Ts(12, i) for i in range(1 + more)]
     assert levels(findings(replay=replay))["dead-operations"] == {level}
+
+
+def test_tools_of_different_versions_are_a_warning_whichever_way_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed = Tools({"mongodump": (100, 10, 0), "mongorestore": (100, 11, 0)})
+    assert levels(findings(inputs={"tools": mixed}))["tool-mixed"] == {WARN}
+    monkeypatch.setattr(toolset, "installed", lambda: mixed)
+    assert "tool-mixed" in {check.id for check in before_reading(SOURCE, incident(1, 9, ns="s.c"))}
 
 
 @pytest.mark.parametrize(("own", "free", "level"), [(0, 1_300, OK), (0, 1_299, BLOCK), (27117, 3_899, BLOCK)])

@@ -9,10 +9,11 @@ from tallyglass.moment import iso
 from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
 from tallyglass.restore.checks import base, live, spare, undone, window
+from tallyglass.restore.checks.installed_tools import installed_tools
 from tallyglass.restore.checks.saved import saved_oplog
 from tallyglass.restore.model.check import Check, Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
-from tallyglass.restore.tools.toolset import Tools, how_to_get, parse_tool_version, version_pair
+from tallyglass.restore.tools.toolset import parse_tool_version, version_pair
 
 
 def run_checks(found: Findings) -> tuple[Check, ...]:
@@ -58,31 +59,11 @@ def tested(source: Deployment) -> Checks:
 
 
 def _tools(found: Findings) -> Checks:
-    inputs = found.inputs
-    needed = found.tools_needed
-    word = ".".join(map(str, needed))
-    tools = inputs.tools
-    if tools is not None and tools.missing:
-        yield tools_missing(tools, word)
-    if tools is None or tools.oldest is None:
-        yield ok("tool-version", f"mongodump, mongorestore and bsondump {word} or newer are needed; the run checks.")
-    elif tools.oldest[:2] < needed:
-        have = ", ".join(f"{name} {'.'.join(map(str, version))}" for name, version in tools.versions.items())
-        yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
-    elif tools.differ:
-        yield warn("tool-mixed", "The tools here are of different versions.", "Install them as one package.")
-    else:
-        yield ok("tool-version", f"The tools here are {'.'.join(map(str, tools.oldest))}; {word} is needed.")
-    made_by = parse_tool_version(inputs.contents.backup.tool_version)
+    yield from installed_tools(found.inputs.tools, found.tools_needed)
+    backup = found.inputs.contents.backup
+    made_by = parse_tool_version(backup.tool_version)
     if made_by is not None and made_by[:2] < (100, 4):
-        yield warn("backup-tool-old", f"The backup was made by mongodump {inputs.contents.backup.tool_version}.")
-
-
-def tools_missing(tools: Tools, word: str) -> Check:
-    """The warning that programs are not on this machine; ``word`` is the version of the tools that is needed."""
-    verb = "is" if len(tools.missing) == 1 else "are"
-    title = f"{', '.join(tools.missing)} {verb} not installed here."
-    return warn("tool-missing", title, how_to_get(tools.missing, word))
+        yield warn("backup-tool-old", f"The backup was made by mongodump {backup.tool_version}.")
 
 
 def _versions(found: Findings) -> Checks:

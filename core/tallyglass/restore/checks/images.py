@@ -10,12 +10,13 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.restore.checks.all_checks import tested, tools_missing
-from tallyglass.restore.model.check import Check, Level, block, ok, warn
+from tallyglass.restore.checks.all_checks import tested
+from tallyglass.restore.checks.installed_tools import installed_tools
+from tallyglass.restore.model.check import Check, Level, block, warn
 from tallyglass.restore.pre_images.settings import ROLE, SINCE
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.restore.tools import toolset
-from tallyglass.restore.tools.toolset import needed_for, version_pair
+from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.restore.undo.incident_scope import written
 from tallyglass.text import clean_name
 
@@ -58,7 +59,7 @@ def before_reading(deployment: Deployment, incident: Incident) -> Iterator[Check
     """These, and those of the server and of the tools that are installed here."""
     yield from possible(deployment, incident)
     yield from tested(deployment)
-    yield from _tools(deployment.version)
+    yield from installed_tools(toolset.installed(), toolset.needed_for(deployment.version, plain=True))
 
 
 def reached(oldest: Ts | None, majority: Ts | None, limit: Ts) -> Iterator[Check]:
@@ -75,18 +76,6 @@ def refused(error: InputError | PrivilegeError) -> Check:
     if isinstance(error, InputError):
         return block("uri", str(error))
     return block("images-privilege", error.title, f"In mongosh: {ROLE}")
-
-
-def _tools(server_version: str) -> Iterator[Check]:
-    tools, needed = toolset.installed(), needed_for(server_version, plain=True)
-    oldest, word = tools.oldest, ".".join(map(str, needed))
-    if tools.missing:
-        yield tools_missing(tools, word)
-    if oldest is None:
-        yield ok("tool-version", f"mongorestore {word} or newer is needed; the run checks.")
-    elif oldest[:2] < needed:
-        have = ".".join(map(str, oldest))
-        yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")
 
 
 def blocking(deployment: Deployment, incident: Incident) -> Check | None:
