@@ -163,7 +163,7 @@ def test_ids_are_one_counters_if_four_of_five_are(others: int, whole: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("values", "sought"), [([1, 2, 3, 4, 5, 6, 7, 8, 9, 1], True), ([1, 2, 3, 1, 2, 3, 4, 1, 2, 1], False)]
+    ("values", "sought"), [([1, 2, 3, 4, 5, 6, 7, 8, 9, 1], True), ([1, 2, 3, 1, 2, 3, 4, 5, 1, 2], False)]
 )
 def test_what_starts_again_all_the_time_is_a_gauge_whose_use_is_not_sought(values: list[int], sought: bool) -> None:
     assert candidates(used(values, [(ORDERS, "n")])) == [(CARTS, "n")] * sought

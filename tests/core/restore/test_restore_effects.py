@@ -277,6 +277,8 @@ def test_what_is_undone_is_counted_with_samples() -> None:
     found = fed(list(half_had_it(STATUS))).one_statement(timed=True)
     assert (found.tally.entries, found.documents) == (60, 60)
     assert [key[1] for key in found.tally.samples] == [0, 2, 4, 6, 8]
+    twice = fed([(n, n % 40, STATUS) for n in range(60)]).one_statement(timed=True)
+    assert (twice.tally.entries, twice.documents) == (60, 40)
 
 
 def test_the_groups_of_two_statements_can_be_named_by_their_text() -> None:
