@@ -148,6 +148,20 @@ async def test_a_counter_that_went_on_below_its_last_number_is_named(first: int,
     assert [why in text for text in said] == ([True] if why else [])
 
 
+@pytest.mark.parametrize(("last", "why"), [({"seq": 30}, "from 12 to 30"), (30, "")], ids=["its parent", "a number"])
+async def test_the_last_number_of_a_counter_may_be_inside_a_value(last: Any, why: str) -> None:
+    oplog = [
+        entry(10, "u", diff(u={"auto": last}), "a"),  # type: ignore[arg-type]
+        back(40, "u", diff(sauto={"u": {"seq": 12}}), "a"),  # type: ignore[arg-type]
+    ]
+    rows, row = [one | {"ns": "s.__schema__"} for one in oplog], {"_id": "a", "name": "shop", "auto": {"seq": 12}}
+    server: Any = Held(rows, {"s.__schema__": BACK, "s.c_before": COLLECTION}, __schema__=[row])
+    spare: Any = Held([], {}, __schema__=[row | {"auto": {"seq": 11}}])
+    returned = Return("s.__schema__", Strategy.REPLACE, "s.c_pitr", away="s.c_before")
+    said = [text async for _, text in left_behind(server, spare, returned, Ts(10, 1), None)]
+    assert [why in text for text in said] == ([True] if why else [])
+
+
 @pytest.mark.parametrize(
     ("mark", "why"),
     [

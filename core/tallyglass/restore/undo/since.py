@@ -173,6 +173,7 @@ def _number(path: str, write: LoggedWrite) -> Any:
         changes = changes_of(write.o)
     for length in range(len(names) + 1):
         if value := changes.get(names[:length]):
-            found = get(value[1], names[length:]) if length < len(names) and value[0] == walk.DOCUMENT else value
+            inside = get(value[1], names[length:]) if value[0] == walk.DOCUMENT else None
+            found = inside if length < len(names) else value
             return decode(build({b"v": found}))["v"] if found else None
     return None
