@@ -294,6 +294,9 @@ def test_the_groups_of_two_statements_can_be_named_by_their_text() -> None:
     taken = fed(rows).explained_by(known)
     assert (taken.tally.entries, taken.doubts) == (20, ())
     assert [(row.what, row.entries) for row in taken.left_out] == [("s removed", 20)]
+    all_of_it = read_evidence("", 40)
+    assert all_of_it is not None
+    assert (fed(rows).explained_by(all_of_it).doubts, found.doubts != ()) == ((), True), "nothing else was written"
     assert statement_of({(b"a", b"b"): (walk.STRING, b"\x02\0\0\0\xff\0")}) == "", "not UTF-8"
     assert statement_of({(b"a.b",): (walk.INT32, bytes(4))}) == "", "a name with a dot is no path"
 
