@@ -407,6 +407,7 @@ RULES: dict[str, tuple[Change, ...]] = {
     "no document twice": ((verdict, "is_repeated", _never),),
     "a pool begins with its sessions": ((verdict, "_begin_with_sessions", _none),),
     "a pool is one row": ((verdict, "_pools", lambda found, *_: found),),
+    "sessions that wrote little": ((verdict, "_leave_out", _never),),
     "two statements on a document": ((verdict, "_touch_one", _never),),
     "two loops of one session": ((verdict, "_read_stretches", _none),),
     "sessions that begin and end together": ((verdict, "_begun_together", _none),),

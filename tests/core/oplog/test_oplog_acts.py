@@ -354,18 +354,26 @@ def test_updates_of_an_older_server_are_counted_by_document(owner: Session | Non
     assert (found.kind, found.documents, found.documents_exact, found.ops) == ("updates", 5, True, 350)
 
 
-@pytest.mark.parametrize("repeated", [True, False])
-def test_updates_among_those_of_an_application_may_have_changed_a_document_twice(repeated: bool) -> None:
+@pytest.mark.parametrize(
+    ("different", "batch", "note"),
+    [
+        (300, False, "300 single updates in 3.0 s: a script or a shell."),
+        (100, False, "300 single updates (perhaps of some documents more than once) in 3.0 s: a script or a shell."),
+        (100, True, "300 updates (perhaps of some documents more than once)."),
+    ],
+)
+def test_updates_among_those_of_an_application_may_have_changed_a_document_twice(
+    different: int, batch: bool, note: str
+) -> None:
     def write(writer: OplogWriter) -> None:
         application, owner = session(1), session(2)
         for n in range(1_800):
             writer.write(n * 2_000, "u", "shop.orders", 5_000 + n, application)
         for n in range(300):
-            writer.write(600_000 + 10 * n, "u", "shop.orders", n % 100 if repeated else n, owner)
+            writer.write(600_000 + 10 * n, "u", "shop.orders", n % different, owner, new_number=int(not (batch and n)))
 
     found = [one for one in incidents(write) if not one.routine]
-    assert [(one.documents, one.documents_exact) for one in found] == [(300, not repeated)]
-    assert ("perhaps of some documents more than once" in found[0].note) is repeated
+    assert [(one.documents, one.documents_exact, one.note) for one in found] == [(300, different == 300, note)]
 
 
 def test_a_pool_counts_the_sessions_that_wrote_too_little_for_a_row_of_their_own() -> None:

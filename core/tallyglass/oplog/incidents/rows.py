@@ -153,7 +153,7 @@ def _note(finding: Finding, family: Family) -> str:
     if finding.form is Form.SLOW and not burst.session:
         return "or an application that writes without sessions (retryWrites=false)"
     on = _more_than_once(burst) if finding.form in _SINGLE else ""
-    on = on or (", perhaps of some documents more than once," if finding.may_repeat else "")
+    on = on or " (perhaps of some documents more than once)" * finding.may_repeat
     if finding.form is Form.LOOP:
         return f"{burst.documents:,} updates{on}: no single statement changes a document twice."
     if finding.form is Form.SINGLE and burst.millis:

@@ -555,21 +555,12 @@ def _pools(
         inside = [run for run in runs if run.overlaps(row.burst)]
         held = [run for run in inside if row.burst.holds(run)]
         by_held = sum(run.documents for run in held)
-        shares = [run.documents * _common_share(run, row.burst) for run in inside]
-        # A worker that wrote long before and after did not write this, where those that only wrote now did.
-        enough = sum(shares) * 2 >= row.burst.documents
-        by_session: Counter[bytes] = Counter()
-        for run, share in zip(inside, shares, strict=True):
-            by_session[run.session] += round(share) if enough else run.documents
+        by_session = _by_session(inside, row.burst)
         session, most = max(by_session.items(), key=lambda one: one[1], default=(b"", 0))
         shown = [one for one in found if one.burst.overlaps(row.burst)]
         if shown and len(by_session) < _POOL:
             continue
-        by_shown = sum(one.burst.documents for one in shown if row.burst.holds(one.burst))
-        # Rows of sessions leave out those that wrote little: one row for all, where nothing else writes there.
-        leaves_out = bool(shown) and not shared and by_shown < row.burst.documents
-        at_once = any(one.holds(row.burst) for one in family.fine.bursts())
-        if most * 2 >= row.burst.documents and not (leaves_out and (at_once or len(shown) > 1)):
+        if most * 2 >= row.burst.documents and (shared or not _leave_out(shown, row.burst, family)):
             if not shown:
                 found.append(_dense_session(row, session, family))
             continue
@@ -581,6 +572,28 @@ def _pools(
         row.burst.user = family.user or b""
         found.append(row)
     return found
+
+
+def _by_session(runs: Sequence[Burst], burst: Burst) -> Counter[bytes]:
+    """About how many documents of a burst each session wrote, by its runs that overlap it."""
+    shares = [run.documents * _common_share(run, burst) for run in runs]
+    # A worker that wrote long before and after did not write this, where those that only wrote now did.
+    enough = sum(shares) * 2 >= burst.documents
+    written: Counter[bytes] = Counter()
+    for run, share in zip(runs, shares, strict=True):
+        written[run.session] += round(share) if enough else run.documents
+    return written
+
+
+def _leave_out(rows: Sequence[Finding], burst: Burst, family: Family) -> bool:
+    """Whether rows of sessions lack some documents of a burst that is of all of them: of sessions that wrote little."""
+    held = sum(row.burst.documents for row in rows if burst.holds(row.burst))
+    return bool(rows) and held < burst.documents and (len(rows) > 1 or _is_one_stretch(burst, family))
+
+
+def _is_one_stretch(burst: Burst, family: Family) -> bool:
+    """Whether it was written without a pause."""
+    return any(one.holds(burst) for one in family.fine.bursts())
 
 
 def _common_share(run: Burst, burst: Burst) -> float:
@@ -600,8 +613,7 @@ def _with_pools(
         alone = not any(row.burst.overlaps(whole.burst) for row in others)
         by_all = sum(row.burst.documents for row in dense)
         # One stretch without a pause is of the pool, with the sessions that wrote too little for a row of their own.
-        at_once = any(one.holds(whole.burst) for one in family.fine.bursts())
-        others_may = by_all // EXCEPTIONS if at_once else by_all // 2
+        others_may = by_all // EXCEPTIONS if _is_one_stretch(whole.burst, family) else by_all // 2
         least = max(MANY, by_all - others_may if alone else by_all)
         if whole.burst.documents >= least:
             _begin_with(whole, [row.burst for row in dense])
