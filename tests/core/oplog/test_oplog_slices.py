@@ -149,7 +149,16 @@ IDS: dict[str, Any] = {
     "numbers": lambda n: n,
     "ObjectIds": lambda n: ObjectId(b"\x65\0\0\0" + b"proc!" + n.to_bytes(3, "big")),
     "texts": lambda n: f"order-{n}",
+    "several types": lambda n: (n, f"order-{n}", ObjectId(n.to_bytes(12, "big")))[n // 100 % 3],
 }
+
+
+def sampled(entries: list[bytes], size: int) -> tuple[int, ...]:
+    """The sample of the documents of one stretch, read in slices of this size."""
+    grouper = fed([entries[at : at + size] for at in range(0, len(entries), size)])
+    (family,) = grouper._writes.families.values()
+    (burst,) = family.fine.bursts()
+    return burst.touched
 
 
 @pytest.mark.parametrize("kind", IDS)
@@ -159,17 +168,24 @@ def test_the_sample_of_updated_documents_does_not_depend_on_slices(kind: str) ->
         o = {"$v": 2, "diff": {"u": {"state": "x"}}}
         writer.entry(n * 0.1, "u", "shop.orders", o, ui=UI, o2={"_id": IDS[kind](n % 1_500)})
     entries = writer.stream()[0]
-
-    def sample(size: int) -> tuple[int, ...]:
-        grouper = fed([entries[at : at + size] for at in range(0, len(entries), size)])
-        (family,) = grouper._writes.families.values()
-        (burst,) = family.fine.bursts()
-        return burst.touched
-
-    whole = sample(2_000)
+    whole = sampled(entries, 2_000)
     assert len(whole) == 8
     assert is_repeated(whole)
-    assert [sample(size) for size in (1_300, 300, 255, 40)] == [whole] * 4
+    assert [sampled(entries, size) for size in (1_300, 300, 255, 40)] == [whole] * 4
+
+
+@pytest.mark.parametrize("form", ["6.0", "4.4"])
+def test_the_sample_is_the_same_if_some_were_updated_by_find_and_modify(form: str) -> None:
+    """Its entries have one more field between ``o2`` and the end."""
+    samples = []
+    for image in (False, True):
+        writer, owner = OplogWriter(BEGIN, form), Session(b"s" * 16, "app@admin")
+        for n in range(2_000):
+            writer.write(n * 0.1, "u", "shop.orders", n % 1_500, owner, image=image and 0 < n % 5 < 4)
+        entries = writer.stream()[0]
+        samples += [sampled(entries, size) for size in (2_000, 255, 40)]
+    assert samples == samples[:1] * 6
+    assert is_repeated(samples[0])
 
 
 @pytest.mark.parametrize("others", [0, 3])

@@ -14,7 +14,8 @@ from __future__ import annotations
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.walk import Element
@@ -257,43 +258,77 @@ _SESSION_BACK = SESSION_TAIL + 12
 """How far before the end of a session's update ``o2`` ends: ``stmtId`` lies between it and ``ts``."""
 
 _ID_TAIL = 18
-"""How many bytes before ts hold the whole _id of an update, if it is one of fixed size: an ObjectId with its name."""
+"""How many bytes before the end of ``o2`` hold its ``_id``, if it is of fixed size and all of it: an ObjectId with its
+name."""
+_O2_OF_ID = 22
+"""The bytes of ``o2`` where it is such an ``_id``, at most."""
+
+_CHOSEN = bytes(n & 15 == 5 for n in range(256))
+_LONG, _INT, _COUNTER = 9, 5, 2
+"""How far before the end of ``o2`` the lowest byte of its _id stands, of 64 or 32 bits, or of an ObjectId."""
+
+
+class Documents(NamedTuple):
+    """The documents of many updates of one namespace: where the ``o2`` of each is."""
+
+    batch: bytes
+    ends: Sequence[int]
+    back: int = 0
+    """How far before these ends each ``o2`` ends."""
+    begins: Sequence[int] = ()
+    """Where each begins, or the part of it that tells it from others; empty where all are an ``_id`` of one size."""
+
+    def keys(self, places: Iterable[int]) -> list[bytes]:
+        """Bytes that tell the documents at some places from each other, the same in any batch."""
+        if not self.begins:
+            far = self.back + _ID_TAIL
+            return [self.batch[self.ends[place] - far : self.ends[place] - self.back] for place in places]
+        return [self.batch[self.begins[place] : self.ends[place] - self.back] for place in places]
+
+    def chosen(self) -> bytes:
+        """For each 1 if it is of a part that is chosen by the ``_id`` alone, most often a sixteenth of all; else 0."""
+        columns = (_column(self.batch, self.ends, self.back + far) for far in (_LONG, _INT, _COUNTER))
+        long, small, counter = (int.from_bytes(column, "big") for column in columns)
+        return (long ^ small ^ counter).to_bytes(len(self.ends), "big").translate(_CHOSEN)
+
+
+def documents_between(batch: bytes, bounds: Iterable[tuple[int, int]]) -> Documents:
+    """The documents of updates whose ``o2`` begin and end at these places."""
+    begins, ends = zip(*bounds, strict=True)
+    parts = [end - _ID_TAIL if end - begin <= _O2_OF_ID else begin for begin, end in zip(begins, ends, strict=True)]
+    return Documents(batch, ends, begins=parts)
 
 
 def updated_documents(
     batch: bytes, starts: Sequence[int], ends: Sequence[int], *, session: bool = False
-) -> list[bytes] | None:
-    """Bytes that tell the documents of many updates of one namespace from each other; None in another form. All are of
-    the types of the first and the last."""
+) -> Documents | None:
+    """The documents of updates of one namespace whose ``op`` stands at its usual place; None in another form."""
     at, back = (SESSION_OP_AT, _SESSION_BACK) if session else (OP_AT, TAIL)
     o = at + NS_TEXT + int_at(batch, starts[0] + at + NS_LENGTH)[0] + _UI_AND_O
-    if batch[starts[0] + o - len(_O) : starts[0] + o] != _O:
+    first = _o2_at(batch, starts[0], ends[0], o)
+    if first is None:
         return None
-    after = [start + o + int_at(batch, start + o)[0] for start in (starts[0], starts[-1])]
-    if any(batch[at : at + 4] != _O2 for at in after):
+    size = _SIZES.get(batch[first[0] + 4], 0)
+    # An _id of fixed size that ends where it does without further fields, such as those of findAndModify, has its name
+    # at one distance from there.
+    if size and first == (ends[0] - back - size - 10, ends[0] - back):
+        names = _column(batch, ends, back + size + 5)
+        if names == b"_" * len(ends):
+            return Documents(batch, ends, back)
+    bounds = [_o2_at(batch, start, end, o) for start, end in zip(starts, ends, strict=True)]
+    known = [one for one in bounds if one is not None]
+    return documents_between(batch, known) if len(known) == len(bounds) else None
+
+
+def _o2_at(batch: bytes, start: int, end: int, o: int) -> tuple[int, int] | None:
+    """Where ``o2`` begins and ends in an entry whose ``o`` is so far from its beginning."""
+    if batch[start + o - len(_O) : start + o] != _O or start + o + 4 > end:
         return None
-    if session and any(not batch.startswith(_STATEMENT, end - back) for end in (ends[0], ends[-1])):
+    at = start + o + int_at(batch, start + o)[0]
+    if batch[at : at + 4] != _O2 or at + 8 > end:
         return None
-    # On shards o2 holds the shard key too.
-    sizes = [end - back - at - 14 for at, end in zip(after, (ends[0], ends[-1]), strict=True)]
-    if all(_SIZES.get(batch[at + 8]) == size for at, size in zip(after, sizes, strict=True)):
-        far = back + _ID_TAIL
-        return [batch[end - far : end - back] for end in ends]
-    places = zip(starts, ends, strict=True)
-    return [batch[start + o + int_at(batch, start + o)[0] : end - back] for start, end in places]
-
-
-_CHOSEN = bytes(n & 15 == 5 for n in range(256))
-_LONG, _INT, _COUNTER = 9, 5, 2
-"""How far before its end the lowest byte of an update's _id stands, of 64 or 32 bits, or of an ObjectId."""
-
-
-def chosen_documents(batch: bytes, ends: Sequence[int], *, session: bool = False) -> bytes:
-    """For each update of one namespace 1 if its document is of a part that is chosen by the ``_id`` alone, most often a
-    sixteenth of all; else 0."""
-    back = _SESSION_BACK if session else TAIL
-    long, small, counter = (int.from_bytes(_column(batch, ends, back + far), "big") for far in (_LONG, _INT, _COUNTER))
-    return (long ^ small ^ counter).to_bytes(len(ends), "big").translate(_CHOSEN)
+    after = at + 4 + int_at(batch, at + 4)[0]
+    return (at + 4, after) if at + 4 < after <= end else None
 
 
 def ts_of(raw: bytes) -> int:

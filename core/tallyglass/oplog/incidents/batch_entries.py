@@ -11,7 +11,7 @@ from zlib import crc32
 from tallyglass.oplog.entry import layout
 from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
 from tallyglass.oplog.entry.entry import read_entry
-from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Stamp
+from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Documents, Stamp, documents_between
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents.burst import MANY, Burst, Sample, sample_of
 from tallyglass.oplog.incidents.families import LEAST_RUN
@@ -65,10 +65,10 @@ class BatchEntries:
         self.batch, self.starts, self.ends, self.group = batch, starts, ends, group
         self.size = len(ends)
         self.session, self.op_at = group.envelope.session, group.op_at
-        self._is_framed = self.op_at in (OP_AT, SESSION_OP_AT)
         self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
+        self._documents: Documents | None = None
         self._sums: list[int] | None = None
         self._chosen = b""
         self._counters: bytes | None = None
@@ -144,26 +144,30 @@ class BatchEntries:
     def _sample_of(self, low: int, high: int) -> Touched:
         """The documents with the smallest numbers: chosen ones come first, and of a large stretch they are enough."""
         if not self._chosen:
-            self._chosen = bytes(self.size)
-            if self._is_framed:
-                self._chosen = layout.chosen_documents(self.batch, self.ends, session=self.session)
+            self._documents = self._updated_documents()
+            self._chosen = self._documents.chosen() if self._documents else bytes(self.size)
+        if self._documents is None:
+            return ()
         if high - low >= _LARGE:
-            places = list(compress(range(low, high), self._chosen[low:high]))
-            sums = [number >> 1 for number in self._sums_at(places)] if places else []
+            places = compress(range(low, high), self._chosen[low:high])
+            sums = [crc32(key) >> 1 for key in self._documents.keys(places)]
             if len(set(sums)) >= SAMPLED_IDS:
                 return touched_by(sums)
         if self._sums is None:
-            self._sums = self._sums_at(range(self.size))
-        numbers = zip(self._sums[low:high], self._chosen[low:high], strict=False)
+            self._sums = list(map(crc32, self._documents.keys(range(self.size))))
+        numbers = zip(self._sums[low:high], self._chosen[low:high], strict=True)
         return touched_by([number >> 1 | (not chosen) << 31 for number, chosen in numbers])
 
-    def _sums_at(self, places: Sequence[int]) -> list[int]:
-        starts, ends = [self.starts[place] for place in places], [self.ends[place] for place in places]
-        found = layout.updated_documents(self.batch, starts, ends, session=self.session) if self._is_framed else None
-        if found is None:
-            found = [read_entry(self.batch, *place).id_key for place in zip(starts, ends, strict=True)]
-            found = found if all(found) else []  # what names no document tells nothing
-        return list(map(crc32, found))
+    def _updated_documents(self) -> Documents | None:
+        """Where the documents of the updates are; None where an entry names none."""
+        framed = self.op_at in (OP_AT, SESSION_OP_AT)
+        found = layout.updated_documents(self.batch, self.starts, self.ends, session=self.session) if framed else None
+        if found is not None:
+            return found
+        entries = zip(self.starts, self.ends, strict=True)
+        elements = [read_entry(self.batch, start, end).o2_at for start, end in entries]
+        bounds = [(one.start, one.end) for one in elements if one is not None]
+        return documents_between(self.batch, bounds) if len(bounds) == self.size else None
 
     def _marks(self, low: int, high: int) -> tuple[bytes, ...]:
         """Some entries from the first to the last, oldest first."""
