@@ -586,9 +586,10 @@ def _by_session(runs: Sequence[Burst], burst: Burst) -> Counter[bytes]:
 
 
 def _leave_out(rows: Sequence[Finding], burst: Burst, family: Family) -> bool:
-    """Whether rows of sessions lack some documents of a burst that is of all of them: of sessions that wrote little."""
+    """Whether rows of sessions lack some documents of a stretch without a pause, those of sessions that wrote little.
+    With pauses, they may be scripts of their own beside an application."""
     held = sum(row.burst.documents for row in rows if burst.holds(row.burst))
-    return bool(rows) and held < burst.documents and (len(rows) > 1 or _is_one_stretch(burst, family))
+    return bool(rows) and held < burst.documents and _is_one_stretch(burst, family)
 
 
 def _is_one_stretch(burst: Burst, family: Family) -> bool:
