@@ -333,13 +333,17 @@ def test_a_pool_with_pauses_is_one_act(pace: int, pool: int, others: int) -> Non
     assert found.first_wall == datetime.fromtimestamp((BEGIN + begun) / 1_000, UTC)
 
 
-def test_a_session_that_a_pool_used_for_a_part_of_its_time_may_be_of_the_pool() -> None:
+@pytest.mark.parametrize("begin", [592_000, 630_100, 666_000])
+def test_a_session_that_a_pool_used_for_a_part_of_its_time_may_be_of_the_pool(begin: int) -> None:
+    """A part that begins or ends up to ten seconds outside of the others' time."""
+
     def write(writer: OplogWriter) -> None:
         deletes(writer, range(600_000, 720_000, 400), *[session(n) for n in range(15)])
-        deletes(writer, range(630_100, 690_000, 4_000), session(20))
+        deletes(writer, range(begin, begin + 59_900, 4_000), session(20))
 
     (found,) = incidents(write)
     assert (found.kind, found.documents, found.documents_exact, found.sessions) == ("fan_out", 315, False, 16)
+    assert found.first_wall == datetime.fromtimestamp((BEGIN + min(begin, 600_000)) / 1_000, UTC)
 
 
 @pytest.mark.parametrize("owner", [None, session(2)], ids=["plain", "session"])

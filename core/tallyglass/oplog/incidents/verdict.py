@@ -626,7 +626,7 @@ def _with_pools(
 
 def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
     """The rows of sessions that began and ended together, as those of a pool do: three at least, with those that wrote
-    no more than they did, within their time."""
+    no more than they did, within ten seconds of their time."""
     rows, groups = sorted(rows, key=lambda row: row.burst.first), list[list[Finding]]()
     for row in rows:
         group = next((group for group in groups if _began_and_ended_like(row.burst, group[0].burst)), None)
@@ -637,9 +637,10 @@ def _begun_together(rows: Iterable[Finding]) -> list[list[Finding]]:
     pools = [group for group in groups if len(group) >= _POOL]
     others = [row for group in groups if len(group) < _POOL for row in group]
     for group in pools:
-        first, last = group[0].burst.first, max(row.burst.last for row in group)
+        begin = group[0].burst.first_wall - NEAR_MILLIS
+        end = max(row.burst.last_wall for row in group) + NEAR_MILLIS
         most = max(row.burst.documents for row in group)
-        of_it = [row for row in others if first <= row.burst.first and row.burst.last <= last]
+        of_it = [row for row in others if begin <= row.burst.first_wall and row.burst.last_wall <= end]
         of_it = [row for row in of_it if row.burst.documents <= most]
         group += of_it
         others = _without(others, of_it)
