@@ -25,7 +25,6 @@ from tallyglass.oplog.entry.layout import (
     OP_AT,
     SESSION_MARK,
     SESSION_OP_AT,
-    Stamp,
     int_at,
     size_and_mark,
 )
@@ -251,14 +250,13 @@ def is_no_op(batch: bytes, start: int, end: int) -> bool:
         return False
 
 
-def stamp(batch: bytes, start: int, end: int) -> Stamp:
-    """The stamp of one entry. Raises Malformed."""
-    found = layout.stamp_at(batch, start, end)
+def time_of(batch: bytes, start: int, end: int) -> tuple[int, int]:
+    """``ts`` and wall, in milliseconds, of one entry. Raises Malformed."""
+    found = layout.time_at(batch, start, end)
     if found is not None:
         return found
     entry = read_entry(batch, start, end)
-    wall = entry.wall_millis if entry.wall_millis is not None else entry.ts.t * 1_000
-    return entry.ts.number, wall, -1 if entry.txn_number is None else entry.txn_number
+    return entry.ts.number, entry.wall_millis if entry.wall_millis is not None else entry.ts.t * 1_000
 
 
 def times(
@@ -268,8 +266,8 @@ def times(
     found = layout.times(batch, ends, session=session)
     if found is not None:
         return found
-    stamps = [stamp(batch, start, end) for start, end in zip(starts, ends, strict=True)]
-    return [ts for ts, _, _ in stamps], [wall for _, wall, _ in stamps]
+    read = [time_of(batch, start, end) for start, end in zip(starts, ends, strict=True)]
+    return [ts for ts, _ in read], [wall for _, wall in read]
 
 
 def sessions(

@@ -241,17 +241,12 @@ Stamp = tuple[int, int, int]
 """When an entry was written: its ``ts`` as one number, the wall in milliseconds, and its transaction number or -1."""
 
 
-def stamp_at(batch: bytes, start: int, end: int) -> Stamp | None:
-    """The stamp of the entry between ``start`` and ``end``."""
-    number, wall = -1, end - _WALL_BACK
-    if batch[start + OP_AT] == walk.DOCUMENT:
-        wall = end - _SESSION_WALL_BACK
-        if batch[start + TXN_AT : start + _NUMBER_AT] != _TXN:
-            return None
-        number = _long(batch, start + _NUMBER_AT)[0]
+def time_at(batch: bytes, start: int, end: int) -> tuple[int, int] | None:
+    """``ts`` and wall of the entry between ``start`` and ``end``."""
+    wall = end - (_SESSION_WALL_BACK if batch[start + OP_AT] == walk.DOCUMENT else _WALL_BACK)
     if batch[wall : wall + 6] != _WALL or batch[wall - 34 : wall - 30] != _TS or wall <= start:
         return None
-    return _quad(batch, wall - 30)[0], _long(batch, wall + 6)[0], number
+    return _quad(batch, wall - 30)[0], _long(batch, wall + 6)[0]
 
 
 _SESSION_BACK = SESSION_TAIL + 12

@@ -9,7 +9,7 @@ from operator import sub
 from zlib import crc32
 
 from tallyglass.oplog.entry import layout
-from tallyglass.oplog.entry.batch import EntryGroup, sessions, stamp, times
+from tallyglass.oplog.entry.batch import EntryGroup, sessions, time_of, times
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT, Documents, Stamp, documents_between
 from tallyglass.oplog.entry.walk import Malformed
@@ -50,24 +50,24 @@ def _is_moved(batch: bytes, start: int, end: int) -> bool:
         return False
 
 
-def _went_back(last: Stamp) -> bool:
+def _went_back(last: tuple[int, int]) -> bool:
     """Whether the server's clock is behind the time of the oplog, which never goes back: it was set back before."""
     return last[1] // 1_000 < last[0] >> 32
 
 
 class BatchEntries:
-    """Entries of one envelope in a batch, oldest first: their stamps, and bursts made of them.
+    """Entries of one envelope in a batch, oldest first: their times, and bursts made of them.
 
-    If they lie close together only the requested stamps are read, otherwise all at once. Raises Malformed.
+    If they lie close together only the requested times are read, otherwise all at once. Raises Malformed.
     """
 
     def __init__(self, batch: bytes, starts: list[int], ends: list[int], group: EntryGroup) -> None:
         self.batch, self.starts, self.ends, self.group = batch, starts, ends, group
         self.size = len(ends)
         self.session, self.op_at = group.envelope.session, group.op_at
-        self.first, self.last = self.stamp(0), self.stamp(self.size - 1)
         self.ts: Sequence[int] = ()
         self.walls: Sequence[int] = ()
+        self.first, self.last = self.time(0), self.time(self.size - 1)
         self._documents: Documents | None = None
         self._sums: list[int] | None = None
         self._chosen = b""
@@ -103,13 +103,11 @@ class BatchEntries:
         starts, ends = [self.starts[place] for place in places], [self.ends[place] for place in places]
         return BatchEntries(self.batch, starts, ends, self.group)
 
-    def stamp(self, index: int) -> Stamp:
-        """The stamp of one."""
-        return stamp(self.batch, self.starts[index], self.ends[index])
-
-    def wall(self, index: int) -> int:
-        """When one was written, in milliseconds."""
-        return self.walls[index] if self.ts else self.stamp(index)[1]
+    def time(self, index: int) -> tuple[int, int]:
+        """``ts`` and wall of one."""
+        if self.ts:
+            return self.ts[index], self.walls[index]
+        return time_of(self.batch, self.starts[index], self.ends[index])
 
     def sample(self, index: int) -> Sample:
         """The sample of one."""
@@ -120,10 +118,7 @@ class BatchEntries:
         return [self._burst(low, high, marked=marked) for low, high in pairwise(self._stretches(millis))]
 
     def _burst(self, low: int, high: int, *, marked: bool) -> Burst:
-        if self.ts:
-            first, last = (self.ts[low], self.walls[low]), (self.ts[high - 1], self.walls[high - 1])
-        else:
-            first, last = self.stamp(low)[:2], self.stamp(high - 1)[:2]
+        first, last = self.time(low), self.time(high - 1)
         burst = Burst(first[0], last[0], first[1], last[1], high - low, high - low)
         if marked:
             burst.marks = self._marks(low, high)
@@ -175,7 +170,7 @@ class BatchEntries:
             return self._marks_at(range(low, high))
         found = self._marked.get((low, high))
         if found is None:
-            places = marked(high - low, lambda place: self._number(low + place), self._divisible(low, high))
+            places = marked(high - low, lambda place: self.time(low + place)[0], self._divisible(low, high))
             found = self._marked[low, high] = self._marks_at([low + place for place in places])
         return found
 
@@ -183,7 +178,7 @@ class BatchEntries:
         marks = tuple([self.batch[self.starts[place] : self.ends[place]] for place in places])
         if max(map(len, marks)) <= RAW_BYTES:
             return marks
-        return tuple([mark_of(mark, self._number(place)) for mark, place in zip(marks, places, strict=True)])
+        return tuple([mark_of(mark, self.time(place)[0]) for mark, place in zip(marks, places, strict=True)])
 
     def _divisible(self, low: int, high: int) -> list[int]:
         """Those of a large stretch whose counter is divisible by a number, the largest that leaves enough for marks."""
@@ -194,9 +189,6 @@ class BatchEntries:
         counters = self._counters[low:high]
         found = (list(compress(range(high - low), counters.translate(chosen))) for chosen in _DIVISIBLE)
         return next((few for few in found if len(few) >= MARKS), [])
-
-    def _number(self, place: int) -> int:
-        return self.ts[place] if self.ts else self.stamp(place)[0]
 
     def _stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""
@@ -212,7 +204,7 @@ class BatchEntries:
         bounds, before, stack = [0], self.first[1], [(0, self.size)]
         while stack:
             low, high = stack.pop()
-            wall, last = self.stamp(low)[1], self.stamp(high - 1)
+            wall, last = self.time(low)[1], self.time(high - 1)
             after = last[1]
             if high - low > 1 and (after - wall > millis or _went_back(last)):
                 middle = (low + high) // 2

@@ -9,7 +9,7 @@ from enum import IntEnum
 from hashlib import sha256
 
 from tallyglass.moment import ZERO, Ts, from_millis
-from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, position, stamp, whole_entries
+from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, position, time_of, whole_entries
 from tallyglass.oplog.entry.entry import LINKED_WRITES, Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
@@ -147,7 +147,7 @@ class Grouper:
     def _note_end(self, batch: bytes, start: int, end: int) -> None:
         wall: int | None
         try:
-            number, wall, _ = stamp(batch, start, end)
+            number, wall = time_of(batch, start, end)
             ts = Ts.of_number(number)
         except Malformed:
             ts, wall = position(batch, start, end)[0], None

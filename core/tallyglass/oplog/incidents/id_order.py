@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from tallyglass.oplog.entry import layout
-from tallyglass.oplog.entry.batch import stamp
+from tallyglass.oplog.entry.batch import time_of
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 
@@ -128,7 +128,7 @@ def is_large(mark: bytes) -> bool:
 def _number(mark: bytes) -> int:
     if is_large(mark):
         return int.from_bytes(mark, "big")
-    return layout.ts_of(mark) or stamp(mark, 0, len(mark))[0]
+    return layout.ts_of(mark) or time_of(mark, 0, len(mark))[0]
 
 
 def _are_neighbours(one: Id, other: Id) -> bool:
