@@ -59,6 +59,8 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
     assert rows == [497, 498, 499]
     rows = [row.ts.t async for row in read(Log(900, 100), OplogFilter(), limit=3)]  # type: ignore[arg-type]
     assert rows == [898, 899, 900]
+    rows = [row.ts.t async for row in read(Log(103, 100), OplogFilter(), limit=9)]  # type: ignore[arg-type]
+    assert rows == [100, 101, 102, 103], "all that there are"
 
 
 @pytest.mark.parametrize(("limit", "last"), [(0, 900), (1, 700), (3, 702)])

@@ -41,7 +41,8 @@ def test_a_backup_is_distinguished_from_a_folder_of_backups(tmp_path: Path) -> N
     (plain / "shop").mkdir(parents=True)
     (plain / "shop" / "a.bson").write_bytes(b"")
     assert holds_backups(tmp_path / "all")
-    assert not holds_backups(one)
+    dump(one / "inner", 5, 6)
+    assert not holds_backups(one), "a backup, whatever else lies in it"
     assert not holds_backups(plain)
     assert not holds_backups(tmp_path / "none")
     data = tmp_path / "server" / "0" / "data"

@@ -141,8 +141,12 @@ def test_schedules_keep_every_word(tmp_path: Path) -> None:
     unit = systemd(DRILL, words, "/usr/bin")
     assert "OnUnitActiveSec=420s" in systemd(save_oplog(420), words, "")
     assert "*/10 * * * *  /bin/printf" in cron(save_oplog(600), words, "")
+    for seconds, fields in ((3_600, "0 *"), (7_200, "0 */2"), (86_400, "0 0")):
+        assert f"\n{fields} * * *  /bin/printf" in cron(save_oplog(seconds), words, "")
     with pytest.raises(InputError, match="cron cannot run it every 7 min"):
         cron(save_oplog(420), words, "")
     with pytest.raises(InputError, match="cron cannot run it every 90 min"):
         cron(save_oplog(5_400), words, "")
+    with pytest.raises(InputError, match="cron cannot run it every 300 min"):
+        cron(save_oplog(18_000), words, "")
     assert 'ExecStart="/bin/printf" "%%s\\\\n" "a b" "50%%" "it\'s" "$$HOME" "say \\"x\\""' in unit

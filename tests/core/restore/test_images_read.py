@@ -193,10 +193,15 @@ async def test_it_is_said_when_the_first_of_them_expires(expire: Any, level: Lev
         (OPLOG[1], ["before -> after, _id 2", "  v: 1 -> 2"], ["for 60 s, the oldest held is from 2026-01-02"]),
         (OPLOG[0], ["before, _id 1", "{", '  "_id": 1', "}"], ["keeps pre-images"]),
         (OPLOG[6], ["before, _id 5", "{", '  "_id": 5', "}"], ["keeps", "2 operations on s.c", "unknown for 1 "]),
+        (
+            group(16, {"op": "d", "o": {"_id": 5}}),
+            ["before, _id 5", "{", '  "_id": 5', "}"],
+            ["keeps", "1 operation on s.c"],
+        ),
         (OPLOG[3], [], []),
         (OPLOG[5], [], ["this one is not held"]),
     ],
-    ids=["update", "delete", "transaction", "insert", "not held"],
+    ids=["update", "delete", "transaction", "transaction of one", "insert", "not held"],
 )
 async def test_a_document_before_and_after_its_entry(row: Row, lines: list[str], notes: list[str]) -> None:
     server: Any = Keeper(OPLOG, IMAGES, collection())

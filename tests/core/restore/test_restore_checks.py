@@ -18,7 +18,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
-from tallyglass.restore.checks.images import before_reading, collections, reached
+from tallyglass.restore.checks.images import before_reading, collections, possible, reached
 from tallyglass.restore.checks.undone import stays
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import ExpectedNamespace
@@ -26,12 +26,14 @@ from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
-from tallyglass.restore.proof.inputs import Inputs
+from tallyglass.restore.proof.inputs import Inputs, is_broken
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.proof.returns import with_again
+from tallyglass.restore.saved_oplog.joined import Join, Saved
+from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.coverage import NoStart, Start
@@ -56,6 +58,7 @@ INPUTS = Inputs(
     spare_uri=tool_uri("mongodb://u@s:2/"), free_bytes=10**9,
 )  # fmt: skip
 VALIDATED = Replay({"s.c": StoredCollection("s.c", "collection", None, {"validator": {"a": 1}}, ())})
+RECORD_IDS = Replay({"s.c": StoredCollection("s.c", "collection", None, {"recordIdsReplicated": True}, ())})
 START = Start(Ts(9, 1), 10, Ts(1, 1), Ts(30, 1))
 
 
@@ -200,6 +203,58 @@ def test_what_cannot_be_proven_is_refused(found: dict[str, Any], check: str) -> 
     assert blocked(findings(**found)) == ({check} if check else set())
 
 
+@pytest.mark.parametrize(
+    ("after", "choice", "differs", "check"),
+    [
+        (LIMIT, None, "", ("oplog-hole", BLOCK)),
+        (LIMIT, Choice("s.c", "s.d"), "", ("oplog-hole", WARN)),
+        (Ts(20, 4), Choice("s.c", "s.d"), "", ("oplog-hole", BLOCK)),
+        (LIMIT, Choice("s.c", "s.d"), "other terms", ("oplog-differs", BLOCK)),
+    ],
+)
+def test_a_hole_after_the_point_only_allows_a_copy(
+    after: Ts, choice: Choice | None, differs: str, check: tuple[str, Level]
+) -> None:
+    saved = Saved((), SavedOplog(()), Join(Hole(after, Ts(25, 1)), differs))
+    inputs = replace(INPUTS, saved=saved, choice=choice)
+    assert [(one.id, one.level) for one in run_checks(Findings(inputs)) if one.id.startswith("oplog-")] == [check]
+    assert is_broken(inputs) is (check[1] is BLOCK)
+
+
+def stored(ns: str, kind: str = "collection", uuid: str = "00" * 16) -> dict[str, Any]:
+    return {"contents": {"collections": {ns: StoredCollection(ns, kind, None, {}, (), uuid)}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "check"),
+    [
+        ({"contents": {"written_over": 62}}, ""),
+        ({"contents": {"written_over": 63}}, "file-times"),
+        ({"contents": {"written_over": 63}, "backup": replace(BACKUP, end=None)}, "backup-end-unknown"),
+        (stored("s.c"), ""),
+        (stored("s.c", uuid=""), "uuid-unknown"),
+        (stored("s.c", "view", ""), ""),
+        (stored("admin.c", uuid=""), ""),
+        (stored("s.a\nb"), "name-skipped"),
+        ({"covered": {"unlisted": frozenset({"s"})}}, "uuid-unlisted"),
+        ({"base": BaseFacts(unread_bytes=7)}, "backup-unread"),
+        ({"replay": RECORD_IDS}, "record-ids"),
+        ({"inputs": {"spare": replace(SPARE, kind=Kind.REPLICA_SET, set_name="other")}}, "spare-in-set"),
+        ({"inputs": {"source_uri": tool_uri("mongodb://a:1/?srvAllowedHostsSuffix=.net", "rs")}}, "uri-option"),
+    ],
+)  # fmt: skip
+def test_what_leaves_a_doubt_is_a_warning(found: dict[str, Any], check: str) -> None:
+    made = levels(findings(**found))
+    assert {name for name, said in made.items() if said != {OK}} == ({check} if check else set())
+    assert made.get(check, {WARN}) == {WARN}
+
+
+@pytest.mark.parametrize(("kind", "check"), [("drop", ""), ("users", "incident-not-undone")])
+def test_an_incident_that_a_restore_does_not_undo_is_refused(kind: str, check: str) -> None:
+    asked = {"incident": incident(1, 9, kind=kind, ns="s.c", op="")}
+    assert ("incident-not-undone" in blocked(Findings(replace(INPUTS, **asked)))) is bool(check)
+
+
 def test_an_oplog_that_may_not_be_read_is_refused() -> None:
     assert "privileges" in blocked(Findings(INPUTS, unreadable="No."))
 
@@ -317,6 +372,26 @@ def test_a_time_series_collection_of_the_backup_is_known_by_its_name() -> None:
     checks = run_checks(replace(found, reached=Assessed(replace(found.replayed, later=later))))
     titles = [check.title for check in checks if check.id == "not-in-backup"]
     assert [title.partition(":")[0] for title in titles] == ["s.system.buckets.x"]
+
+
+@pytest.mark.parametrize(
+    ("deployment", "ids"),
+    [
+        (SOURCE, []),
+        (replace(SOURCE, version="5.0.30"), ["images-version"]),
+        (replace(SOURCE, sharded=True), ["images-sharded"]),
+        (replace(SOURCE, kind=Kind.STANDALONE), ["images-sharded"]),
+    ],
+)
+def test_only_one_replica_set_of_6_0_and_later_keeps_pre_images(deployment: Deployment, ids: list[str]) -> None:
+    assert [check.id for check in possible(deployment, incident(1, 9, ns="s.c", op="d"))] == ids
+
+
+@pytest.mark.parametrize(("name", "ids"), [("s." + "c" * 213, []), ("s." + "c" * 214, ["images-name"]),
+                                           ("s.a$b", ["images-name"])])  # fmt: skip
+def test_a_copy_needs_room_for_a_longer_name(name: str, ids: list[str]) -> None:
+    live = {name: CollectionInfo(Namespace.parse(name))}
+    assert [check.id for check in collections([name], live, {}, incident(1, 9, ns="s.c", op="d"))] == ids
 
 
 @pytest.mark.parametrize(

@@ -191,9 +191,11 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
         ([(n, n, diff(u={"p": n * 2, "s": 1.0})) for n in range(9)], "updateMany({}, {'$mul': {p: 2}, $set: {'s': 1}})",
          9, ""),
         ([(n, n, diff(u={"s": 2.0})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, "the rest is not there"),
+        ([(n, n, diff(u={"s": 1.0})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, ""),
+        ([(n, n, diff(u={"s": True})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, "the rest is not there"),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
-         "fewer deletes", "computed", "another number"],
+         "fewer deletes", "computed", "another number", "a number of another type", "a truth value"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str
@@ -270,6 +272,23 @@ def test_another_value_in_all_the_same_fields_may_be_computed() -> None:
     assert not constant.fits(changed(diff(u={"balance": 151.5})))
     assert constant.may_fit(changed(diff(u={"balance": 151.5})))
     assert not constant.may_fit(changed(diff(u={"balance": "unknown"})))
+
+
+@pytest.mark.parametrize(
+    ("left", "explained"),
+    [
+        ({"s": "BAD", "n": 1}, True),
+        ({"n": 1}, True),
+        ({"s": "BAD"}, False),
+        ({"s": "BAD", "n": 1, "x": 1}, False),
+        ({"s": "other", "n": 1}, False),
+        ({}, False),
+    ],
+)
+def test_an_update_is_explained_by_what_its_statement_always_changes(left: dict[str, Any], explained: bool) -> None:
+    name = (b"n",)
+    effect = UpdateEffect(changed(diff(u={"s": "BAD"})), frozenset({name}), frozenset({name}))
+    assert effect.explains(changed(diff(u=left))) is explained
 
 
 def test_what_is_undone_is_counted_with_samples() -> None:

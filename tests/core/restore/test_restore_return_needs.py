@@ -87,7 +87,8 @@ class Live:
             "replSetGetConfig": {"config": config}
         }
 
-    async def command(self, name: str, **_: Any) -> dict[str, Any]:
+    async def command(self, name: str, **how: Any) -> dict[str, Any]:
+        assert how == ({"showPrivileges": True} if name == "connectionStatus" else {}), "or none are listed"
         return self.replies[name]
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:

@@ -105,11 +105,13 @@ STAGED = {"ns": "s.c_pitr", "ui": BACK}
         ([entry(20, "u", diff(u={"v": 2}), 1, **STAGED)], {"_id": 1, "v": 2}, None, ""),
         ([back(40, "u", diff(u={"v": 2}), 1)], {"_id": 1, "v": 2}, None, ""),
         ([back(40, "u", diff(u={"v": 5}), 1)], {"_id": 1, "v": 5}, None, "compare"),
+        ([back(40, "d", {"_id": 1}), back(41, "i", {"_id": 1, "v": 7})], {"_id": 1, "v": 7}, None, "compare"),
         ([], {"_id": 1, "v": 77}, None, "could not be written"),
         ([], None, None, "could not be written"),
     ],
-    ids=["older", "joined", "copied", "updated", "repaired", "changed by others", "changed since it was read", "gone"],
-)
+    ids=["older", "joined", "copied", "updated", "repaired", "changed by others", "made again",
+         "changed since it was read", "gone"],
+)  # fmt: skip
 async def test_after_the_names_changed_it_goes_into_the_collection(
     tmp_path: Path, later: list[Row], now: Row | None, wanted: Row | None, why: str
 ) -> None:

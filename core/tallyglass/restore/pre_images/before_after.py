@@ -26,7 +26,7 @@ from tallyglass.restore.pre_images.settings import (
 )
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.restore.undo.sources.images import ImageKey, images_between
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 
 _OPERATIONS = 20
 """How many operations of one transaction are shown."""
@@ -65,7 +65,8 @@ async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
     notes = [line async for line in _kept(gateway, first, held=bool(held))]
     if entry.command == "applyOps":
         lacking = sum(key not in held for key in mine)
-        notes.append(f"Of this entry, {len(mine)} operations on {clean_name(first.ns)} were looked at; X lists all.")
+        read = plural(len(mine), "operation")
+        notes.append(f"Of this entry, {read} on {clean_name(first.ns)} could be read; X lists all.")
         notes += [f"before: unknown for {lacking} of them."] if held and lacking else []
     return BeforeAfterText(tuple(found), tuple(notes))
 
