@@ -12,6 +12,7 @@ from bson import MaxKey, Timestamp
 from bson.raw_bson import RawBSONDocument
 
 from builders.history import COLLECTION, Row, Server, diff, entry
+from builders.incidents import incident
 from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
@@ -21,7 +22,7 @@ from tallyglass.restore.checks import images_held
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.pre_images.before_after import before_and_after
-from tallyglass.restore.pre_images.damaged import IncidentDamage
+from tallyglass.restore.pre_images.damaged import IncidentDamage, live_collections
 from tallyglass.restore.pre_images.image_proof import ImagesProof, prove_images
 from tallyglass.restore.pre_images.survey import ImageCost, survey
 from tallyglass.restore.undo.infer import Inferred
@@ -182,6 +183,13 @@ async def test_it_is_said_when_the_first_of_them_expires(expire: Any, level: Lev
     assert "all 4 pre-images are held" in found["images-held"].title
     expiring = found.get("images-expiring")
     assert (expiring and expiring.level, words in (expiring.title if expiring else "")) == (level, True)
+
+
+async def test_only_collections_of_the_incidents_database_can_hold_its_documents() -> None:
+    server: Any = Keeper(OPLOG, {}, collection(), collection(kind="view", name="v"))
+    live = await live_collections(server, incident(1, 9, ns="s.c"))
+    assert (live.keys(), await live_collections(server, incident(1, 9, ns="t.c"))) == ({"s.c"}, {})
+    assert (await live_collections(server, incident(1, 9, ns="", kind="transaction"))).keys() == {"s.c"}
 
 
 # --- one entry -----------------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ def others(**sections: Any) -> Step:
         ([BAD, ("others", "u", COPY | {"status": "BAD", "balance": "none"})], State.COMPUTED),
         ([GONE, ("others", "i", {"_id": 1, "n": 5})], State.REPLACED),
         ([BAD, FIX, BAD], State.HOLDS),
+        ([BAD, ("accident", "u", diff(u={"status": "WORSE"})), FIX], State.RIGHT),
         ([BAD, ("others", "d", {"_id": 1})], State.RIGHT),
         ([BAD, others(u={"status": "theirs"}, i={"name": "m"})], State.COMPUTED),
         ([BAD, others(u={"status": True}, i={"name": "m"})], State.HOLDS),

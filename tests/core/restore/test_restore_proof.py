@@ -19,6 +19,7 @@ from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY
+from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.model.source import Backup
@@ -142,6 +143,18 @@ async def proved(folder: Path, source: Source, **how: Any) -> Findings:
 def assessed(found: Findings) -> Assessed:
     assert found.assessed is not None
     return found.assessed
+
+
+@pytest.mark.parametrize(("hello", "check"), [({"msg": "isdbgrid"}, "sharded"), ({}, "no-oplog")])
+async def test_nothing_more_is_read_where_no_oplog_can_be_replayed(dump: Path, hello: Any, check: str) -> None:
+    class Alone(Source):
+        async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+            assert name in ("hello", "buildInfo", "shardingState")
+            return {"hello": hello, "buildInfo": {"version": "6.0.5"}}.get(name, {})
+
+    found = await proved(dump, Alone())
+    assert (found.located, found.inputs.source_uri) == (None, None)
+    assert {one.id for one in run_checks(found) if one.level is Level.BLOCK} == {check, "not-majority"}
 
 
 @pytest.mark.parametrize(("sidecar", "begins"), [(False, 90), (True, 100)])

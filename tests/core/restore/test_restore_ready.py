@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import patch
 
 import bson
@@ -15,7 +16,9 @@ import pytest
 from builders.plan_folder import restored
 from builders.plans import changed, make_plan
 from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.errors import ReadError
 from tallyglass.moment import Ts, from_seconds
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
@@ -26,7 +29,7 @@ from tallyglass.restore.proof.findings import Findings, Located
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.ready import check_ready
-from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.spare.spare import Spare, may_do_anything
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
@@ -63,6 +66,28 @@ def test_no_write_to_the_spare_without_a_guard(form: str) -> None:
     (guard,) = [file.text for file in steps.files if file.name == "guard.sh"]
     assert "tallyglass restore verify plan.json --spare=spare.yml --empty" in guard
     assert "sha256sum --check --quiet manifest.sha256" in guard
+
+
+@pytest.mark.parametrize(
+    ("resource", "actions", "users", "may"),
+    [
+        ({"anyResource": True}, ["anyAction"], ["root"], True),
+        ({"anyResource": True}, ["find", "insert"], ["root"], False),
+        ({"db": "s", "collection": ""}, ["anyAction"], ["root"], False),
+        ({}, [], [], None),
+    ],
+)
+async def test_a_spare_needs_a_user_who_may_do_anything(
+    resource: dict[str, Any], actions: list[str], users: list[str], may: bool | None
+) -> None:
+    class Server:
+        async def command(self, name: str, **_: Any) -> dict[str, Any]:
+            if name != "connectionStatus":
+                raise ReadError("unknown")
+            privileges = [{"resource": resource, "actions": actions}]
+            return {"authInfo": {"authenticatedUsers": users, "authenticatedUserPrivileges": privileges}}
+
+    assert await may_do_anything(cast(Gateway, Server())) is may
 
 
 def test_what_an_earlier_attempt_left_on_the_spare_may_be_dropped() -> None:

@@ -32,6 +32,7 @@ def explains(text: str, after: dict[str, Any] | None, before: dict[str, Any] = B
         ("{$pop: {tags: -1}}", {"tags": ["b"]}),
         ('[{$set: {t: {$add: [{$multiply: ["$n", 2]}, 1]}, s: {$concat: ["$s", "!"]}}}]', {"t": 11, "s": "new!"}),
         ('[{$set: {t: {$cond: [{$gt: ["$n", 4]}, "more", {$literal: "$x"}]}}}]', {"t": "more"}),
+        ('[{$set: {t: {$cond: {if: {$lt: ["$n", 4]}, then: "less", else: {$literal: "$x"}}}}}]', {"t": "$x"}),
         ('[{$addFields: {c: {$ifNull: ["$none", "$m.k"]}}}]', {"c": 1}),
     ],
 )
@@ -64,6 +65,7 @@ def test_fields_that_are_removed_or_renamed() -> None:
         ("{n: {$numberDecimal: '5.0'}}", True), ("{n: {$lt: {$numberDecimal: '5.1'}}}", True),
         ("{none: {$gte: null}}", None), ("{xy: {y: 2, x: 1}}", False), ("{xy: {x: 1, y: 2}}", True),
         ("{'rows.b': null}", True), ("{'empty.b': null}", False), ("{'n.b': null}", True),
+        ("{$nor: [5]}", None), ("{n: {$in: 5}}", None),
     ],
 )  # fmt: skip
 def test_a_filter_says_what_a_delete_removes(query: str, found: bool | None) -> None:
@@ -73,7 +75,8 @@ def test_a_filter_says_what_a_delete_removes(query: str, found: bool | None) -> 
 def test_what_is_not_evaluated_is_unknown() -> None:
     after = BEFORE | {"n": 6}
     for update in ("{$bit: {n: {or: 2}}}", "{$push: {tags: {$each: [1]}}}", '{$inc: {s: 1}}', "{$set: {'tags.0': 1}}",
-                   '[{$set: {n: {$toInt: "$s"}}}]', '[{$set: {n: "$$NOW"}}]'):  # fmt: skip
+                   '[{$set: {n: {$toInt: "$s"}}}]', '[{$set: {n: "$$NOW"}}]', "[{$set: {n: {$ifNull: []}}}]",
+                   "[{$set: {n: {$cond: {if: true, then: 6}}}}]", "[{$set: {n: {$cond: [false, 6]}}}]"):  # fmt: skip
         assert explains(f"updateMany({{}}, {update})", after) is None, update
 
 

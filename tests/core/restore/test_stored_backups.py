@@ -23,7 +23,7 @@ from tallyglass.restore.backup.compression import Compression, compression_of, r
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.backup.unpack import unpack
 from tallyglass.restore.catalogue.backups import list_backups
-from tallyglass.restore.catalogue.window import Status, Stretch, find_window, judge
+from tallyglass.restore.catalogue.window import RecoverableWindow, Status, Stretch, find_window, judge
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 
 LZ4, ZSTD = "oplog_1795414623.21_1795414627.82.lz4", "oplog_1795414648.34_1795414663.5.zst"
@@ -276,6 +276,13 @@ async def test_a_folder_of_several_kinds_is_listed_as_one(stored: Path) -> None:
     for name in (f"main/{FIRST}", "v2.11.0/2026-11-23T06:25:21Z", "wal-g/basebackups_005/stream_20261123T061707Z"):
         assert (found[name].why, found[name].provable) == ("", None), name
     assert len(found) == 13
+
+
+@pytest.mark.parametrize(("newest", "holes"), [(None, 1), (Ts(9, 1), 1), (Ts(12, 1), 2)])
+def test_what_is_newer_than_the_last_slice_is_a_hole(newest: Ts | None, holes: int) -> None:
+    stretches = Stretch(Ts(1, 1), Ts(3, 1)), Stretch(Ts(5, 1), Ts(9, 1))
+    window = RecoverableWindow((), stretches, stretches, newest)
+    assert window.holes == (Stretch(Ts(3, 1), Ts(5, 1)), Stretch(Ts(9, 1), Ts(12, 1)))[:holes]
 
 
 async def test_the_window_names_its_holes(stored: Path) -> None:

@@ -14,7 +14,9 @@ from builders.history import COLLECTION, Row, Server, diff, entry
 from builders.incidents import incident
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
-from tallyglass.restore.undo.infer import Inferred, find_accident
+from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.infer import Inferred, find_accident, removals_since
 
 SHAPE = diff(u={"v": 7})
 
@@ -76,6 +78,21 @@ async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
     said = {(one.ns, one.what.partition(" in ")[0]): one.documents for one in found.undone}
     assert said == {("s.c", "deleted"): 1, ("s.d", "updated"): 1, ("s.c", "inserted"): 2}
     assert "these stay" in found.undone[-1].what
+
+
+@pytest.mark.parametrize(
+    ("changed", "row"),
+    [
+        (Changed(deletes=3), ("deleted from the point on", 3)),
+        (Changed(deletes=3, dropped=True), ("deleted from the point on", 3)),
+        (Changed(dropped=True), ("dropped, emptied or renamed from the point on", None)),
+        (Changed(replaced=True), ("dropped, emptied or renamed from the point on", None)),
+        (Changed(inserts=2, updates=5), None),
+    ],
+)
+def test_without_an_incident_every_removal_is_undone(changed: Changed, row: tuple[str, int | None] | None) -> None:
+    rows = removals_since({"s.c": changed}, Accident("removal", "s.c", Ts(20, 1), Ts(20, 1)))
+    assert [(one.what, one.documents) for one in rows] == ([row] if row else [])
 
 
 async def test_a_removal_is_undone_as_a_whole() -> None:

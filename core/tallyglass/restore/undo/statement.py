@@ -31,6 +31,12 @@ class _UnknownError(Exception):
     """A part of a statement that is not evaluated here, or that does not fit a document."""
 
 
+_UNKNOWN = (
+    _UnknownError, BSONError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
+)  # fmt: skip
+"""What is raised for a statement that no server would run, too."""
+
+
 @dataclass(frozen=True, slots=True)
 class TypedStatement:
     """A filter, and the update of what it finds: operators, or the stages of a pipeline. None for a delete. Where a
@@ -54,7 +60,7 @@ class TypedStatement:
                 return (self.update is None) is (after is None)
             self._update(document)
             return _equal(document, decode(after), ordered=False)
-        except (_UnknownError, BSONError, OverflowError, RecursionError, TypeError, ValueError):
+        except _UNKNOWN:
             return None
 
     def _is_bytewise(self) -> bool:
