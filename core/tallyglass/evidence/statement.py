@@ -43,19 +43,11 @@ def write_of(
     source: Source = Source.LOG,
 ) -> Statement | None:
     """The delete or update of a line; None if it changed nothing, or if the line does not say how much it changed."""
-    body = attr.get("command")
-    body = body if isinstance(body, dict) else {}
+    body = attr["command"] if isinstance(attr.get("command"), dict) else {}
     removes = attr.get("type", attr.get("op")) == "remove" or bool(body.get("remove"))
     op = "d" if removes else "u"
-    count = attr.get("ndeleted" if removes else "nModified")
-    stopped = "errCode" in attr or "errName" in attr
-    keys = attr.get("keysDeleted") if removes and stopped else None
-    if not isinstance(count, int):
-        count = None
-        if not stopped or "truncated" in attr:
-            tally.cut += attr.get("type") != "command"
-            return None
-    if count == 0 or (count is None and not keys):
+    counts = _counts_of(attr, tally, removes=removes)
+    if counts is None:
         return None
     query, update = body.get("q", body.get("query")), body.get("u", body.get("update"))
     many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
@@ -70,8 +62,7 @@ def write_of(
         client,
         began,
         ended,
-        count,
-        keys if isinstance(keys, int) else None,
+        *counts,
         floor,
         text=_text(op, body, query, update, many=many, whole=whole) if query is not None else "",
         plan=clean(str(attr.get("planSummary", "")), 120),
@@ -81,6 +72,21 @@ def write_of(
         many=many,
         shape=shape,
     )
+
+
+def _counts_of(attr: dict[str, Any], tally: LineTally, *, removes: bool) -> tuple[int | None, int | None] | None:
+    """How many documents were changed, None where a statement was stopped before they were counted, and how many index
+    keys such a one removed; None for no change, or where the line does not say."""
+    count = attr.get("ndeleted" if removes else "nModified")
+    stopped = "errCode" in attr or "errName" in attr
+    given = attr.get("keysDeleted") if removes and stopped else None
+    keys = given if isinstance(given, int) else None
+    if isinstance(count, int):
+        return (count, keys) if count else None
+    if not stopped or "truncated" in attr:
+        tally.cut += attr.get("type") != "command"
+        return None
+    return (None, keys) if given else None
 
 
 def is_redacted(value: object) -> bool:
