@@ -90,22 +90,25 @@ def tool_uri(uri: str, set_name: str = "", alone: str = "") -> ToolUri:
         del carried["authMechanism"]
     mechanism = carried.get("authMechanism", "")
     warnings += _login_warnings(mechanism, "ENVIRONMENT:" in carried.get("authMechanismProperties", ""))
-    if srv and user and "authSource" not in carried and mechanism not in _ELSEWHERE:
-        warnings.append(
-            f"The commands say authSource=admin. If the TXT record of {clean(hosts[0])} says another, add that."
-        )
-    if (user or mechanism in _ELSEWHERE) and "authSource" not in carried:
-        carried["authSource"] = "$external" if mechanism in _ELSEWHERE else "admin"
+    elsewhere = mechanism in _ELSEWHERE
+    if (user or elsewhere) and "authSource" not in carried:
+        carried["authSource"] = "$external" if elsewhere else "admin"
+        if srv and not elsewhere:
+            told = clean(hosts[0])
+            warnings.append(f"The commands say authSource=admin. If the TXT record of {told} says another, add that.")
     if set_name and carried.get("directConnection") != "true":
         carried["replicaSet"] = set_name
     if len(hosts) == 1 and not set_name and not srv:
         carried["directConnection"] = "true"
-    scheme = "mongodb+srv" if srv else "mongodb"
-    login = f"{quote(user, safe='')}@" if user else ""
-    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(carried.items()))
-    text = f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
+    text = _assembled("mongodb+srv" if srv else "mongodb", user, hosts, carried)
     asks = bool(user) and mechanism not in _WITHOUT_PASSWORD
     return ToolUri(text, user, asks, hosts, tuple(warnings))
+
+
+def _assembled(scheme: str, user: str, hosts: tuple[str, ...], options: Mapping[str, str]) -> str:
+    login = f"{quote(user, safe='')}@" if user else ""
+    query = "&".join(f"{name}={quote(value, safe='')}" for name, value in sorted(options.items()))
+    return f"{scheme}://{login}{','.join(hosts)}/" + (f"?{query}" if query else "")
 
 
 def _carried(options: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
