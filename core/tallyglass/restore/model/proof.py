@@ -84,3 +84,7 @@ class PlanProof:
     cut_transactions: tuple[str, ...] = ()
     loss: tuple[Loss, ...] = ()
     reissue: tuple[Reissue, ...] = ()
+
+    def expected_of(self, ns: str) -> ExpectedNamespace | None:
+        """What a collection or view must hold; None for a name of which nothing is expected."""
+        return next((item for item in self.expected if item.ns == ns), None)

@@ -160,20 +160,24 @@ class Counterfactual:
         held, value = (get(before, path), get(after, path)) if path else (None, None)
         above = (path[:length] for length in range(1, len(path)))
         vanished = any(get(before, one) is not None and get(after, one) is None for one in above)
-        if not path or (held == value and not vanished):
+        if held == value and not vanished:
             named = any(related(path, one) for one in written)
             return _Whose.UNCLEAR if named or path in self.doubts else _Whose.ACCIDENTS
         if path in appended and path not in self.doubts:
             return _Whose.ACCIDENTS
+        return _Whose.UNCLEAR if self._may_be_computed(path, before, after) else _Whose.THEIRS
+
+    def _may_be_computed(self, path: Path, before: bytes, after: bytes) -> bool:
+        """Whether what an update of others left at a path may come from what the accident left: a number, a part of a
+        document or an array, a text that contains it, or nothing where it was renamed."""
+        held, value = get(before, path), get(after, path)
         if value is None:
             moved = [get(before, path[:length]) for length in range(1, len(path) + 1)]
             new = (get(after, one) for one in differing(before, after))
-            return _Whose.UNCLEAR if any(one is not None and one in moved for one in new) else _Whose.THEIRS
+            return any(one is not None and one in moved for one in new)
         if is_number(value):
-            return _Whose.UNCLEAR if held is None or is_number(held) else _Whose.THEIRS
-        if value[0] in (walk.ARRAY, walk.DOCUMENT):
-            return _Whose.UNCLEAR
-        return _Whose.UNCLEAR if any(contains(value, one) for one in self.left) else _Whose.THEIRS
+            return held is None or is_number(held)
+        return value[0] in (walk.ARRAY, walk.DOCUMENT) or any(contains(value, one) for one in self.left)
 
 
 class _Whose(Enum):

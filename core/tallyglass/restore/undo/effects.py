@@ -7,6 +7,7 @@ and so may writes near which the same client wrote more: see :meth:`WriteGroups.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -63,12 +64,19 @@ class _WritesAlike:
     ``texts`` one is no number."""
 
     first: Changes
-    seconds: dict[int, Tally] = field(default_factory=dict)
+    seconds: dict[int, Tally] = field(default_factory=lambda: defaultdict(Tally))
     varying: set[Path] = field(default_factory=set)
     texts: set[Path] = field(default_factory=set)
-    forms: dict[Form, Tally] | None = field(default_factory=dict)
+    forms: dict[Form, Tally] | None = field(default_factory=lambda: defaultdict(Tally))
     broad: list[_Broad] = field(default_factory=list)
     ids: DocumentIds = field(default_factory=DocumentIds)
+
+    def add(self, changes: Changes, key: bytes, ts: Ts, millis: int) -> None:
+        """Count an entry, though not by its values, and note where these differ from the first ones."""
+        self.seconds[millis // 1_000].add(ts, millis, key=key)
+        self.ids.add(key)
+        self.varying |= {path for path, value in changes.items() if value == UNKNOWN or value != self.first[path]}
+        self.texts |= {path for path, value in changes.items() if not is_number(value)}
 
     @property
     def tally(self) -> Tally:
@@ -131,19 +139,17 @@ class WriteGroups:
                 self._left_out += 1
                 return
             group = self.inside[shape] = _WritesAlike(changes)
-        group.seconds.setdefault(millis // 1_000, Tally()).add(ts, millis, key=key)
-        group.ids.add(key)
         self._order.add(key)
-        group.varying |= {path for path, value in changes.items() if value == UNKNOWN or value != group.first[path]}
-        group.texts |= {path for path, value in changes.items() if not is_number(value)}
-        size = sum(len(value[1]) for value in changes.values() if value is not None)
+        group.add(changes, key, ts, millis)
+        values = [value for value in changes.values() if value is not None]
+        size = sum(len(value[1]) for value in values)
         if group.forms is not None:
             form = frozenset(changes.items())
             self._bytes += 0 if form in group.forms else size
-            group.forms.setdefault(form, Tally()).add(ts, millis, key=key)
-            few = len(group.forms) <= _MOST_FORMS and self._bytes <= _MOST_BYTES
-            group.forms = group.forms if few else None
-        if any(value is not None and value[0] == walk.DOCUMENT for value in changes.values()):
+            group.forms[form].add(ts, millis, key=key)
+            if len(group.forms) > _MOST_FORMS or self._bytes > _MOST_BYTES:
+                group.forms = None
+        if any(value[0] == walk.DOCUMENT for value in values):
             self._bytes += size
             if self._bytes <= _MOST_BYTES:
                 group.broad.append(_Broad(changes, key, ts, millis))

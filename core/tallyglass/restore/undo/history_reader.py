@@ -92,17 +92,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
         number, last = number + 1, whole
         own = OWN if attribution.owns(entry, whole) else OTHERS
         if entry.op == "c":
-            if _removes(entry, history.ns):
-                if own == OTHERS and rows.execute("SELECT 1 FROM removal").fetchone() is None:
-                    await refuse_renamed(source, history.ns, entry)
-                rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (number, own, *whole.ts))
-            elif name := staging_of(entry, history.ns):
-                rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *whole.ts))
-            elif fields := list(defined_expiry(entry, history.ns)):
-                rows.executemany("INSERT INTO expiring VALUES (?)", ((field,) for field in fields))
-            elif (away := await renamed_back(source, history.ns, entry, limit)) is not None:
-                # Removals since then are of other collections.
-                rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
+            await _note_command(source, history, entry, HistoryStep(number, own, "d", b"", whole.ts), limit)
             continue
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
@@ -112,6 +102,23 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
     history.removals = [HistoryStep(n, own, "d", b"", Ts(t, i)) for n, own, t, i in removals]
     return held if last is None else (last.ts, _digest(last))
+
+
+async def _note_command(source: Gateway, history: History, entry: Entry, step: HistoryStep, limit: Ts) -> None:
+    """Store what a command means for the history: that it removes all documents, as ``step`` says, or renamed them
+    back, makes a staging collection, or lets documents expire."""
+    rows = history.rows
+    if _removes(entry, history.ns):
+        if step.owner == OTHERS and rows.execute("SELECT 1 FROM removal").fetchone() is None:
+            await refuse_renamed(source, history.ns, entry)
+        rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (step.number, step.owner, *step.ts))
+    elif name := staging_of(entry, history.ns):
+        rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *step.ts))
+    elif fields := list(defined_expiry(entry, history.ns)):
+        rows.executemany("INSERT INTO expiring VALUES (?)", ((field,) for field in fields))
+    elif (away := await renamed_back(source, history.ns, entry, limit)) is not None:
+        # Removals since then are of other collections.
+        rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
 
 
 def _removes(entry: Entry, ns: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from tallyglass.moment import Ts
@@ -129,12 +131,23 @@ def _judge(
     if copy is None and history.accident.kind == "everything":
         return None  # it was not there at the point
     trace = DocumentTrace(copy, increments=history.increments, expiring=history.expiring)
-    right = returned = False
-    passed = seen == _ANY or seen == _digest(copy)
-    before = [step for step in steps if last is not None and step.number <= last]
-    for at, step in enumerate(steps):
-        if at == len(before) and last is not None:
-            right, trace.brought_back = trace.state is DocumentState.RIGHT, False
+    before = 0 if last is None else bisect_right(steps, last, key=attrgetter("number"))
+    passed, returned = _follow(trace, steps[:before], seen)
+    right, trace.brought_back = last is not None and trace.state is DocumentState.RIGHT, False
+    passed |= _follow(trace, steps[before:], seen)[0]
+    trace.unclear |= history.ambiguous and bool(trace.left)
+    if not trace.hit:
+        return None
+    state = trace.state if passed or trace.unclear else DocumentState.DIFFERS
+    restored = trace.brought_back and not right and trace.document is not None
+    return Judgement(key, state, trace.document, restored, returned, trace.theirs, _where(trace))
+
+
+def _follow(trace: DocumentTrace, steps: list[HistoryStep], seen: bytes) -> tuple[bool, bool]:
+    """Feed some operations to a trace: whether the document had the digest ``seen`` at any time, and whether a return
+    brought it back by one of them."""
+    passed, returned = seen == _ANY or seen == _digest(trace.document), False
+    for step in steps:
         if step.owner == UNCERTAIN:
             trace.hit = True
             trace.doubt(trace.document, step.o)
@@ -144,17 +157,11 @@ def _judge(
             trace.undone(step.op, step.o)
         elif step.owner == REPAIR:
             trace.repair(step.op, step.o)
-            returned |= at < len(before) and trace.hit and trace.state is DocumentState.RIGHT
+            returned |= trace.hit and trace.state is DocumentState.RIGHT
         else:
             trace.others(step.op, step.o, may_be_expiry=step.may_be_expiry)
-        passed = passed or _digest(trace.document) == seen
-    trace.unclear |= history.ambiguous and bool(trace.left)
-    if not trace.hit:
-        return None
-    state = trace.state if passed or trace.unclear else DocumentState.DIFFERS
-    after = last is None or len(steps) > len(before)
-    restored = after and trace.brought_back and not right and trace.document is not None
-    return Judgement(key, state, trace.document, restored, returned, trace.theirs, _where(trace))
+        passed = passed or seen == _digest(trace.document)
+    return passed, returned
 
 
 def _where(trace: DocumentTrace) -> str:

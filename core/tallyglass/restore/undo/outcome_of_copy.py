@@ -23,23 +23,22 @@ async def account_for_copy(
     source: Gateway, spare: DocumentSource, plan: Plan, row: Return, outcome: NamespaceOutcome
 ) -> None:
     """A collection that came back whole: each id of the copy must be live."""
-    kind = next((item.kind for item in plan.proof.expected if item.ns == row.ns), "collection")
-    if kind != "collection":
-        live = {str(info.ns) for info in await source.list_collections(row.ns.partition(".")[0])}
-        if row.ns in live:
+    item = plan.proof.expected_of(row.ns)
+    if item is not None and item.kind != "collection":
+        if await _is_there(source, row.ns):
             outcome.restored = 1
         else:
-            outcome.damaged.append(Damaged(outcome.ns, "", f"The {kind} does not exist."))
+            outcome.damaged.append(Damaged(outcome.ns, "", f"The {item.kind} does not exist."))
         return
     assert not isinstance(spare, ImageFiles)  # those undo writes, and bring no collection back whole
     wanted = _chosen_ids(plan)
     query: dict[str, Any] = {"_id": {"$in": wanted}} if wanted else {}
     target = row.beside if row.strategy is Strategy.COPY else row.ns
-    if target not in {str(info.ns) for info in await source.list_collections(target.partition(".")[0])}:
+    if not await _is_there(source, target):
         outcome.damaged.append(Damaged(outcome.ns, "", "The collection is not there."))
     async for batch in spare.find_raw(Namespace.parse(row.ns), query, time_ms=3_600_000):
         rows = [batch[at:end] for at, end in walk.split(batch)]
-        wanted = [one for one in wanted if not any(_is_meant(one, decode(raw)["_id"]) for raw in rows)]
+        wanted = _not_among(wanted, rows)
         keys = dict.fromkeys(map(id_key, rows))
         async for key, document, _ in with_documents(source, target, keys.items()):
             if document is not None:
@@ -53,9 +52,19 @@ async def account_for_copy(
     outcome.empty = not query and not (outcome.restored or outcome.damaged)
 
 
+async def _is_there(source: Gateway, ns: str) -> bool:
+    """Whether there is a collection or view of this name."""
+    return any(str(info.ns) == ns for info in await source.list_collections(ns.partition(".")[0]))
+
+
 def _chosen_ids(plan: Plan) -> list[Any]:
     """The ``_id``s that were asked for; empty for all."""
     return [json_util.loads(one) for one in plan.undo.choice.ids] if plan.undo.choice else []
+
+
+def _not_among(wanted: list[Any], rows: list[bytes]) -> list[Any]:
+    """The ``_id``s that were asked for and that none of these documents has."""
+    return [one for one in wanted if not any(_is_meant(one, decode(raw)["_id"]) for raw in rows)]
 
 
 def _is_meant(wanted: Any, found: Any) -> bool:
@@ -68,7 +77,7 @@ def _is_meant(wanted: Any, found: Any) -> bool:
 
 async def other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:
     """Indexes and options that differ from those at the point."""
-    item = next((item for item in plan.proof.expected if item.ns == ns), None)
+    item = plan.proof.expected_of(ns)
     if item is None or item.kind != "collection":
         return []
     namespace, shown = Namespace.parse(ns), clean_name(ns)

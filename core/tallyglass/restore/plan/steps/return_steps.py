@@ -235,7 +235,7 @@ _BY_COLL_MOD = ("validator", "validationLevel", "validationAction", "changeStrea
 
 def _definitions_of(work: ReturnWork, row: Return) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The indexes and options of a collection that was created again; nothing for any other."""
-    item = next((item for item in work.plan.proof.expected if item.ns == row.ns), None)
+    item = work.plan.proof.expected_of(row.ns)
     if item is None or not row.recreated:
         return [], {}
     indexes = [json_util.loads(text) for text in item.indexes]
@@ -351,7 +351,7 @@ def _restore(group: _Group) -> tuple[str, ...]:
 
 def _expiring(work: ReturnWork, row: Return) -> list[dict[str, Any]]:
     """The indexes of a collection that comes back whole and has a TTL index, which could delete its documents again."""
-    item = next((item for item in work.plan.proof.expected if item.ns == row.ns), None)
+    item = work.plan.proof.expected_of(row.ns)
     if item is None or row.strategy is not Strategy.WHOLE:
         return []
     indexes = [index for index in map(json_util.loads, item.indexes) if not is_id_index(index)]
