@@ -54,31 +54,37 @@ def _table(items: list[dict[str, Any]]) -> dict[str, Any]:
     """
     key, *others = items[0]
     after = {name: key for name in others if all(_continues(item, name, key) for item in items)}
-    rest = [{name: item[name][len(item[key]) :] if name in after else item[name] for name in item} for item in items]
-    begin = _database(items[0][key])
-    if begin and all(str(item[key]).startswith(begin) for item in items):
-        rest = [item | {key: item[key][len(begin) :]} for item in rest]
-    else:
-        begin = ""
-    same: dict[str, Any] = {}
-    for name in rest[0]:
-        value, count = Counter(json.dumps(item[name]) for item in rest).most_common(1)[0]
-        if count * 2 > len(rest):
-            same[name] = json.loads(value)
+    begin = _common_database(items, key)
+    rest = [_without_starts(item, begin, after) for item in items]
+    same = _most_common_values(rest)
     columns = [name for name in rest[0] if name not in same]
     columns += [name for name in same if any(item[name] != same[name] for item in rest)]
     rows = [_row(item, columns, same) for item in rest]
-    return {"same": same, "begin": {key: begin} if begin else {}, "after": after, "columns": columns, "rows": rows}
+    return {"same": same, "begin": begin, "after": after, "columns": columns, "rows": rows}
 
 
-def _database(value: Any) -> str:
-    """The database of a namespace, with the dot."""
-    return value[: value.find(".") + 1] if isinstance(value, str) else ""
+def _common_database(items: Sequence[Mapping[str, Any]], key: str) -> dict[str, str]:
+    """By ``key``, the database of all namespaces there, with the dot; empty if there are several, or other values."""
+    first = items[0][key]
+    begin = first[: first.find(".") + 1] if isinstance(first, str) else ""
+    return {key: begin} if begin and all(str(item[key]).startswith(begin) for item in items) else {}
 
 
 def _continues(item: Mapping[str, Any], name: str, key: str) -> bool:
     value, start = item[name], item[key]
     return isinstance(value, str) and isinstance(start, str) and value.startswith(start) and start != ""
+
+
+def _without_starts(item: Mapping[str, Any], begin: Mapping[str, str], after: Mapping[str, str]) -> dict[str, Any]:
+    """The fields without the starts of their texts that a table has in ``begin`` and ``after``."""
+    starts = {**begin, **{name: item[key] for name, key in after.items()}}
+    return {name: value[len(starts[name]) :] if name in starts else value for name, value in item.items()}
+
+
+def _most_common_values(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """By field, the value that more than half of them have."""
+    counts = {name: Counter(json.dumps(item[name]) for item in items).most_common(1)[0] for name in items[0]}
+    return {name: json.loads(value) for name, (value, count) in counts.items() if count * 2 > len(items)}
 
 
 def _row(item: Mapping[str, Any], columns: Sequence[str], same: Mapping[str, Any]) -> list[Any]:
