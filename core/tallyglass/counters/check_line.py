@@ -62,24 +62,11 @@ def check_counters(
 ) -> CheckResult:
     """The worst level of all counters; UNKNOWN if the search was incomplete. ``guesses`` includes guesses."""
     rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
-    every = [*rows, *(member for counter in rows if counter.members for member in counter.members.worst)]
-    every += [] if guesses else _guesses_near_a_limit(snapshot.counters)
-    graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), name_of(counter)) for counter in every] + [
-        (WARNING, GONE, _name(one)) for one in snapshot.missing if _is_alarming(one, snapshot.at)
-    ]
+    bad = _faults(snapshot, rows, thresholds, guesses=guesses)
     gaps = incomplete(snapshot, counted=bool(rows))
-    level = max((level for level, _, _ in graded), key=SEVERITY.__getitem__, default=OK)
-    if gaps and level == OK:
-        level = UNKNOWN
-    bad = sorted((row for row in graded if row[0] != OK), key=lambda row: -SEVERITY[row[0]])
-    parts = [f"{name}: {why}" for _, why, name in bad[:_MOST_NAMED]]
-    if len(bad) > _MOST_NAMED:
-        parts.append(f"and {len(bad) - _MOST_NAMED} more")
-    if not bad and rows:
-        parts.append(plural(_count(rows), "counter"))
-    parts += gaps
-    notes = list(_notes(snapshot, rows, guesses=guesses))
-    text = clean("; ".join([*parts, *notes]), _MOST_TEXT).replace("|", "/")
+    level = bad[0][0] if bad else UNKNOWN if gaps else OK
+    parts = [*_named(bad, rows), *gaps, *_notes(snapshot, rows, guesses=guesses)]
+    text = clean("; ".join(parts), _MOST_TEXT).replace("|", "/")
     perfdata, left_out = _perfdata(_series(rows, snapshot.at), thresholds, MOST_CHARACTERS - _OTHERS - len(text))
     if left_out:
         text += f"; {left_out:,} without perfdata"
@@ -90,6 +77,30 @@ def check_counters(
     return CheckResult(level, line, tuple(details))
 
 
+def _faults(
+    snapshot: CountersSnapshot, rows: Sequence[CounterView], thresholds: Thresholds, *, guesses: bool
+) -> list[tuple[int, str, str]]:
+    """Level, reason and name of what is not OK, the worst first: also other guesses near a limit, and what vanished."""
+    others = _with_members([counter for counter in snapshot.counters if not (guesses or counter.may_alarm)])
+    every = [*_with_members(rows), *(counter for counter in others if counter.near is not None)]
+    graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), name_of(counter)) for counter in every]
+    graded += [(WARNING, GONE, _name(one)) for one in snapshot.missing if _is_alarming(one, snapshot.at)]
+    return sorted((row for row in graded if row[0] != OK), key=lambda row: -SEVERITY[row[0]])
+
+
+def _with_members(rows: Sequence[CounterView]) -> list[CounterView]:
+    return [*rows, *(member for counter in rows if counter.members for member in counter.members.worst)]
+
+
+def _named(bad: Sequence[tuple[int, str, str]], rows: Sequence[CounterView]) -> Iterator[str]:
+    """What the line says of the counters: the worst by name, or their number if none is bad."""
+    yield from (f"{name}: {why}" for _, why, name in bad[:_MOST_NAMED])
+    if len(bad) > _MOST_NAMED:
+        yield f"and {len(bad) - _MOST_NAMED} more"
+    if rows and not bad:
+        yield plural(sum(counter.members.count if counter.members else 1 for counter in rows), "counter")
+
+
 def _name(one: MissingCounter) -> str:
     return plain(f"{one.ns} {one.id}")
 
@@ -97,12 +108,6 @@ def _name(one: MissingCounter) -> str:
 def _is_alarming(one: MissingCounter, now: datetime) -> bool:
     """Whether a counter vanished lately, and not with its collection or as such documents regularly do."""
     return one.since is not None and not one.routine and now - one.since <= RECENT
-
-
-def _guesses_near_a_limit(counters: Sequence[CounterView]) -> list[CounterView]:
-    rows = [counter for counter in counters if not counter.may_alarm]
-    rows += [member for counter in rows if counter.members for member in counter.members.worst]
-    return [counter for counter in rows if counter.near is not None]
 
 
 def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]:
@@ -145,10 +150,6 @@ def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: 
         if trouble.partial:
             yield plain(trouble.title)
             return
-
-
-def _count(rows: Sequence[CounterView]) -> int:
-    return sum(counter.members.count if counter.members else 1 for counter in rows)
 
 
 def labels(counters: Sequence[CounterView]) -> list[str]:

@@ -92,30 +92,19 @@ class CounterCollection:
             key = document_key(row.get("_id"))
             if not (self._observe_member(key, row) or self._join_groups(key, row)):
                 documents[key] = row
-                found = self.found.get(key)
-                if found is None:
-                    found = self.found[key] = self._recognise(row)
+                found = self.found[key] = self.found.get(key) or self._recognise(row)
                 if not found.unnamed and self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
                 await rest()
         self.truncated = count >= MOST_READ
-        for removed in [key for key in self.found if key not in documents]:
+        for removed in self.found.keys() - documents.keys():
             del self.found[removed]
         self._add_unnamed(documents)
         trackers = [tracker async for tracker in self._pool_trackers(documents, at)]
-        for path, group in list(self.groups.items()):
-            group.finish()
-            if not len(group):
-                del self.groups[path]
-            elif group.tracker.is_listed:
-                trackers.append(group.tracker)
-            await rest()
+        trackers += [tracker async for tracker in self._group_trackers() if tracker.is_listed]
         for key, row in documents.items():
-            found = self.found[key]
-            if found.matches:
-                self._observe(row, found, at)
-                trackers.extend([tracker for tracker in found.trackers if tracker.is_listed])
+            trackers += self._observe(row, self.found[key], at)
             await rest()
         self._former.clear()
         if trackers != self.trackers:
@@ -278,8 +267,11 @@ class CounterCollection:
             identity = replace(identity, targets=())
         return Tracker(identity) if identity else None
 
-    def _observe(self, row: Document, found: FoundCounters, at: float) -> None:
-        if found.matches and not found.trackers and not self._is_pooled(found):
+    def _observe(self, row: Document, found: FoundCounters, at: float) -> Iterable[Tracker]:
+        """Bring the trackers of one document up to date; returns those to show."""
+        if not found.matches:
+            return ()
+        if not found.trackers and not self._is_pooled(found):
             found.trackers = tuple(
                 self._tracker(self._told_apart(identity) if found.unnamed else identity)
                 for match in found.matches
@@ -293,6 +285,7 @@ class CounterCollection:
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
+        return [tracker for tracker in found.trackers if tracker.is_listed]
 
     def _told_apart(self, identity: Identity) -> Identity:
         """The identity of a counter without a name; if another has what it shows for a name, with its type."""
@@ -324,6 +317,16 @@ class CounterCollection:
             await rest()
             if tracker:
                 yield tracker
+
+    async def _group_trackers(self) -> AsyncIterator[Tracker]:
+        """End the reading of the groups; one without members is dropped."""
+        for path, group in list(self.groups.items()):
+            group.finish()
+            if len(group):
+                yield group.tracker
+            else:
+                del self.groups[path]
+            await rest()
 
     def _observe_pool(self, group: tuple[str, str], rows: list[RecognisedDocument], at: float) -> Tracker | None:
         path, bound_key = group

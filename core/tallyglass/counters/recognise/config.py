@@ -294,15 +294,15 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
 def _fit_together(rule: Rule, where: str) -> None:
     """Raise InputError for settings that contradict each other."""
     descends = (rule.step or 0) < 0
+    low, high = (rule.min, rule.start) if descends else (rule.start, rule.max)
     if rule.step == 0:
         raise InputError(f"{where}: step must not be 0.")
     if rule.min is not None and not descends and not rule.cycle:
         raise InputError(f"{where}: min is the end of a descending counter.", "Add step = -1, or use start instead.")
-    if rule.max is not None and rule.start is not None and not descends and rule.start >= rule.max:
-        raise InputError(f"{where}: start {rule.start} is not below max {rule.max}.")
-    if rule.min is not None and rule.start is not None and descends and rule.start <= rule.min:
-        raise InputError(f"{where}: start {rule.start} is not above min {rule.min}.")
-    if rule.cycle and rule.max is None and rule.min is None and rule.digits is None:
+    if low is not None and high is not None and low >= high:
+        end = f"above min {low}" if descends else f"below max {high}"
+        raise InputError(f"{where}: start {rule.start} is not {end}.")
+    if rule.cycle and all(end is None for end in (rule.max, rule.min, rule.digits)):
         raise InputError(f"{where}: a counter that cycles needs max (or min, or digits).")
     if rule.cycle and rule.resets:
         raise InputError(f"{where}: cycle and resets exclude each other.")

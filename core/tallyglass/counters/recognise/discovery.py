@@ -20,6 +20,7 @@ from bson.datetime_ms import DatetimeMS
 from tallyglass.counters.recognise.config import SYSTEM_DATABASES, CountersConfig
 from tallyglass.counters.recognise.guess import guess
 from tallyglass.counters.recognise.libraries import KNOWN_COLLECTIONS, recognise, selective
+from tallyglass.counters.recognise.shapes import Shape
 from tallyglass.counters.snapshot import CounterTrouble
 from tallyglass.errors import ReadError, ServerError, TallyglassError
 from tallyglass.mongo.gateway import CollectionInfo, Document, Gateway, Namespace
@@ -119,22 +120,15 @@ class Discovery:
 
     async def _list(self) -> None:
         self.troubles.clear()
-        try:
-            databases = await self._gateway.list_databases()
-        except ServerError as error:
-            self.troubles["*"] = trouble_of("*", error)
-            databases = list({ns.db for ns in self._config.collections()})
-        wanted = [name for name in databases if name not in SYSTEM_DATABASES]
-        found: list[Namespace] = []
-        for start in range(0, len(wanted), _AT_ONCE):
-            for rows in await asyncio.gather(*(self._list_one(name) for name in wanted[start : start + _AT_ONCE])):
-                found += [row.ns for row in rows if _may_hold_counters(row)]
-        self.unmatched = () if self.troubles else tuple(_unmatched(self._config, found))
-        found = [ns for ns in found if self._config.allows(ns)]
-        named = set(found)
-        found += [ns for ns in self._config.collections() if ns not in named]
+        databases = await self._databases()
+        listed: list[Namespace] = []
+        for start in range(0, len(databases), _AT_ONCE):
+            for collections in await asyncio.gather(*map(self._collections, databases[start : start + _AT_ONCE])):
+                listed += collections
+        self.unmatched = () if self.troubles else tuple(_unmatched(self._config, listed))
+        found = list(dict.fromkeys([*filter(self._config.allows, listed), *self._config.collections()]))
         self.seen = set(found)
-        for removed in [ns for ns in self.places if ns not in self.seen]:
+        for removed in self.places.keys() - self.seen:
             del self.places[removed]
         self._sampled = {ns: at for ns, at in self._sampled.items() if ns in self.seen}
         self.unread &= self.seen
@@ -157,12 +151,23 @@ class Discovery:
                 # If it is due again, the search is complete without it.
                 self._sampled[ns] = now - max(0.0, now_wall - looked.at)
 
-    async def _list_one(self, db: str) -> list[CollectionInfo]:
+    async def _databases(self) -> list[str]:
+        """The databases of applications; those that the configuration names if the server does not list them."""
         try:
-            return await self._gateway.list_collections(db)
+            databases = await self._gateway.list_databases()
+        except ServerError as error:
+            self.troubles["*"] = trouble_of("*", error)
+            databases = list({ns.db for ns in self._config.collections()})
+        return [name for name in databases if name not in SYSTEM_DATABASES]
+
+    async def _collections(self, db: str) -> list[Namespace]:
+        """The collections of a database that may hold counters."""
+        try:
+            rows = await self._gateway.list_collections(db)
         except ServerError as error:
             self.troubles[db] = trouble_of(db, error)
             return []
+        return [row.ns for row in rows if _may_hold_counters(row)]
 
     def _due(self, found: Iterable[Namespace]) -> list[Namespace]:
         now = time.monotonic()
@@ -206,18 +211,12 @@ class Discovery:
     async def _look(self, ns: Namespace) -> tuple[Content, Query]:
         if self._config.rules_for(ns):
             return Content.COUNTERS, ()
-        shape = selective(ns.collection)
-        if shape and shape.query and await self._is_cheap(ns, shape.query_key):
-            document = await self._gateway.find_one(ns, shape.query)
-            if document and shape.numbers(document):
-                return Content.COUNTERS, tuple(shape.query.items())
-        if shape:
-            # Few of its documents are counters: reading all documents would be too expensive.
-            return Content.OTHER, ()
+        if shape := selective(ns.collection):
+            return await self._search(ns, shape)
         sample = [row async for row in self._gateway.find(ns, {}, limit=SAMPLE)]
         if not sample:
             return Content.EMPTY, ()
-        if ns.collection in KNOWN_COLLECTIONS and any(_is_certain(ns.collection, row) for row in sample):
+        if any(_is_certain(ns.collection, row) for row in sample):
             return Content.COUNTERS, ()
         if not all(is_counter(ns.collection, row) for row in sample):
             return Content.OTHER, ()
@@ -226,6 +225,14 @@ class Discovery:
         is_small = len(sample) < SAMPLE or await self._gateway.estimate(ns) <= MOST_GUESSED
         if is_small and not (dated and await self.expires(ns)):
             return Content.COUNTERS, ()
+        return Content.OTHER, ()
+
+    async def _search(self, ns: Namespace, shape: Shape) -> tuple[Content, Query]:
+        """Search for the few counters among many documents: reading all of these would be too expensive."""
+        if shape.query and await self._is_cheap(ns, shape.query_key):
+            document = await self._gateway.find_one(ns, shape.query)
+            if document and shape.numbers(document):
+                return Content.COUNTERS, tuple(shape.query.items())
         return Content.OTHER, ()
 
     async def expires(self, ns: Namespace) -> bool:
@@ -253,7 +260,7 @@ def is_counter(collection: str, document: Document) -> bool:
 
 
 def _is_certain(collection: str, document: Document) -> bool:
-    return any(match.confidence == 1 for match in recognise(collection, document))
+    return collection in KNOWN_COLLECTIONS and any(match.confidence == 1 for match in recognise(collection, document))
 
 
 def _may_hold_counters(row: CollectionInfo) -> bool:

@@ -44,6 +44,13 @@ class UsageFinding:
     is_repeated: bool = False
     cycling: frozenset[str] = frozenset()
 
+    @property
+    def claims(self) -> tuple[IdField, ...]:
+        """The fields whose ids it hands out; empty if its use is not likely."""
+        if self.grade not in (Grade.CERTAIN, Grade.LIKELY):
+            return ()
+        return (*((self.target,) if self.target else ()), *(target for _, target in self.by_document))
+
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
         return isinstance(identity, str) and (identity in self.others or identity in self.restless)

@@ -92,31 +92,38 @@ def _by_signature(collection: str, signature: Signature) -> tuple[tuple[Match], 
     if half > _MOST_KEYS:
         return None
     kinds: dict[Any, Any] = dict(zip(signature[:half], signature[half:], strict=True))
-    others = {key: kind for key, kind in kinds.items() if key != "_id"}
-    if any(issubclass(kind, (list, Mapping, bytes)) for kind in others.values()):
-        return None
-    numbers = [key for key, kind in others.items() if kind in _NUMBERS and key not in _IGNORED_NUMBERS]
-    if len(numbers) != 1:
-        return None
-    number = numbers[0]
+    id_kind = kinds.pop("_id", None)
+    number = _only_number(kinds)
     bound = next((key for key in MAX_FIELDS if kinds.get(key) in _NUMBERS), "")
-    telling, specific = bool(_TELLING_COLLECTION.search(collection[:255])), bound in SPECIFIC_BOUNDS
-    if number in SURE_NAMES:
-        confidence = SURE
-    elif number in LOOSE_NAMES and (specific or telling):
-        confidence = LOOSE
-    else:
-        return None
     label = "_id"
-    if kinds.get("_id") is ObjectId and not bound:
+    if id_kind is ObjectId and not bound:
         label = next((key for key in _NAME_KEYS if kinds.get(key) is str), "")
-    if not label:
+    telling, specific = bool(_TELLING_COLLECTION.search(collection[:255])), bound in SPECIFIC_BOUNDS
+    grading = _grade(number, telling=telling, specific=specific)
+    if grading is None or not label:
         return None
-    grade, evidence = Grade.POSSIBLE, "By name only."
-    if specific and (telling or confidence == SURE):
-        grade, evidence = Grade.LIKELY, "By its name, and by the bound in its document."
+    confidence, grade, evidence = grading
     match = Match(_shape(number, label), number, confidence, bound, grade=grade, evidence=evidence)
-    return (match,), tuple(key for key, kind in others.items() if kind is str), not RANGE_KEYS.isdisjoint(kinds)
+    return (match,), tuple(key for key, kind in kinds.items() if kind is str), not RANGE_KEYS.isdisjoint(kinds)
+
+
+def _grade(number: str, *, telling: bool, specific: bool) -> tuple[float, Grade, str] | None:
+    """Confidence, grade and evidence by the names of a number, of its collection (``telling``) and of its bound."""
+    sure = number in SURE_NAMES
+    if not (sure or (number in LOOSE_NAMES and (telling or specific))):
+        return None
+    confidence = SURE if sure else LOOSE
+    if specific and (telling or sure):
+        return confidence, Grade.LIKELY, "By its name, and by the bound in its document."
+    return confidence, Grade.POSSIBLE, "By name only."
+
+
+def _only_number(kinds: Mapping[str, type]) -> str:
+    """The key of the number, if there is one only and all values are simple; else empty."""
+    if any(issubclass(kind, (list, Mapping, bytes)) for kind in kinds.values()):
+        return ""
+    numbers = [key for key, kind in kinds.items() if kind in _NUMBERS and key not in _IGNORED_NUMBERS]
+    return numbers[0] if len(numbers) == 1 else ""
 
 
 def _is_named(document: Document, label: str, *, any_id: bool) -> bool:

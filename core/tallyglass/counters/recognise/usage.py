@@ -343,26 +343,29 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
             continue
         every = evidence.updates[key]
         finding, rank = _graded(evidence, number)
-        found[key] = finding = replace(
+        found[key] = replace(
             finding,
-            others=finding.others | {name for name in every.keys() - number.documents.keys() if isinstance(name, str)},
-            restless=frozenset(name for name, rows in every.items() if isinstance(name, str) and _is_restless(rows)),
+            others=finding.others.union(_named(every.keys() - number.documents.keys())),
+            restless=frozenset(name for name in _named(every) if _is_restless(every[name])),
         )
-        for target in (finding.target, *(target for _, target in finding.by_document)):
-            if target is not None and finding.grade in (Grade.CERTAIN, Grade.LIKELY):
-                owners[target].append((rank, key))
+        for target in finding.claims:
+            owners[target].append((rank, key))
     owner_of = {target: min(claims)[1] for target, claims in owners.items()}
     for target, claims in owners.items():
         for _, key in claims:
             finding = found[key]
-            owns = any(owner_of.get(one) == key for one in (target, *(own for _, own in finding.by_document)))
-            if owns or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
+            if not finding.claims or key in {owner_of.get(one) for one in finding.claims}:
                 continue
             found[key] = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
             other = _direct(evidence, numbers[key], without={target.ns})
             if other is not None and other[0].target is not None and other[0].target not in owners:
                 found[key] = replace(other[0], others=finding.others, restless=finding.restless)
     return list(found.values())
+
+
+def _named(documents: Iterable[Hashable]) -> list[str]:
+    """The documents whose ``_id`` is a text: only these are told apart."""
+    return [name for name in documents if isinstance(name, str)]
 
 
 def _graded(evidence: Evidence, number: _Number) -> Ranked:
@@ -422,6 +425,14 @@ def _issues(evidence: Evidence, updates: Sequence[Update], step: int, sizes: ran
 Hits = dict[tuple[Key, Semantics], _Hit]
 
 
+class _Use(NamedTuple):
+    """Where the ids of one document are used, and what they mean."""
+
+    target: Key
+    semantics: Semantics
+    hit: _Hit
+
+
 def _explained(
     evidence: Evidence, fields: Sequence[tuple[Key, InsertedField]], issues: Iterable[_Issue], seconds: float = math.inf
 ) -> Hits:
@@ -461,7 +472,29 @@ def _direct(
     Targets in the collections ``without`` are another counter's. Beyond the usual time the next inserts may be of
     other ids, so that only large and unique numbers count.
     """
-    late, moves = seconds > WINDOW_SECONDS, number.moves
+    late = seconds > WINDOW_SECONDS
+    every, covered = _seek(evidence, number, seconds, without)
+    good = _believable(evidence, number.ns, every, number.moves, late=late)
+    matched = {document: use.hit.matched(number.moves) for document, use in good.items()}
+    other = {
+        document
+        for document, count in covered.items()
+        if count >= _OTHER_ISSUES and matched.get(document, 0) < _OTHER_SHARE * count
+    }
+    kept = {document: use for document, use in good.items() if document not in other}
+    if not kept or not all(_has_constant_step(number.documents[document]) for document in kept):
+        return None
+    issued = sum(count for document, count in covered.items() if document not in other)
+    counts = sum(matched[document] for document in kept), issued
+    grade = _grade_of([use.hit for use in kept.values()], *counts, late=late)
+    return None if grade is None else _used(evidence, number, grade, kept, other, counts)
+
+
+def _seek(
+    evidence: Evidence, number: _Number, seconds: float, without: Collection[Namespace]
+) -> tuple[dict[Hashable, Hits], dict[Hashable, int]]:
+    """By document, where its values were found, and how many were found or would have been."""
+    late = seconds > WINDOW_SECONDS
     every: dict[Hashable, Hits] = {}
     covered: dict[Hashable, int] = {}
     # A new counter document holds the number itself; only its own ids are told from that.
@@ -476,31 +509,17 @@ def _direct(
         found = {at for hit in hits.values() for at in hit.issues}
         covered[document] = len(found | read)
         every[document] = {name: hit for name, hit in hits.items() if name[0][0] not in without}
-    good = _believable(evidence, number.ns, every, moves, late=late)
-    other = {
-        document
-        for document, count in covered.items()
-        if count >= _OTHER_ISSUES and (document not in good or good[document][2].matched(moves) < _OTHER_SHARE * count)
-    }
-    kept = {document: hit for document, hit in good.items() if document not in other}
-    issued = sum(count for document, count in covered.items() if document not in other)
-    if not issued or not kept:
-        return None
-    matched = sum(hit.matched(moves) for _, _, hit in kept.values())
-    if not all(_has_constant_step(number.documents[document]) for document in kept):
-        return None
-    grade = _grade_of([hit for _, _, hit in kept.values()], matched, matched / issued, late=late)
-    return None if grade is None else _used(evidence, number, grade, kept, other, (matched, issued))
+    return every, covered
 
 
 def _believable(
     evidence: Evidence, ns: Namespace, every: Mapping[Hashable, Hits], moves: _Behaviour, *, late: bool
-) -> dict[Hashable, tuple[Key, Semantics, _Hit]]:
-    """The hits in the target of each document, without those that may be coincidences."""
+) -> dict[Hashable, _Use]:
+    """The target of each document, without those that may be coincidences."""
     chosen = {
-        document: (*name, _with_siblings(every[document], name)) for document, name in _assigned(ns, every).items()
+        document: _Use(*name, _with_siblings(every[document], name)) for document, name in _assigned(ns, every).items()
     }
-    feeders = Counter(target for target, _, _ in chosen.values())
+    feeders = Counter(use.target for use in chosen.values())
 
     def is_believable(target: Key, hit: _Hit) -> bool:
         if late:
@@ -509,11 +528,12 @@ def _believable(
             return False
         return _is_cycled(hit) if moves.cycles else _is_spread(evidence.targets[target], feeders[target])
 
-    return {document: found for document, found in chosen.items() if is_believable(found[0], found[2])}
+    return {document: use for document, use in chosen.items() if is_believable(use.target, use.hit)}
 
 
-def _grade_of(hits: Sequence[_Hit], matched: int, share: float, *, late: bool) -> Grade | None:
-    """The grade of a number of which so many values, and this share of them, were found; None if these are too few."""
+def _grade_of(hits: Sequence[_Hit], matched: int, issued: int, *, late: bool) -> Grade | None:
+    """The grade of a number of which so many of the issued values were found; None if these are too few."""
+    share = matched / issued
     values = [value for hit in hits for value in hit.values]
     few = matched < _SMALL_ISSUES or share < _CERTAIN_SHARE
     if (few and late) or ((few or len(set(values)) < _SMALL_DIFFERENT) and median(values) < _SMALL):
@@ -593,38 +613,32 @@ def _used(
     evidence: Evidence,
     number: _Number,
     grade: Grade,
-    kept: Mapping[Hashable, tuple[Key, Semantics, _Hit]],
+    kept: Mapping[Hashable, _Use],
     other: Iterable[Hashable],
     counts: tuple[int, int],
 ) -> Ranked:
-    moves, (matched, issued) = number.moves, counts
-    latency = median(latency for _, _, hit in kept.values() for latency in hit.latencies)
-    targets = Counter(target for target, _, _ in kept.values())
+    moves, (matched, issued), uses = number.moves, counts, list(kept.values())
+    latency = median(latency for use in uses for latency in use.hit.latencies)
+    targets = Counter(use.target for use in uses)
     (first, _), *more = targets.most_common()
-    semantics = Counter(meaning for _, meaning, _ in kept.values()).most_common(1)[0][0]
-    values = {value for target, _, hit in kept.values() if target == first for value in hit.values}
-    whole = len(kept) == 1 and len(values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
+    semantics = Counter(use.semantics for use in uses).most_common(1)[0][0]
+    whole = len(uses) == 1 and len(uses[0].hit.values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
         f"{matched:,} of {issued:,} values of {clean_name(number.path, 60)} found in {_place(first)}{also}, "
         f"{_latency(latency)} later; step {moves.step}."
-    )
-    by_document = tuple(
-        (document, IdField(*target)) for document, (target, _, _) in kept.items() if isinstance(document, str)
     )
     finding = replace(
         number.finding(grade, text),
         target=None if more else IdField(*first),
         whole_target=whole,
         semantics=semantics,
-        by_document=by_document if more else (),
-        others=frozenset(document for document in other if isinstance(document, str)),
+        by_document=tuple((name, IdField(*kept[name].target)) for name in _named(kept) if more),
+        others=frozenset(_named(other)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
         # A total that is written into a log is that after the update.
         is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(number.path) for target in targets),
-        cycling=frozenset(
-            name for name in kept if isinstance(name, str) and _behaviour_of([number.documents[name]]).cycles
-        ),
+        cycling=frozenset(name for name in _named(kept) if _behaviour_of([number.documents[name]]).cycles),
     )
     return finding, (-moves.returned / max(1, moves.issues), latency)
 
