@@ -365,3 +365,26 @@ async def test_an_idle_guess_is_the_largest_id_of_a_collection_or_moves_past_it(
     del server.held[COUNTERS]
     (view,) = (await look(server, WatchSettings(oplog_history=False))).counters  # type: ignore[arg-type]
     assert view.grade is grade
+
+
+@pytest.mark.parametrize(("look_seconds", "late"), [(60.0, 4), (90.0, 0)])
+async def test_counters_for_which_there_is_no_time_are_said_to_be_not_compared(
+    monkeypatch: pytest.MonkeyPatch, look_seconds: float, late: int
+) -> None:
+    """Each reading of an id takes a second, and nothing else any time; after 30 a counter could be compared again."""
+
+    class Slow(Server):
+        passed = 0.0
+
+        async def find_one(self, ns: Namespace, query: Row, *, sort: Any = (), **_: Any) -> Row | None:
+            self.passed += ns not in (COUNTERS, OPLOG)
+            return await super().find_one(ns, query, sort=sort)
+
+    server, names, began = Slow(0, []), [f"kind{n}s" for n in range(40)], time.monotonic()
+    server.held |= {Namespace("shop", name): [{"_id": 5}] for name in names}
+    server.held[COUNTERS] = [{"_id": name, "field": "_id", "seq": 5} for name in names]
+    monkeypatch.setattr(time, "monotonic", lambda: began + server.passed)
+    seen = await look(server, WatchSettings(look_seconds=look_seconds))  # type: ignore[arg-type]
+    assert sum(one.drift is None for one in seen.counters) == late
+    why = f"The time was up before {late} counters could be compared with the ids of their collections."
+    assert [trouble.title for trouble in seen.troubles] == [why] * bool(late)

@@ -48,7 +48,7 @@ class LargestId:
 
 
 class DriftCheck:
-    """Reads the largest ids of the targets of trackers, a few at a time. ``waiting`` is how many are left to read."""
+    """Reads the largest ids of the targets of trackers, a few at a time. ``waiting`` is how many were never read."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -75,7 +75,7 @@ class DriftCheck:
         while due and time.monotonic() < deadline:
             batch, due = due[:_AT_ONCE], due[_AT_ONCE:]
             await asyncio.gather(*(self._read(tracker, seen) for tracker in batch))
-        self.waiting = len(due)
+        self.waiting = sum(tracker.identity.key not in self._tried for tracker in due)
 
     def apply(self, trackers: Iterable[Tracker], read_after: float) -> None:
         """Set the drift of trackers from ids read before ``read_after`` (monotonic), when the counters were read.
