@@ -317,7 +317,7 @@ class Tracker:
                 self.rate, self._view = 0.0, None
             return
         self._measure(now)
-        if self.last_at > self.series.times[-1] and isinstance(self.value, int):
+        if isinstance(self.value, int):
             self.series.add(self.last_at, self.value * self.direction)
         if self._has_old_forecasts(now):
             self.update_forecasts(now)
