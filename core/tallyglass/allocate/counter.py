@@ -13,7 +13,7 @@ from pymongo import WriteConcern
 
 from tallyglass.allocate.engine.allocator import C
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time
-from tallyglass.allocate.engine.checks import by_id, whole
+from tallyglass.allocate.engine.checks import INT64_MIN, by_id, whole
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.handles import (
     AnyAsyncCollection,
@@ -49,7 +49,7 @@ class CounterCore(RangeCore):
         self.layout = layout
         limit = layout.highest_id()
         self.highest = limit if highest is None else min(limit, whole(highest, "highest"))
-        self._seen = -(2**63)
+        self._seen = INT64_MIN
 
     @property
     def space(self) -> int:
