@@ -341,6 +341,11 @@ def test_a_range_of_a_pool_stays_inside_its_document(server: Server, client: Mon
     assert ids.stats().full == 2
 
 
+def test_only_documents_with_an_end_are_read_as_those_of_a_pool(server: Server, client: MongoClient[Any]) -> None:
+    server.run(pool(client).core.take(1), rows(100, 120), {"COUNT": Int64(100)})
+    assert server.calls[0].args[0] == {"MAX_VALUE": {"$exists": True}}
+
+
 def test_a_document_that_went_back_stops_the_pool(server: Server, client: MongoClient[Any]) -> None:
     ids = pool(client)
     server.run(ids.core.take(4), rows(100, 120), {"COUNT": Int64(100)})
@@ -511,6 +516,18 @@ def test_first_uses_that_collide_are_tried_again_but_another_index_of_the_counte
         server.run(gapless(client)._core.insert({"tenant": "b"}, session), *begun, OTHER_INDEX, None)
 
 
+def test_a_commit_of_unknown_outcome_is_repeated_and_one_that_failed_is_a_new_transaction(
+    server: Server, client: MongoClient[Any], session: Any
+) -> None:
+    unknown = errors.AutoReconnect("lost", {"errorLabels": ["UnknownTransactionCommitResult"]})
+    failed = errors.OperationFailure("aborted", 251, {"errorLabels": ["TransientTransactionError"]})
+    written = None, {"next": Int64(9)}, None
+    steps = gapless(client)._core.insert({"tenant": "a"}, session)
+    assert server.run(steps, [WITHIN], *written, unknown, unknown, None) == 9
+    steps = gapless(client)._core.insert({"tenant": "a"}, session)
+    assert server.run(steps, [WITHIN], *written, failed, None, *written, None) == 9
+
+
 # --- documents with an id of their own -----------------------------------------------------------------------------
 
 UNIQUE = [{"key": {"number": 1}, "unique": True}]
@@ -528,6 +545,19 @@ def inserts(client: MongoClient[Any], **how: Any) -> dict[str, tuple[Steps[Any],
         "reserve": (proxied._reserve(7, "me", proxied.budget()), ()),
         "write": (proxied.insert({"number": 7}, None), (None,)),
     }
+
+
+@pytest.mark.parametrize(
+    ("space", "numbers"),
+    [
+        (NumberSpace(5, 8), {5, 6, 7}),
+        (NumberSpace(8, 11, width=3), {"008", "009", "010"}),
+        (NumberSpace.digits(1), {*range(1, 10)}),
+        (NumberSpace.digits(1, text=True), {*"0123456789"}),
+    ],
+)
+def test_each_number_of_a_space_is_drawn_and_no_other(space: NumberSpace, numbers: set[int | str]) -> None:
+    assert {space.draw() for _ in range(1_000)} == numbers
 
 
 @pytest.mark.parametrize("strategy", ["random", "reserve", "write"])
