@@ -367,6 +367,28 @@ async def test_an_idle_guess_is_the_largest_id_of_a_collection_or_moves_past_it(
     assert view.grade is grade
 
 
+@pytest.mark.parametrize(
+    ("index", "grade"),
+    [
+        ({"key": {"number": 1}}, Grade.LIKELY),
+        ({"key": {"number": 1}, "partialFilterExpression": {"paid": True}}, Grade.POSSIBLE),
+        ({"key": {"number": "hashed"}}, Grade.POSSIBLE),
+        ({"key": {"number": 1, "at": 1}}, Grade.POSSIBLE),
+    ],
+    ids=["an index", "a partial index", "a hash", "an index of two"],
+)
+async def test_an_idle_guess_is_compared_with_fields_that_have_an_index_of_their_own(index: Row, grade: Grade) -> None:
+    server = Server(0, [])
+    server.held = {
+        ORDERS: [{"_id": ObjectId(), "number": 500}],
+        GUESSES: [{"_id": "Order", "value": 500}],
+        OPLOG: server.held[OPLOG],
+    }
+    server.indexes = {ORDERS: [index]}
+    (view,) = (await look(server, WatchSettings(oplog_history=False))).counters  # type: ignore[arg-type]
+    assert view.grade is grade
+
+
 @pytest.mark.parametrize(("look_seconds", "late"), [(60.0, 4), (90.0, 0)])
 async def test_counters_for_which_there_is_no_time_are_said_to_be_not_compared(
     monkeypatch: pytest.MonkeyPatch, look_seconds: float, late: int

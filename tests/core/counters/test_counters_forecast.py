@@ -14,7 +14,7 @@ from bench._loads import SCENARIOS
 from bench.forecast import HORIZONS, ForecastScore, backtest, cases_of
 
 from tallyglass.counters.forecast.basis import read_basis
-from tallyglass.counters.forecast.cycle import irregularity, swing, unexplained
+from tallyglass.counters.forecast.cycle import irregularity, level_now, swing, unexplained
 from tallyglass.counters.forecast.estimate import estimate
 from tallyglass.counters.forecast.forecast import forecasts
 from tallyglass.counters.forecast.series import DAY, HOLE_SECONDS, HOUR, WEEK, Series
@@ -422,6 +422,14 @@ def test_how_irregular_blocks_are_is_told_by_their_second_differences() -> None:
     assert irregularity([1, 2, 3, 4, 5]) == irregularity([0, 0, 0]) == 0
 
 
+@pytest.mark.parametrize(("apart", "block"), [(HOUR / 4, HOUR), (3 * HOUR, 3 * HOUR), (12 * HOUR, 8 * HOUR)])
+@pytest.mark.parametrize("span", [3 * DAY, 2 * WEEK])
+def test_chance_is_measured_over_blocks_as_long_as_samples_are_apart(apart: float, block: float, span: float) -> None:
+    basis = read_basis(steady(span, step=apart))
+    assert basis is not None
+    assert (basis.block, basis.seconds) == (block, span)
+
+
 def test_a_slow_counter_is_as_irregular_as_a_fast_one_of_its_shape() -> None:
     hours = [rise * (1 + n % 5 / 10) for n, rise in enumerate(week_of() * 2)]
     for scale in (1e-6, 1.0):
@@ -429,6 +437,7 @@ def test_a_slow_counter_is_as_irregular_as_a_fast_one_of_its_shape() -> None:
         assert swing([3 * scale, scale]) == pytest.approx(0.5)
         assert irregularity(some) == pytest.approx(irregularity(hours))
         assert unexplained(some, some[:168]) == pytest.approx(unexplained(hours, hours[:168]))
+        assert level_now(some) == pytest.approx(level_now(hours)) != 1
     shift = find_shift([1.0] * 21 + [3.0] * 21)
     assert shift is not None
     assert (shift.day, shift.size) == (21, pytest.approx(math.log(3)))

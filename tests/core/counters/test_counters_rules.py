@@ -22,6 +22,7 @@ from tallyglass.counters.numbers import as_number, is_stalled
 from tallyglass.counters.recognise.config import CountersConfig, load_config, parse_config
 from tallyglass.counters.repair import move_command
 from tallyglass.counters.snapshot import (
+    Absence,
     Ceiling,
     CountersSnapshot,
     CounterTrouble,
@@ -30,6 +31,7 @@ from tallyglass.counters.snapshot import (
     Forecast,
     Grade,
     Members,
+    MissingCounter,
     NumericType,
     Semantics,
 )
@@ -373,6 +375,21 @@ def test_a_rewind_fades_and_an_acknowledged_flag_is_silent() -> None:
     row = counter(flags=(Flag.RESET, Flag.BEHIND), acknowledged=(Flag.RESET, Flag.BEHIND))
     result = check_counters(CountersSnapshot(NOW, (row,)))
     assert (result.level, "2 flags acknowledged" in result.line) == (OK, True)
+
+
+@pytest.mark.parametrize(
+    ("ago", "routine", "level"),
+    [
+        (timedelta(days=7), False, WARNING),
+        (timedelta(days=7, seconds=1), False, OK),
+        (timedelta(days=1), True, OK),
+        (None, False, OK),
+    ],
+)
+def test_a_document_that_is_gone_warns_for_seven_days(ago: timedelta | None, routine: bool, level: int) -> None:
+    since = None if ago is None else NOW - ago
+    gone = MissingCounter("shop.counters", "orders", Absence.GONE, since=since, routine=routine)
+    assert check_counters(CountersSnapshot(NOW, (counter("b"),), known=2, missing=(gone,))).level == level
 
 
 def test_a_guess_alarms_only_when_asked() -> None:

@@ -80,13 +80,13 @@ def test_ids_that_were_seen_in_64_bits_have_no_end_at_2_31() -> None:
     shop = Shop()
     target = IdField(Namespace("shop", "orders"), "_id")
     crossings = [shop.look(T0, ORDERS)[0].crossing]
-    for int64_ids, step in ((True, 1), (False, 2)):
+    for n, int64_ids in enumerate((False, True, False), start=1):
         finding = UsageFinding(
-            shop.collection.ns, "seq", Grade.CERTAIN, target=target, step=step, int64_ids=int64_ids, evidence="used"
+            shop.collection.ns, "seq", Grade.CERTAIN, target=target, step=n, int64_ids=int64_ids, evidence="used"
         )
         shop.collection.learn({"seq": finding})
-        crossings.append(shop.look(T0 + step, ORDERS)[0].crossing)
-    assert [crossing is None for crossing in crossings] == [False, True, True]
+        crossings.append(shop.look(T0 + n, ORDERS)[0].crossing)
+    assert [crossing is None for crossing in crossings] == [False, False, True, True]
 
 
 def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:

@@ -300,6 +300,17 @@ def test_a_number_from_1000_on_is_recognised_although_it_is_used_late() -> None:
     assert [may_be_late(value) for value in (999, 1_000)] == [False, True]
 
 
+@pytest.mark.parametrize(("again", "grade"), [(2, Grade.CERTAIN), (3, Grade.OPEN)])
+def test_where_late_ids_are_sought_one_of_twenty_values_may_repeat(again: int, grade: Grade) -> None:
+    issued = range(7_000, 7_000 + 40 - again)
+    found = used([*issued], [(ORDERS, "n")], later=11)
+    for value in issued[:again]:
+        found.targets[ORDERS, "n"].add(Insert((START + 500, value, 0), START + 500.0, value))
+    found.inserted.setdefault(NOTES, []).append((START, 9, 0))
+    (finding,) = findings(found)
+    assert finding.grade is grade, finding.evidence
+
+
 def ranged(
     rises: int, size: int = 10, used: int = 10, found: int = 99, short: int | None = None, ahead: int = 0
 ) -> Evidence:
