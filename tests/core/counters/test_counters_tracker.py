@@ -810,6 +810,17 @@ def test_where_many_collections_hold_counters_smaller_groups_are_one_row() -> No
     assert len(Shop("tenant_counters").look(T0, *tenants)) == 41
 
 
+def test_members_of_a_group_whose_ids_are_of_several_types_may_have_equal_numbers() -> None:
+    shop = Shop()
+    rows: list[dict[str, Any]] = [{"_id": f"tenant {n}", "seq": 5} for n in range(150)]
+    rows += [{"_id": ObjectId(f"{n:024x}"), "id": f"other {n}", "seq": 5} for n in range(150)]
+    rows = [row for pair in zip(rows[:150], rows[150:], strict=True) for row in pair]
+    for at in (T0, T0 + 1):
+        (view,) = shop.look(at, *rows)
+        assert view.members is not None
+        assert view.members.count == 300
+
+
 def test_a_group_shows_its_doubles_and_numbers_beyond_64_bits() -> None:
     rows = [{"_id": f"tenant {n}", "seq": Int64(2**60 + n)} for n in range(300)]
     rows[5] = {"_id": "tenant 5", "seq": 3.0}

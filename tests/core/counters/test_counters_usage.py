@@ -221,6 +221,25 @@ def test_of_counters_with_equal_numbers_each_gets_ids_of_its_own() -> None:
     assert sorted(one.grade for one in found) == [Grade.CERTAIN, Grade.OPEN]
 
 
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_where_another_counter_matches_better_other_ids_may_be_its_own(elsewhere: bool) -> None:
+    """Two counters have the numbers of the orders, and one of them is also of other ids, by one of its documents."""
+    found = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))])
+    for n in range(20):
+        at = START + 5 * n
+        places = [(ORDERS, 201 + n), (ORDERS, 901 + n), *([(NOTES, 201 + n)] if elsewhere else [])]
+        for i, (ns, value) in enumerate([(CARTS, 201 + n), (CARTS, 901 + n), (SEQ[0], 201 + n), (SEQ[0], 901 + n)]):
+            update = Update((at, i, 0), at + i / 100, 0, value, text=False, returned=ns != CARTS)
+            found.updates.setdefault((ns, "n"), {}).setdefault(f"d{i % 2}", []).append(update)
+        for i, (ns, value) in enumerate(places, 4):
+            found.inserted[ns].append((at, i, 0))
+            found.targets.setdefault((ns, "n"), InsertedField()).add(Insert((at, i, 0), at + i / 100, value))
+    of_carts, of_orders = sorted(findings(found), key=lambda one: one.ns)
+    assert of_orders.target == IdField(ORDERS, "n")
+    told = of_carts.grade, of_carts.target, of_carts.excludes("d1")
+    assert told == ((Grade.CERTAIN, IdField(NOTES, "n"), True) if elsewhere else (Grade.OPEN, None, False))
+
+
 @pytest.mark.parametrize(
     ("issues", "places", "grade"),
     [

@@ -159,7 +159,7 @@ class Group:
         value = number if type(number) is int and -(2**63) <= number < 2**63 else _bounded(number)
         place = self._index.get(key)
         if place is None:
-            self._index[key] = len(self._values)
+            place = self._index[key] = len(self._values)
             self._values.append(value)
             self._rounds.append(self._round)
         else:
@@ -177,9 +177,9 @@ class Group:
         self._total += value
         largest = self._largest
         if len(largest) < self._largest_followed:
-            heappush(largest, (value, -len(self._index), key, row))
+            heappush(largest, (value, -place, key, row))
         elif value > largest[0][0]:
-            heappushpop(largest, (value, -(place or len(self._index)), key, row))
+            heappushpop(largest, (value, -place, key, row))
 
     def _change(self, key: Hashable, row: Document, before: int, value: int) -> None:
         if key in self.followed or (value > before and len(self.followed) >= _MOST_FOLLOWED):

@@ -339,28 +339,27 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
     found: dict[Key, UsageFinding] = {}
     owners: dict[IdField, list[tuple[tuple[float, float], Key]]] = defaultdict(list)
     for key, number in numbers.items():
-        if not number.moves.issues:
-            continue
-        every = evidence.updates[key]
-        finding, rank = _graded(evidence, number)
-        found[key] = replace(
-            finding,
-            others=finding.others.union(_named(every.keys() - number.documents.keys())),
-            restless=frozenset(name for name in _named(every) if _is_restless(every[name])),
-        )
-        for target in finding.claims:
-            owners[target].append((rank, key))
+        if number.moves.issues:
+            found[key], rank = _graded(evidence, number)
+            for target in found[key].claims:
+                owners[target].append((rank, key))
     owner_of = {target: min(claims)[1] for target, claims in owners.items()}
-    for target, claims in owners.items():
-        for _, key in claims:
-            finding = found[key]
-            if not finding.claims or key in {owner_of.get(one) for one in finding.claims}:
-                continue
+    for key, finding in found.items():
+        if finding.claims and key not in {owner_of[target] for target in finding.claims}:
             found[key] = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
-            other = _direct(evidence, numbers[key], without={target.ns})
+            other = _direct(evidence, numbers[key], without={target.ns for target in finding.claims})
             if other is not None and other[0].target is not None and other[0].target not in owners:
-                found[key] = replace(other[0], others=finding.others, restless=finding.restless)
-    return list(found.values())
+                found[key] = other[0]
+    return [_with_documents(finding, evidence.updates[key], numbers[key]) for key, finding in found.items()]
+
+
+def _with_documents(finding: UsageFinding, every: Mapping[Hashable, Sequence[Update]], number: _Number) -> UsageFinding:
+    """With the documents that are not of this sequence, and those whose numbers rise and fall."""
+    return replace(
+        finding,
+        others=finding.others.union(_named(every.keys() - number.documents.keys())),
+        restless=frozenset(name for name in _named(every) if _is_restless(every[name])),
+    )
 
 
 def _named(documents: Iterable[Hashable]) -> list[str]:
