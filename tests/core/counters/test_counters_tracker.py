@@ -258,6 +258,17 @@ def test_a_guess_that_falls_is_no_counter() -> None:
     assert [(view.id, view.flags) for view in views] == [("sure", (Flag.REWOUND, Flag.GUESS))]
 
 
+@pytest.mark.parametrize("fell", [False, True], ids=["as seen", "fell before"])
+def test_a_guess_whose_ids_were_seen_in_use_is_a_counter_that_can_be_rewound(fell: bool) -> None:
+    shop = Shop("page_counters")
+    for n, number in enumerate((900, 500 if fell else 901)):
+        views = shop.look(T0 + n, {"_id": "home", "n": number})
+    assert bool(views) is not fell
+    shop.collection.learn({"n": UsageFinding(shop.collection.ns, "n", Grade.CERTAIN, evidence="used")})
+    for n, (number, flags) in enumerate([(902, ()), (903, ()), (400, (Flag.REWOUND,))], start=2):
+        assert [view.flags for view in shop.look(T0 + n, {"_id": "home", "n": number})] == [flags]
+
+
 def test_the_next_id_is_not_used_yet_and_a_pool_counts_what_its_documents_issued() -> None:
     used = [Shop("pool").look(T0, {"_id": "a", "COUNT": number, "MAX_VALUE": 99})[0] for number in (50, 99, 100)]
     assert [(view.left, view.flags) for view in used] == [(50, ()), (1, ()), (0, (Flag.FULL,))]

@@ -110,7 +110,7 @@ class Tracker:
         known = self.identity
         if (known.direction, known.text, known.path) != (identity.direction, identity.text, identity.path):
             return False
-        if identity.confidence > known.confidence:
+        if not identity.is_loose:
             self.is_counter = True
         self.identity = identity
         self.readers_64 = self.readers_64 or identity.int64_ids

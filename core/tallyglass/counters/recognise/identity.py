@@ -68,8 +68,8 @@ class Identity:
 
     @property
     def is_loose(self) -> bool:
-        """Whether no more than a common name speaks for it."""
-        return self.confidence <= LOOSE
+        """Whether no more than a common name speaks for it, and its ids were not seen in use."""
+        return self.confidence <= LOOSE and self.grade is not Grade.CERTAIN
 
     @property
     def direction(self) -> int:
