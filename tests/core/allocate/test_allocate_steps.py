@@ -40,6 +40,7 @@ from tallyglass.allocate.insert.random_ids import NumberSpace, RandomIds
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
 from tallyglass.allocate.pool_map import PoolLayout
+from tallyglass.allocate.repair import _verify
 from tallyglass.allocate.scopes import ScopeCore
 
 LOST = errors.AutoReconnect("lost")
@@ -312,6 +313,25 @@ def test_a_rewound_counter_is_detected_while_its_remainder_is_read(server: Serve
     server.run(orders.core.take(50), at(0))
     with pytest.raises(CounterRewound):
         server.run(orders.core.take(60), None, at(40))
+
+
+@pytest.mark.parametrize(
+    ("highest", "drift", "command"),
+    [
+        (None, 0, ""),
+        (99, 1, ""),
+        (100, 0, ""),
+        (101, -1, '{"$max": {"next": NumberLong("101")}}'),
+    ],
+)
+def test_a_counter_is_behind_where_the_next_id_is_taken(
+    server: Server, client: MongoClient[Any], highest: int | None, drift: int, command: str
+) -> None:
+    largest = None if highest is None else {"_id": highest}
+    found = server.run(_verify(counter(client).core, client.s.orders, "_id"), largest, at(100))
+    assert (found.next_id, found.drift, found.behind) == (101, drift, drift < 0)
+    assert bool(found.command) == found.behind
+    assert command in found.command
 
 
 # --- a pool of documents -------------------------------------------------------------------------------------------

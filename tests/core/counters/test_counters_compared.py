@@ -149,7 +149,7 @@ async def compared(server: Server) -> Difference:
     [
         (lambda: Server(100, range(1, 101)), Standing.AGREES, 0, 0, [], "They agree."),
         (lambda: Server(105, {*range(1, 101)} - {*range(40, 50)}),
-         Standing.AGREES, 0, 15, [(40, 49), (101, 105)], "5 ahead"),
+         Standing.AGREES, 0, 15, [(40, 49, 10), (101, 105, 5)], "5 ahead"),
         (lambda: Server(90, range(1, 101), range(60, 91)),
          Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
         (lambda: Server(90, range(1, 101)), Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
@@ -158,7 +158,7 @@ async def compared(server: Server) -> Difference:
         (lambda: Server(90, range(91, 101)), Standing.UNCLEAR, 0, 0, [], "it was not seen to move"),
         (lambda: Server(100, [*range(1, 101), 100.5, math.nan, 1e300]), Standing.AGREES, 0, 0, [], "They agree."),
         (lambda: Server(50, [*range(55, 60), *range(70, 101)], range(99, 49, -1)),
-         Standing.AGREES, 0, 15, [(60, 69), (50, 54)], "5 ahead of the smallest id"),
+         Standing.AGREES, 0, 15, [(60, 69, 10), (50, 54, 5)], "5 ahead of the smallest id"),
         (lambda: Server(60, range(50, 101), range(99, 59, -1)),
          Standing.BEHIND, 10, 0, [], "It descends and is 10 behind"),
     ],
@@ -168,11 +168,11 @@ async def compared(server: Server) -> Difference:
     ],
 )  # fmt: skip
 async def test_a_counter_beside_its_collection(
-    server: Callable[[], Server], standing: Standing, behind: int, missing: int, gaps: list[tuple[int, int]], why: str
+    server: Callable[[], Server], standing: Standing, behind: int, missing: int, gaps: list[tuple[int, ...]], why: str
 ) -> None:
     found = await compared(server())
     assert (found.standing, found.behind, found.missing) == (standing, behind, missing)
-    assert [(gap.first, gap.last) for gap in found.gaps] == gaps
+    assert [(gap.first, gap.last, gap.size) for gap in found.gaps] == gaps
     assert why in found.why
     change = {-1: '{"$min": {"seq": NumberLong("50")}}', 1: '{"$max": {"seq": NumberLong("100")}}'}[found.direction]
     assert (change if behind else "") in found.counter.repair
@@ -330,6 +330,15 @@ async def test_what_expires_or_has_too_many_documents_is_not_followed() -> None:
     seen = await look(server, WatchSettings())  # type: ignore[arg-type]
     (trouble,) = seen.troubles
     assert (seen.counters, trouble.ns, trouble.partial) == ((), "shop.settings", True)
+
+
+@pytest.mark.parametrize(("exclude", "followed"), [("shop.settings", 0), ("shop.orders", 1)])
+async def test_a_number_in_use_as_an_id_is_not_followed_where_the_collection_is_left_out(
+    exclude: str, followed: int
+) -> None:
+    settings = WatchSettings(config=parse_config({"exclude": [exclude]}))
+    seen = await look(counted_in_settings("_id"), settings)  # type: ignore[arg-type]
+    assert len(seen.counters) == followed
 
 
 GUESSES = Namespace("shop", "number_counters")

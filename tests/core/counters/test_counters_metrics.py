@@ -77,6 +77,14 @@ def test_labels_are_unique_and_hold_nothing_that_changes() -> None:
             assert not {"grade", "target", "step"} & set(family.labels)
 
 
+def test_a_sequence_is_named_by_its_document_and_as_far_as_needed_by_its_field_or_key() -> None:
+    rows = [counter("k0", id="orders"), *(counter(f"k{n}", id="same", field=f"f{n // 3}") for n in range(1, 4))]
+    named = by_name(*rows)["sequence_last_value"].rows
+    assert [labels[2] for labels, _ in named] == ["orders", "same", "same#f0", "same#f1"]
+    cut = by_name(*rows[:3], counter("k9", id="same", field="f0"))["sequence_last_value"].rows
+    assert [labels[2] for labels, _ in cut] == ["orders", "same", "same#f0", "k9"]
+
+
 def test_series_are_bounded_chosen_and_never_of_guesses() -> None:
     rows = [counter(f"k{n}") for n in range(50)] + [counter("guess", grade=Grade.POSSIBLE)]
     found = by_name(*rows, selection=SequenceSelection(("shop.counters k1*",), 4))
