@@ -82,6 +82,11 @@ class Deployment:
         """One short line: the set's name, or the kind."""
         return self.set_name or str(self.kind)
 
+    @property
+    def title(self) -> str:
+        """The kind and, where it has one, the set's name."""
+        return f"{self.kind} {self.set_name}".rstrip()
+
     def sharding_advice(self) -> str:
         """What membership in a sharded cluster means for a restore; empty if it is not a member."""
         if self.config_server:

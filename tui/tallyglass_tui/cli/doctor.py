@@ -155,7 +155,7 @@ def _lines(found: Diagnosis) -> list[str]:
 def _server(found: Diagnosis) -> str:
     it = found.deployment
     members = ", ".join(f"{member.address} {member.state.lower()}".rstrip() for member in it.members)
-    return f"{it.kind} {it.set_name}".rstrip() + f", {it.server}" + (f": {members}" if members else "")
+    return f"{it.title}, {it.server}" + (f": {members}" if members else "")
 
 
 def _user(found: Diagnosis) -> str:
@@ -244,6 +244,9 @@ def _job(finding: JobFinding) -> list[str]:
 
 
 def _facts(found: Diagnosis) -> dict[str, Any]:
+    from tallyglass.oplog.snapshot import OplogWindow
+
+    window = found.window or OplogWindow(None, None)
     return {
         "server": {
             "kind": found.deployment.kind,
@@ -267,11 +270,11 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
         "databases": found.databases,
         "judged_for": found.scope,
         "oplog": {
-            "first": found.window and found.window.first,
-            "last": found.window and found.window.last,
-            "hours": found.window and found.window.hours,
-            "recent_bytes_per_hour": found.window and found.window.recent_bytes_per_hour,
-            "forecast_hours": found.window and found.window.forecast_hours,
+            "first": window.first,
+            "last": window.last,
+            "hours": window.hours,
+            "recent_bytes_per_hour": window.recent_bytes_per_hour,
+            "forecast_hours": window.forecast_hours,
         },
         "evidence": found.kept
         and {
@@ -283,16 +286,17 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
             "redacted": found.kept.redacted,
             "profiles": {clean(name, 80): one for name, one in found.kept.profiles.items()},
         },
-        "jobs": [
-            {
-                "id": finding.verdict.job.id,
-                "state": "impossible" if finding.impossible else finding.verdict.state,
-                "reason": finding.impossible,
-                "instead": finding.instead or None,
-                "missing": [clean(need.label) for need in finding.verdict.missing],
-                "missing_extras": [clean(need.label) for need in finding.verdict.missing_extras],
-                "commands": finding.commands,
-            }
-            for finding in found.findings
-        ],
+        "jobs": [_job_facts(finding) for finding in found.findings],
+    }
+
+
+def _job_facts(finding: JobFinding) -> dict[str, Any]:
+    return {
+        "id": finding.verdict.job.id,
+        "state": "impossible" if finding.impossible else finding.verdict.state,
+        "reason": finding.impossible,
+        "instead": finding.instead or None,
+        "missing": [clean(need.label) for need in finding.verdict.missing],
+        "missing_extras": [clean(need.label) for need in finding.verdict.missing_extras],
+        "commands": finding.commands,
     }

@@ -47,7 +47,6 @@ def command(
     is unclear of one, which then has no command, or if some collections could not be read.
     """
     from tallyglass.counters.follow.differences import differences
-    from tallyglass.counters.standing import Standing
     from tallyglass.doctor import why_nothing
 
     # How a counter moved decides, as in check: so the samples of earlier runs count too.
@@ -64,27 +63,32 @@ def command(
     if unread:
         reasons = "; ".join(one.removesuffix(".") for one in unread)
         warn(f"Not all was read, so there may be more counters: {reasons}.")
-    if patterns and not rows and not unknown and not unread:
+    if patterns and not (rows or unknown or unread):
         shown = clean(patterns[0], 60)
         raise InputError(f"No counter matches --match {shown!r}.", "tallyglass counters lists them.")
-    behind = any(row.behind for row in rows)
-    unclear = sum(row.standing is Standing.UNCLEAR for row in rows)
-    listed = [row for row in rows if wants_all or patterns or row.standing in (Standing.BEHIND, Standing.UNCLEAR)]
+    listed = [row for row in rows if wants_all or patterns or row.may_collide]
     if wants_json:
         write_json(_facts(row) for row in listed)
     elif listed:
         again = _again(given, config, no_history=no_history)
         print_text("\n\n".join("\n".join(_lines(row, again)) for row in listed))
-    if not listed and not wants_json:
+    else:
         print_message(f"None of {len(rows):,} counters that could be compared is behind its collection.")
     if unknown:
         warn(
             f"{unknown:,} counter{'s' * (unknown > 1)} could not be compared: without a known target collection "
             "(set target in --config), of blocks, with no whole number, or with ids that could not be read."
         )
-    if behind:
+    return _status(compared)
+
+
+def _status(compared: ComparedCounters) -> int:
+    from tallyglass.counters.standing import Standing
+
+    if any(row.behind for row in compared.rows):
         return 1
-    return UNKNOWN if unclear or unread else 0
+    unclear = any(row.standing is Standing.UNCLEAR for row in compared.rows)
+    return UNKNOWN if unclear or compared.unread else 0
 
 
 def _again(given: ConnectionOptions, config: Path | None, *, no_history: bool) -> str:

@@ -24,6 +24,13 @@ class RowOrder:
     descending: bool = False
     words: tuple[str, ...] = ()
 
+    @property
+    def in_words(self) -> str:
+        """How the rows are sorted; empty for the most urgent first."""
+        if self.by == SORTS[0]:
+            return "least urgent first" * self.descending
+        return f"by {'end' if self.by == 'left' else self.by}{', descending' * self.descending}"
+
     def wants(self, counter: CounterView) -> bool:
         """Whether every word is in its name, library or flags; a ``!word`` is not."""
         if not self.words:

@@ -327,17 +327,8 @@ class CountersPage(Page):
         if snapshot is None:
             yield [(" Looking for counters ...", "text--muted")]
             return
-        first = _first(snapshot.counters[:_LOOKED_AT], now)
-        if first is not None:
-            word, style = _VERDICTS[level(first, now)]
-            what = outcome(first, now)
-            room = max(_LEAST_NAME, self.size.width - len(what) - 8)
-            called = short_name(first, min(len(name(first)), room))
-            yield [(f" {word} ", style), (called.strip(), "text--title"), (f" {what}", "")]
-        elif any(counter.forecast.rate and not counter.forecast.far for counter in snapshot.counters[:_LOOKED_AT]):
-            yield [(" too early to say what runs out first", "text--muted")]
-        elif snapshot.counters:
-            yield [(f" {_VERDICTS[0][0]} ", _VERDICTS[0][1]), ("no end in sight", "")]
+        if snapshot.counters:
+            yield _outlook(snapshot.counters[:_LOOKED_AT], now, self.size.width)
         counted = fmt.plural(len(snapshot.counters), "counter")
         pieces: list[Piece] = [(f" {counted}:" if snapshot.counters else f" {counted}", "")]
         if self._filter:
@@ -352,17 +343,29 @@ class CountersPage(Page):
         )
         named = [(f" {count:,} {word}", style) for count, word, style in counts if count]
         pieces += [piece for one in named for piece in (one, (_BETWEEN, "text--muted"))][:-1]
-        by = f"by {'end' if order.by == 'left' else order.by}{', descending' * order.descending}"
-        if order.by == SORTS[0]:
-            by = "least urgent first" if order.descending else ""
-        doing = "sorting " if shown.order != order else ""
-        if by or doing:
-            pieces.append((f" · {doing}{by}", "text--muted"))
+        sorting = "sorting " * (shown.order != order) + order.in_words
+        if sorting:
+            pieces.append((f" · {sorting}", "text--muted"))
         if snapshot.discovering:
             looked = f"{snapshot.collections_looked:,} of {fmt.plural(snapshot.collections_seen, 'collection')}"
             pieces.append((f" · searched {looked} so far", "text--muted"))
         fitting = whole_pieces(pieces, self.size.width)
         yield fitting[:-1] if fitting[-1][0] == _BETWEEN else fitting
+
+
+def _outlook(counters: Sequence[CounterView], now: datetime, width: int) -> list[Piece]:
+    """Which counter ends first and when, or why none is named."""
+    first = _first(counters, now)
+    if first is not None:
+        word, style = _VERDICTS[level(first, now)]
+        what = outcome(first, now)
+        room = max(_LEAST_NAME, width - len(what) - 8)
+        called = short_name(first, min(len(name(first)), room))
+        return [(f" {word} ", style), (called.strip(), "text--title"), (f" {what}", "")]
+    if any(counter.forecast.rate and not counter.forecast.far for counter in counters):
+        return [(" too early to say what runs out first", "text--muted")]
+    word, style = _VERDICTS[0]
+    return [(f" {word} ", style), ("no end in sight", "")]
 
 
 def _first(counters: Sequence[CounterView], now: datetime) -> CounterView | None:

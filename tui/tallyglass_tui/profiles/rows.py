@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from tallyglass.deployment.members import SetMember
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
 from tallyglass_tui.profiles.overview import Overview, ProfileState, hours_left
@@ -109,42 +110,49 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
     ]
     room = max(20, width - 11)
     if state.problem:
-        since = f"Since {fmt.clock(state.since)}. " if state.since else ""
-        last = f" It last answered at {fmt.moment(state.at)}." if state.at else ""
-        for text in at_most(wrap_words(f"{since}{clean(state.problem, 400)}{last}", room), FACTS - 1, room):
-            lines.append([(" " * 10, ""), (text, "text--bad")])
-        return lines
-    found = state.deployment
-    if found:
-        members = ", ".join(
-            f"{member.address} {member.state.lower() or 'unknown'}"
-            + (f" {fmt.brief(member.lag_seconds)} behind" if member.lag_seconds and member.lag_seconds >= 1 else "")
-            for member in found.members
-        )
-        name = f"{found.kind} {found.set_name}".rstrip()
-        lines.append(_fact("server", f"{name} {found.version}{': ' if members else ''}{members}", room))
-    if state.counter:
-        left = fmt.time_left(state.counter.forecast, now)
-        name = f"{state.counter.ns} {state.counter.id}".rstrip()
+        shown = at_most(wrap_words(_problem(state), room), FACTS - 1, room)
+        return [*lines, *([(" " * 10, ""), (text, "text--bad")] for text in shown)]
+    return [*lines, *(_fact(label, text, room, style) for label, text, style in _known_facts(state, now))]
+
+
+def _problem(state: ProfileState) -> str:
+    """Why it cannot be read, since when, and when it last could."""
+    since = f"Since {fmt.clock(state.since)}. " if state.since else ""
+    last = f" It last answered at {fmt.moment(state.at)}." if state.at else ""
+    return f"{since}{clean(state.problem, 400)}{last}"
+
+
+def _known_facts(state: ProfileState, now: datetime) -> Iterator[tuple[str, str, str]]:
+    """The label, the text and the style of each fact that is known."""
+    deployment, counter, window, drill = state.deployment, state.counter, state.window, state.drill
+    if deployment:
+        members = ", ".join(map(_member, deployment.members))
+        yield "server", f"{deployment.title} {deployment.version}{': ' if members else ''}{members}", ""
+    if counter:
         # Short enough that the end of a counter with a usual name fits on 80 columns.
-        text = f"first of {state.counters or 0:,}: {name}, {fmt.share(state.counter.used)} used, {fmt.ENDS}: {left}"
-        lines.append(_fact("counter", text, room, _STYLES[state.level].replace("table", "text")))
-    if state.window:
-        text = ", ".join(filter(None, (f"reaches {_hours(state.window.hours)} back", fmt.oplog_ahead(state.window))))
-        lines.append(_fact("oplog", text, room, "text--warn" if _is_short(state) else ""))
-    elif found:
-        lines.append(_fact("oplog", found.no_oplog_because() or "not readable", room))
-    if state.drill:
-        made = state.drill.made
-        text = f"{fmt.ago(made, now)}: {state.drill.title}" if made else "none from this machine and user"
-        lines.append(_fact("drill", text, room))
-    if state.drill and (recoverable := state.drill.window):
-        text = f"{fmt.ago(recoverable.made, now)}: {recoverable.line}"
-        lines.append(_fact("window", text, room, "" if recoverable.status == 0 else "text--warn"))
+        name, left = f"{counter.ns} {counter.id}".rstrip(), fmt.time_left(counter.forecast, now)
+        text = f"first of {state.counters or 0:,}: {name}, {fmt.share(counter.used)} used, {fmt.ENDS}: {left}"
+        yield "counter", text, _STYLES[state.level].replace("table", "text")
+    if window:
+        text = ", ".join(filter(None, (f"reaches {_hours(window.hours)} back", fmt.oplog_ahead(window))))
+        yield "oplog", text, "text--warn" if _is_short(state) else ""
+    elif deployment:
+        yield "oplog", deployment.no_oplog_because() or "not readable", ""
+    if drill:
+        none = "none from this machine and user"
+        yield "drill", f"{fmt.ago(drill.made, now)}: {drill.title}" if drill.made else none, ""
+        if recoverable := drill.window:
+            text = f"{fmt.ago(recoverable.made, now)}: {recoverable.line}"
+            yield "window", text, "" if recoverable.status == 0 else "text--warn"
     if state.lacking:
         more = f" (and {len(state.lacking) - 1} more)" if len(state.lacking) > 1 else ""
-        lines.append(_fact("unknown", f"{clean(state.lacking[0], 300)}{more}", room, "text--warn"))
-    return lines
+        yield "unknown", f"{clean(state.lacking[0], 300)}{more}", "text--warn"
+
+
+def _member(member: SetMember) -> str:
+    lag = member.lag_seconds or 0.0
+    behind = f" {fmt.brief(lag)} behind" if lag >= 1 else ""
+    return f"{member.address} {member.state.lower() or 'unknown'}{behind}"
 
 
 def in_words(state: ProfileState, now: datetime) -> str:
@@ -157,7 +165,7 @@ def in_words(state: ProfileState, now: datetime) -> str:
     )
 
 
-def _fact(label: str, text: str, room: int, style: str = "") -> list[Piece]:
+def _fact(label: str, text: str, room: int, style: str) -> list[Piece]:
     """A line that is cut between its parts, not within a number."""
     first, *more = text.split(", ")
     parts = [(first, style), *((f", {part}", style) for part in more)]

@@ -61,29 +61,28 @@ def status_pieces(
     not answer now: the state of its members is then unknown.
     """
     fixed: list[Piece] = [(f" {clean(label, 20)} ", "nav--here"), (" ", "")] if label else []
-    late: list[Piece] = []
-    if age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0)):
-        late.append((f" · {fmt.duration(age)} old", "nav--alert"))
+    late = _late(age, rate)
     style = "nav--alert" if rate.paused or rate.slow else "text--muted"
     badge, brief = ((f" · {words} " if words else " ", style) for words in (rate.badge, rate.brief))
     hour = (f" · {now or clock.now():%H:%M}Z", "text--muted")
     forms = [*_forms(deployment, lost, named=bool(label))] if deployment else [[]]
-    found: tuple[Piece, ...] = ()
     # Which deployment this is matters more than the clock and the rate.
     kept = len(forms) - 1 if len(forms) > 1 and not label else len(forms)
-    for choice in (forms[:kept], forms[kept:]):
-        for tail in ([*late, hour, badge], [*late, badge], [*late, brief]):
-            for words in choice:
-                found = (*fixed, *words, *tail)
-                if _fits(found, room):
-                    return found
+    tails = ([*late, hour, badge], [*late, badge], [*late, brief])
+    parts = (forms[:kept], forms[kept:])
+    choices = [(*fixed, *words, *tail) for part in parts for tail in tails for words in part]
     if late:
-        least = (*fixed[:1], *late, brief)
-        return least if _fits(least, room) else found
-    named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}" * bool(rate.badge), style)
-    if _fits((*named, speed), room):
-        return (*named, speed)
-    return named if _fits(named, room) and not rate.paused else (*forms[-1], speed)
+        choices += [(*fixed[:1], *late, brief), choices[-1]]
+    else:
+        named, speed = (*fixed[:1], *forms[-1]), (f" {rate.brief}" * bool(rate.badge), style)
+        choices += [(*named, speed), *([] if rate.paused else [named]), (*forms[-1], speed)]
+    return next((choice for choice in choices if _fits(choice, room)), choices[-1])
+
+
+def _late(age: float | None, rate: RefreshRate) -> list[Piece]:
+    """How old the data are, where they are older than the rate explains."""
+    stale = age is not None and age > max(_STALE_SECONDS, 2 * (rate.interval or 0))
+    return [(f" · {fmt.duration(age)} old", "nav--alert")] if stale else []
 
 
 def _fits(pieces: Sequence[Piece], room: int) -> bool:
@@ -122,38 +121,34 @@ def is_unwell(deployment: Deployment, *, lost: bool = False) -> bool:
 
 def _forms(deployment: Deployment, lost: bool, *, named: bool) -> Iterator[list[Piece]]:
     """The deployment, in ever shorter forms."""
-    members, unwell = deployment.members, is_unwell(deployment, lost=lost)
-    letters: list[Piece] = []
-    if members:
-        letters = [(member_letters(members, lost=lost), "nav--alert" if unwell else "")]
-        if deployment.alone:
-            letters.append((" alone", "nav--alert"))
-    elif lost:
-        letters = [("?", "nav--alert")]
-    name = f"{deployment.kind} {deployment.set_name}" if deployment.set_name else str(deployment.kind)
-    whole = f"{name} · {deployment.release}"
-    if lost:
-        yield [(f"{whole} · ", ""), ("members unknown", "nav--alert")]
-    elif members:
-        yield [(f"{whole} · ", ""), (", ".join(map(_in_words, members)), "nav--alert" if unwell else ""), *letters[1:]]
-        if deployment.primary:
-            yield [(f"{whole} · ", ""), *letters, (f" · primary {deployment.primary}", "")]
-    short = str(deployment.kind)
+    letters = _letters(deployment, lost)
+    whole, short = f"{deployment.title} · {deployment.release}", str(deployment.kind)
     if deployment.kind is Kind.REPLICA_SET:
         short = f"rs {fit(deployment.set_name, _MOST_NAME).rstrip()}"
-    gap: list[Piece] = [(" ", "")] if letters else []
+    members: list[Piece] = [(" ", ""), *letters] if letters else []
+    if lost:
+        yield [(f"{whole} · ", ""), ("members unknown", "nav--alert")]
+    elif letters:
+        yield [(f"{whole} · ", ""), (", ".join(map(_in_words, deployment.members)), letters[0][1]), *letters[1:]]
     if letters and deployment.primary and not lost:
-        yield [(f"{short} {deployment.release}", ""), *gap, *letters, (f" · primary {deployment.primary}", "")]
+        primary = (f" · primary {deployment.primary}", "")
+        yield [(f"{whole} · ", ""), *letters, primary]
+        yield [(f"{short} {deployment.release}", ""), *members, primary]
     yield [(whole, ""), *([(" · ", ""), *letters] if letters else [])]
-    yield [(f"{short} {deployment.release}", ""), *gap, *letters]
-    yield [(short, ""), *gap, *letters]
+    yield [(f"{short} {deployment.release}", ""), *members]
+    yield [(short, ""), *members]
     if deployment.set_name and letters and not named:
-        for most in _SHORT_NAMES:
-            yield [(fit(deployment.set_name, most).rstrip(), ""), *gap, *letters]
-    if letters:
-        yield letters
-    else:
-        yield [(short, "")]
+        yield from ([(fit(deployment.set_name, most).rstrip(), ""), *members] for most in _SHORT_NAMES)
+    yield letters or [(short, "")]
+
+
+def _letters(deployment: Deployment, lost: bool) -> list[Piece]:
+    """The members in a few letters; empty where none is known."""
+    if not deployment.members:
+        return [("?", "nav--alert")] if lost else []
+    style = "nav--alert" if is_unwell(deployment, lost=lost) else ""
+    alone: list[Piece] = [(" alone", "nav--alert")] if deployment.alone else []
+    return [(member_letters(deployment.members, lost=lost), style), *alone]
 
 
 def _in_words(member: SetMember) -> str:

@@ -73,6 +73,11 @@ class Difference:
         return self.largest - self.issued if self.direction > 0 else self.issued - self.smallest
 
     @property
+    def may_collide(self) -> bool:
+        """Whether it is behind, or may be."""
+        return self.standing in (Standing.BEHIND, Standing.UNCLEAR)
+
+    @property
     def why(self) -> str:
         """The explanation, as a sentence."""
         if self.reason:
