@@ -632,6 +632,16 @@ async def test_the_same_transaction_is_a_filter(screen_at: Any) -> None:
         assert screen.app.screen.following.wanted.transaction == f"{session.hex()}:7"
         await screen.press("escape")
         assert not screen.app.screen.following.wanted.transaction
+        await screen.put("oplog", update(in_transaction))
+        await screen.press("up", "enter", "X")
+        assert screen.app.screen.following.wanted.transaction == f"{session.hex()}:7", "also of the opened entry"
+        assert screen.app.screen.view == "tail"
+
+
+async def test_a_search_before_the_first_entry_finds_nothing(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("3", "slash", "a", "enter")
+        assert "No match among these rows" in screen.text
 
 
 async def test_activity_by_namespace(screen_at: Any) -> None:

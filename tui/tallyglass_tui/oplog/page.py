@@ -286,13 +286,13 @@ class OplogPage(OplogViews):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys that only make sense in some views."""
         view = self.view
-        if action in ("destructive", "document", "next_incident", "transaction"):
+        if action in ("destructive", "next_incident"):
             return view == "tail"
         if action in ("next", "previous"):
             return view == "tail" and not self._input.is_open
         if action == "search":
             return view in ("tail", "incidents") and not self._input.is_open
-        if action == "save":
+        if action in ("document", "save", "transaction"):
             return view == "tail" or (view == "text" and self.opened.entry is not None)
         if action == "restore":
             return view != "rates"

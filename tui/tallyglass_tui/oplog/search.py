@@ -24,7 +24,8 @@ class RowSearch:
         the search."""
         self.text = text
         self.type(text)
-        if text and not (self._go(range(self._page.tail.cursor, -1, -1)) or self._go(self._below)):
+        tail = self._page.tail
+        if text and not (self._go(range(min(tail.cursor, tail.count - 1), -1, -1)) or self._go(self._below)):
             self._page.say("No match among these rows; & filters the whole oplog.")
 
     def leave(self) -> None:

@@ -42,7 +42,7 @@ def load_keymap(pages: Sequence[PageSpec], path: Path | None = None) -> Mapping[
     keys = content.get("keys", {})
     if set(content) - {"keys"} or not isinstance(keys, dict):
         raise InputError(f"{clean(str(path))} has more than a section [keys].", 'Write "counters.sort" = "f5" in it.')
-    known = set(_binding_ids(pages))
+    known = {binding.id for binding in _bindings(pages) if binding.id}
     for name, value in keys.items():
         if name not in known:
             raise InputError(
@@ -53,13 +53,12 @@ def load_keymap(pages: Sequence[PageSpec], path: Path | None = None) -> Mapping[
     return keys
 
 
-def _binding_ids(pages: Sequence[PageSpec]) -> Iterator[str]:
-    for spec in pages:
-        import_module(spec.module)
-    import_module("tallyglass_tui.shell.help")
+def _bindings(pages: Sequence[PageSpec]) -> Iterator[Binding]:
+    for module in (*(spec.module for spec in pages), "tallyglass_tui.shell.help", "tallyglass_tui.shell.replay"):
+        import_module(module)
     classes = [DOMNode]
     while classes:
         one = classes.pop()
         classes += one.__subclasses__()
         if one.__module__.startswith("tallyglass_tui."):
-            yield from (item.id for item in one.BINDINGS if isinstance(item, Binding) and item.id)
+            yield from (item for item in one.BINDINGS if isinstance(item, Binding))
