@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -85,11 +85,12 @@ async def open_screen(
     backup: Path | None = None,
     uri: str = "mongodb://db1/",
     alarm: AlarmKind = AlarmKind.OFF,
+    keymap: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Screen]:
     """The dashboard at a size."""
     feeds = HandFeeds()
     context = Context(Target.parse(uri), backup)
-    app = Dashboard(context, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"}, alarm=alarm)
+    app = Dashboard(context, feeds, PAGES, environ=environ or {"COLORTERM": "truecolor"}, alarm=alarm, keymap=keymap)
     async with opened(app, size) as pilot:
         await pilot.pause()
         yield Screen(app, feeds, pilot)

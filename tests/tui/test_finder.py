@@ -99,7 +99,7 @@ def test_the_dashboard_goes_on_with_the_profile_that_was_chosen(monkeypatch: pyt
     monkeypatch.setattr(run, "Feeds", lambda *_: SimpleNamespace(close=lambda: None, fatal=None))
 
     def play(app: Dashboard, **_: object) -> None:
-        ran.append((app.context.label, app._notice))
+        ran.append((app.context.label, app.notice))
         app.next_profile = next(choices)
 
     def open_profile(name: str) -> Context:

@@ -7,6 +7,7 @@ of pages, its entry in the palette and in the help, and its share of the ticks.
 
 from __future__ import annotations
 
+from tallyglass_tui import bound
 from tallyglass_tui.shell.page_spec import PageSpec
 
 PAGES: tuple[PageSpec, ...] = (
@@ -15,7 +16,7 @@ PAGES: tuple[PageSpec, ...] = (
         "counters",
         "Counters",
         "what runs out first, and when",
-        "first row, Enter",
+        lambda: f"first row, {bound.key('list.open', 'Enter')}",
         "tallyglass_tui.counters.page",
         "CountersPage",
     ),
@@ -24,7 +25,7 @@ PAGES: tuple[PageSpec, ...] = (
         "objectids",
         "ObjectIds",
         "when an id was made; the ids of a moment",
-        "paste it",
+        lambda: "paste it",
         "tallyglass_tui.objectids.page",
         "ObjectIdsPage",
     ),
@@ -33,7 +34,7 @@ PAGES: tuple[PageSpec, ...] = (
         "oplog",
         "Oplog",
         "who deleted what, and when",
-        "i, then Enter",
+        lambda: f"{bound.key('oplog.incidents', 'i')}, then {bound.key('list.open', 'Enter')}",
         "tallyglass_tui.oplog.page",
         "OplogPage",
     ),
@@ -42,7 +43,7 @@ PAGES: tuple[PageSpec, ...] = (
         "restore",
         "Restore",
         "the command to get it back",
-        "Enter, then Tab",
+        lambda: f"{bound.key('list.open', 'Enter')}, then {bound.key('restore.next', 'Tab')}",
         "tallyglass_tui.restore.page",
         "RestorePage",
     ),
@@ -51,7 +52,7 @@ PAGES: tuple[PageSpec, ...] = (
         "profiles",
         "Profiles",
         "which deployment needs somebody",
-        "Enter switches",
+        lambda: f"{bound.key('list.open', 'Enter')} switches",
         "tallyglass_tui.profiles.page",
         "ProfilesPage",
     ),

@@ -11,6 +11,7 @@ from textual.containers import Vertical
 from textual.widget import Widget
 
 from tallyglass.counters.snapshot import CounterView
+from tallyglass_tui import bound
 from tallyglass_tui.counters.facts import Line, background, facts
 from tallyglass_tui.counters.glance import CounterLines, graph_of
 from tallyglass_tui.counters.pool_map import PoolMapWidget
@@ -108,7 +109,7 @@ class CounterDetail(Vertical):
 
     def action_sort(self) -> None:
         """Say where the keys that sort work."""
-        cast("Page", self.screen).say("Sorting works on the list: Esc goes back to it.")
+        cast("Page", self.screen).say(f"Sorting works on the list: {bound.key('page.back', 'Esc')} goes back to it.")
 
     def keys_for(self, counter: CounterView) -> Widget:
         """The widget that takes the keys: the map, if there is one."""

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from tallyglass.counters.snapshot import FLAG_HELP, CounterView, Flag, Forecast, Semantics
 from tallyglass.counters.verdict import CRITICAL, WARNING, grade
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import LIMITS, level, name
 from tallyglass_tui.widgets.cells import fit_middle, wrap
@@ -57,7 +58,8 @@ def facts(counter: CounterView, now: datetime, width: int, plain: bool = False) 
             yield from _fact("", text + flags, width)
     if counter.repair:
         yield from _fact("repair", counter.repair, width, "text--warn")
-        yield from _fact("", "(press y to copy it; Tallyglass does not run it)", width, "text--muted")
+        hint = f"(press {bound.key('page.copy', 'y')} to copy it; Tallyglass does not run it)"
+        yield from _fact("", hint, width, "text--muted")
 
 
 def background(counter: CounterView, width: int) -> Iterator[Line]:

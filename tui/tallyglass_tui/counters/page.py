@@ -16,7 +16,7 @@ from textual.events import Resize
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterView
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.counters.cells import COLUMNS, LARGEST_FIRST, SORTS, cells, level, name, short_name
 from tallyglass_tui.counters.detail import CounterDetail
@@ -151,7 +151,8 @@ class CountersPage(Page):
             "between the early and the late date. Too early: the history cannot carry a date yet; ~ is then the date "
             "at the rate so far. Idle: no id was handed out in it. !! is urgent (a flag such as BEHIND, 90% used, or "
             "under 30 days to the early date), ! is a warning (75%, 90 days, other flags). Fine is the rest; not "
-            "sure is what may be no counter. Enter unfolds a line that stands for many.",
+            "sure is what may be no counter. "
+            f"{bound.key('list.open', 'Enter')} unfolds a line that stands for many.",
             f"The map of a pool has a cell for each document, by its used share: {shades(self.shell.plain_glyphs)}.",
             *(f"{flag.value}: {text}" for flag, text in FLAG_HELP.items()),
         )
@@ -318,7 +319,8 @@ class CountersPage(Page):
         if snapshot is None or (snapshot.discovering and not snapshot.counters):
             return (_NONE_YET,)
         if self._filter and snapshot.counters:
-            return (f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter. Esc clears it.",)
+            none = f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter."
+            return (f"{none} {bound.key('page.back', 'Esc')} clears it.",)
         return _NONE
 
     def _summary(self, now: datetime) -> Iterator[list[Piece]]:

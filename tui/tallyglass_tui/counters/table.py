@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from tallyglass.counters.snapshot import CounterView
+from tallyglass_tui import bound
 from tallyglass_tui.counters.order import FINE, Listing
 from tallyglass_tui.widgets.cells import fit
 from tallyglass_tui.widgets.line_view import Piece
@@ -34,7 +35,7 @@ class CounterTable(LiveTable):
         if group is None:
             return super().row(index, width, here)
         over = "table--here" if here else ""
-        hint = f"Enter {'folds' if key in self._unfolded else 'unfolds'} "
+        hint = f"{bound.key('list.open', 'Enter')} {'folds' if key in self._unfolded else 'unfolds'} "
         names = "" if key in self._unfolded else ", ".join(one.id or one.ns for one in group[:_NAMED])
         text = f"   {len(group):,} {'fine' if key == FINE else 'not sure'}: {names}"
         return (fit(text, width - len(hint) - 1) + " ", over), (hint, over or "table--muted")

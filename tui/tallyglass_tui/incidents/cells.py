@@ -11,6 +11,7 @@ from rich.cells import cell_len
 
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.text import clean
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.incidents import mark_of
 from tallyglass_tui.widgets.cells import fit, fit_middle
@@ -96,7 +97,7 @@ def about(incident: Incident, width: int) -> list[Piece]:
     """The incident under the cursor in one line: where it begins, the statement, and how sure that is."""
     found = incident.evidence
     one = found.candidates[0] if found is not None and found.candidates else None
-    words, grade, hint = [f"first {incident.first}"], "", "; r plans it"
+    words, grade, hint = [f"first {incident.first}"], "", f"; {bound.key('oplog.restore', 'r')} plans it"
     if found is not None and found.who is not None and one is not None:
         words += [one.statement] if one.statement else []
         grade = f", {found.grade} match"

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.text import clean
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, as_known, incident_cell
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.incidents.fold import Fold, fold
@@ -123,7 +123,7 @@ class IncidentTable(LiveTable):
     def header(self, width: int) -> Iterable[Piece]:
         """The titles; beside that of the incidents how many are new, and where one is in a list that scrolls."""
         changed = self.new + self.gone
-        new = f" · {changed:,} {'changed' if self.gone else 'new'}: g" if changed else ""
+        new = f" · {changed:,} {'changed' if self.gone else 'new'}: {bound.key('list.first', 'g')}" if changed else ""
         place = f" · {self.cursor + 1}/{self.count}" if self.count > self.page_rows else ""
         for text, style in super().header(width):
             if text.rstrip() != TITLE:
@@ -160,7 +160,7 @@ class IncidentTable(LiveTable):
         if isinstance(row, Incident):
             return super().row(index, width, here)
         over = "table--here" if here else ""
-        hint = f"Enter {'hides' if row.key in self._unfolded else 'shows'} them "
+        hint = f"{bound.key('list.open', 'Enter')} {'hides' if row.key in self._unfolded else 'shows'} them "
         room = width - len(hint) - 1
         named = "".join(text for text, _ in whole_pieces([(f"?  {row.title}", ""), (f" {row.where}", "")], room))
         return (f"{fit(named, room)} ", over), (hint, over or "table--muted")
@@ -199,11 +199,12 @@ class IncidentTable(LiveTable):
         if scan is None:
             return "Reading the oplog back ..."
         if self.filter.text and scan.incidents:
-            return f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'. Esc clears it."
+            none = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'."
+            return f"{none} {bound.key('page.back', 'Esc')} clears it."
         if not scan.done:
             return "Reading the oplog back ..."
-        routine = " What is routine is hidden: a shows it." if scan.incidents else ""
-        return f"No drop, mass delete or mass update stands out in this oplog.{routine}"
+        shows = f" What is routine is hidden: {bound.key('incidents.routine', 'a')} shows it."
+        return "No drop, mass delete or mass update stands out in this oplog." + shows * bool(scan.incidents)
 
     def _rows_of(self, scan: IncidentScan) -> list[Incident]:
         hides_routine = not (self.with_routine or self.filter.text)

@@ -14,7 +14,7 @@ from textual.events import Paste, Resize
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
 from tallyglass.objectid import ObjectIdParts, decode, find_all
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.objectids import cells as id_cells
 from tallyglass_tui.shell.messages import ObjectIdsRequested, Tick, Visit
@@ -29,10 +29,6 @@ from tallyglass_tui.widgets.text_line import TextLines
 
 _MOST_IDS = 1_000
 """More rows than anyone reads; the rest is counted."""
-_SAID = (
-    "Paste any text with ObjectIds in it, anywhere on this page: a log line, a document, a list.",
-    "i types ids. m types a moment, for the ids that it begins with.",
-)
 _START_MOMENT = "now-1d .. now"
 
 
@@ -227,7 +223,12 @@ class ObjectIdsPage(Page):
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return id_cells.cell(ids[index], now, column, width)
 
-        self.query_one(LiveTable).show([parts.hex for parts in ids], cell, _SAID)
+        type_ids, type_moment = bound.key("objectids.type", "i"), bound.key("objectids.moment", "m")
+        how = (
+            "Paste any text with ObjectIds in it, anywhere on this page: a log line, a document, a list.",
+            f"{type_ids} types ids. {type_moment} types a moment, for the ids that it begins with.",
+        )
+        self.query_one(LiveTable).show([parts.hex for parts in ids], cell, how)
         self.query_one("#summary", TextLines).show(self._summary())
         self._show_facts(now)
 

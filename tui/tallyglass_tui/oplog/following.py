@@ -10,7 +10,7 @@ from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
 from tallyglass.text import clean
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.state import state_lines
@@ -115,11 +115,12 @@ class Following:
     @property
     def _waiting_line(self) -> str:
         if self.wanted_text:
-            shown = clean(self.wanted_text, 60)
-            return f"Nothing that matches '{shown}' yet. It is applied as entries arrive; Esc clears it."
+            shown, back = clean(self.wanted_text, 60), bound.key("page.back", "Esc")
+            return f"Nothing that matches '{shown}' yet. It is applied as entries arrive; {back} clears it."
         if self.last and self.last.trouble:
             return "No entry has arrived since this page was opened; what was written meanwhile is unknown."
-        return "No entry has arrived since this page was opened. t goes to an earlier time."
+        goes_back = f"{bound.key('oplog.time', 't')} goes to an earlier time."
+        return f"No entry has arrived since this page was opened. {goes_back}"
 
     @property
     def _no_oplog(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog.following import Following
@@ -20,9 +21,9 @@ class Jumps:
         self._page, self._following = page, following
         self._seeks_incident = False
 
-    def to(self, at: Ts, note: str = "End returns to the live tail.") -> None:
-        """Go to the first entry at or after a moment, then show a message."""
-        self._page.run_alone(self._read(at, note), _GROUP)
+    def to(self, at: Ts, note: str = "") -> None:
+        """Go to the first entry at or after a moment, then show a message: how to return, after ``note``."""
+        self._page.run_alone(self._read(at, note + _back_to_tail()), _GROUP)
 
     async def _read(self, at: Ts, note: str) -> None:
         page, wanted = self._page, self._following.wanted
@@ -42,7 +43,10 @@ class Jumps:
         if found is not None:
             tail.move_to(found)
         elif tail.following or not rows:
-            self._page.say("No destructive operation among these rows; t goes further back, i lists incidents.")
+            time, incidents = bound.key("oplog.time", "t"), bound.key("oplog.incidents", "i")
+            self._page.say(
+                f"No destructive operation among these rows; {time} goes further back, {incidents} lists incidents."
+            )
         else:
             self._page.run_alone(self._read_destructive(rows[tail.cursor]), _GROUP)
 
@@ -86,10 +90,14 @@ class Jumps:
         if found is None:
             page.say("No incident after this entry." if scan.incidents and not tail.following else "No incident.")
             return
-        note = f"{found.title}. i lists all; End returns to the live tail."
+        note = f"{found.title}. {bound.key('oplog.incidents', 'i')} lists all; "
         at = next((index for index, row in enumerate(rows) if row.ts == found.first), None)
         if at is None:
             self.to(found.first, note)
         else:
             tail.move_to(at)
-            page.say(note)
+            page.say(note + _back_to_tail())
+
+
+def _back_to_tail() -> str:
+    return f"{bound.key('list.last', 'End')} returns to the live tail."

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from tallyglass.oplog.snapshot import OplogRow
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.oplog.following import TIME_PROMPT, Following
@@ -336,18 +337,25 @@ class OplogPage(OplogViews):
         return (
             f"A filter is words, all of which must hold: {_FILTER_HELP}. A ! before a value means not. since: and "
             "until: bound the time. The server does what it can of it, before anything is counted.",
-            "/ looks for a text among the rows that are here and n and N go from match to match; & filters the oplog "
-            "itself. In the list of incidents both filter the list, by name, time and text.",
-            "x shows the history of one document, X the whole transaction; ! goes to the next destructive entry, I to "
-            "the next incident: from the live tail, to the newest.",
-            "Incidents: losses first, then mass changes, the newest on top; a shows what is routine. From the first "
-            "key on the rows hold still, and new ones are counted: g shows them. back? names what it could come "
-            "back from: a backup from before it, or pre-images that are held, ? if that is not known; only a plan, "
-            "with r, proves it. e writes a report.",
+            f"{bound.key('oplog.search', '/')} looks for a text among the rows that are here and "
+            f"{bound.key('oplog.next', 'n')} and {bound.key('oplog.previous', 'N')} go from match to match; "
+            f"{bound.key('oplog.filter', '&')} filters the oplog itself. In the list of incidents both filter the "
+            "list, by name, time and text.",
+            f"{bound.key('oplog.document', 'x')} shows the history of one document, "
+            f"{bound.key('oplog.transaction', 'X')} the whole transaction; {bound.key('oplog.destructive', '!')} goes "
+            f"to the next destructive entry, {bound.key('oplog.incident', 'I')} to the next incident: from the live "
+            "tail, to the newest.",
+            "Incidents: losses first, then mass changes, the newest on top; "
+            f"{bound.key('incidents.routine', 'a')} shows what is routine. From the first key on the rows hold still, "
+            f"and new ones are counted: {bound.key('list.first', 'g')} shows them. back? names what it could come back "
+            "from: a backup from before it, or pre-images that are held, ? if that is not known; only a plan, with "
+            f"{bound.key('oplog.restore', 'r')}, proves it. {bound.key('incidents.report', 'e')} writes a report.",
             "Their marks: !! is a loss, ! a mass change or a loss of low confidence, ~ a definition, such as an index, "
             "? what may be an application's own change. ~ before a number: some of these documents may be others'.",
             "In the tail ! marks what removes data or definitions, ? an entry that is not majority-committed yet.",
-            "Up stops the tail, End follows again. v selects rows; y copies them, w writes them as JSON lines.",
+            f"{bound.key('list.up', 'Up')} stops the tail, {bound.key('list.last', 'End')} follows again. "
+            f"{bound.key('tail.mark', 'v')} selects rows; {bound.key('page.copy', 'y')} copies them, "
+            f"{bound.key('oplog.save', 'w')} writes them as JSON lines.",
         )
 
     @property

@@ -12,7 +12,7 @@ from tallyglass.moment import Ts, check_within
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui.oplog.row_ring import ROWS
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ async def read_images(gateway: Gateway, row: OplogRow) -> BeforeAfterText:
     from tallyglass.restore.pre_images.before_after import before_and_after
 
     shards = await shards_of(gateway) if row.shard else None
-    return await before_and_after(shards.gateways.get(row.shard, gateway) if shards else gateway, row.raw)
+    member = shards.gateways.get(row.shard, gateway) if shards else gateway
+    return await before_and_after(member, row.raw, bound.key("oplog.transaction", "X"))
 
 
 def merge(earlier: OplogUpdate, later: OplogUpdate) -> OplogUpdate:

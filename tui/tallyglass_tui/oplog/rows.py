@@ -15,6 +15,7 @@ from tallyglass.oplog.snapshot import (
     OplogUpdate,
     RowKind,
 )
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap, wrap_cells
 from tallyglass_tui.widgets.line_view import Piece
@@ -114,7 +115,7 @@ def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = N
     ]
     facts = [f"ts {row.ts}", f"term {row.term}" if row.term is not None else "", fmt.size(row.size), sure[held]]
     heading.append("   ".join(fact for fact in facts if fact))
-    heading.append(f"r plans a restore to just before it: --oplogLimit={row.ts}")
+    heading.append(f"{bound.key('oplog.restore', 'r')} plans a restore to just before it: --oplogLimit={row.ts}")
     return [*heading, "", *json.split("\n")]
 
 
@@ -131,7 +132,7 @@ def incident_lines(incident: Incident, now: datetime) -> list[str]:
         *_who_lines(incident),
         "",
         f"The point to return to is just before it: --oplogLimit={incident.limit}",
-        "r opens Restore there: the commands to get it back.",
+        f"{bound.key('oplog.restore', 'r')} opens Restore there: the commands to get it back.",
     ]
     if len(incident.shards) > 1:
         lines.append(f"on shards {', '.join(incident.shards)}")

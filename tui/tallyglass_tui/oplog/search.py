@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tallyglass.oplog.snapshot import OplogRow
+from tallyglass_tui import bound
 from tallyglass_tui.oplog.views import OplogViews
 
 
@@ -26,7 +27,7 @@ class RowSearch:
         self.type(text)
         tail = self._page.tail
         if text and not (self._go(range(min(tail.cursor, tail.count - 1), -1, -1)) or self._go(self._below)):
-            self._page.say("No match among these rows; & filters the whole oplog.")
+            self._page.say(f"No match among these rows; {bound.key('oplog.filter', '&')} filters the whole oplog.")
 
     def leave(self) -> None:
         """Highlight the previous search again."""
@@ -35,16 +36,17 @@ class RowSearch:
     def next(self) -> None:
         """Go to the next match below."""
         if not self.text:
-            self._page.say("There is no search to repeat; / starts one.")
+            self._page.say(_none())
         elif not self._go(self._below):
-            self._page.say("No more matches below in these rows; N goes up, G to the newest.")
+            previous, newest = bound.key("oplog.previous", "N"), bound.key("list.last", "G")
+            self._page.say(f"No more matches below in these rows; {previous} goes up, {newest} to the newest.")
 
     def previous(self) -> None:
         """Go to the next match above."""
         if not self.text:
-            self._page.say("There is no search to repeat; / starts one.")
+            self._page.say(_none())
         elif not self._go(range(self._page.tail.cursor - 1, -1, -1)):
-            self._page.say("No more matches above; n goes down.")
+            self._page.say(f"No more matches above; {bound.key('oplog.next', 'n')} goes down.")
 
     @property
     def _below(self) -> range:
@@ -57,6 +59,10 @@ class RowSearch:
         if found is not None:
             tail.stop_at(found)
         return found is not None
+
+
+def _none() -> str:
+    return f"There is no search to repeat; {bound.key('oplog.search', '/')} starts one."
 
 
 def _holds(row: OplogRow, text: str) -> bool:

@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from tallyglass.evidence.facts import RunningOperation
 from tallyglass.oplog.snapshot import IncidentScan, OplogUpdate, OplogWindow
 from tallyglass.text import clean
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.incidents import counts_in_words
 from tallyglass_tui.widgets.cells import fit, fit_middle, whole_pieces
@@ -91,7 +92,8 @@ def _tail_pieces(
 
 def _filter_pieces(last: OplogUpdate | None, wanted: str, width: int) -> list[Piece]:
     count = f" {last.matched:,} matched" if last else " matching"
-    leave = " · older ones not read" * bool(last and last.older_unread) + " · Esc clears it" * (width >= 80)
+    leave = " · older ones not read" * bool(last and last.older_unread)
+    leave += f" · {bound.key('page.back', 'Esc')} clears it" * (width >= 80)
     shown = fit_middle(wanted, max(8, width - len(count) - len(leave) - 3)).rstrip()
     return [(f"{count} '{shown}'", "text--warn"), (leave, "text--muted")]
 
@@ -116,14 +118,15 @@ def scan_lines(
     for text, style in counts_in_words(scan):
         pieces.append((f"{' ·' if pieces else ''} {text}", f"text--{style}"))
     if scan.routine:
-        pieces.append(
-            (f" · {scan.routine:,} routine ({'a hides' if with_routine else 'hidden, a shows'})", "text--muted")
-        )
+        key = bound.key("incidents.routine", "a")
+        hint = f"{key} hides" if with_routine else f"hidden, {key} shows"
+        pieces.append((f" · {scan.routine:,} routine ({hint})", "text--muted"))
     if scan.reached:
         pieces.append((f" · {'oplog ' * scan.done}back to {fmt.day(scan.reached.time)}", "text--muted"))
     lines = [whole_pieces(pieces, width)]
     if wanted:
-        lines.append([(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (" · Esc clears it", "text--muted")])
+        leave = f" · {bound.key('page.back', 'Esc')} clears it"
+        lines.append([(f" {shown:,} match '{clean(wanted, 60)}'", "text--warn"), (leave, "text--muted")])
     if silent:
         return lines
     if scan.trouble:

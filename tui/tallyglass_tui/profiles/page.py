@@ -13,6 +13,7 @@ from tallyglass.connection.profiles import default_path
 from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
+from tallyglass_tui import bound
 from tallyglass_tui.profiles import rows
 from tallyglass_tui.profiles.overview import (
     NO_END,
@@ -146,6 +147,6 @@ class ProfilesPage(Page):
             "    [prod]",
             '    uri = "mongodb://monitor@db1.example.com"',
             '    password_file = "~/.secrets/prod"',
-            "With some of them, this page shows all side by side, and Enter switches to one. A demo and a replay show "
-            "only their own deployment.",
+            "With some of them, this page shows all side by side, and "
+            f"{bound.key('list.open', 'Enter')} switches to one. A demo and a replay show only their own deployment.",
         )

@@ -12,6 +12,7 @@ from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_BACKUP
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.items import BLOCKED
@@ -28,7 +29,7 @@ PLAN_SILENCE = 3_600.0
 """How many seconds a plan may take without reporting progress."""
 _PROMPTS = {
     "point": f"Point: the first moment to undo. {FORMS}",
-    "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. Tab completes.",
+    "backup": "Backup: a mongodump directory, an archive or data files, from before the incident. {tab} completes.",
     "oplog": "Saved oplog, read before the server's: a dump of oplog.rs or a folder of slices. Empty: none.",
     "spare": "Spare: host:port of the server to restore onto; if empty, the commands start one.",
     "statement": "What was run? As in mongosh; as the server's log has it, where it does. Empty: not known.",
@@ -154,7 +155,7 @@ class Choices:
         """Plan with the current choices, in this way or the best possible one."""
         draft = self.draft
         if draft.limit is None:
-            self._page.say("Pick an incident first, or t types the point.")
+            self._page.say(f"Pick an incident first, or {bound.key('restore.point', 't')} types the point.")
         elif not draft.backup and (draft.incident is None or way == FROM_BACKUP):
             self._ask("backup", "")
         else:
@@ -175,12 +176,13 @@ class Choices:
         """Stop planning; the choices stay."""
         if self._planning is not None:
             self._planning.stop()
-        self.draft = replace(self.draft, planning=False, failure="Planning was stopped. r plans again.")
+        stopped = f"Planning was stopped. {bound.key('restore.plan', 'r')} plans again."
+        self.draft = replace(self.draft, planning=False, failure=stopped)
         self._page.show_draft()
 
     def _ask(self, what: str, value: str) -> None:
         self._page.input_line.open(
-            _PROMPTS[what],
+            _PROMPTS[what].format(tab=bound.key("input.complete", "Tab")),
             lambda text: self.submit(what, text.strip()),
             value,
             describe=fmt.time_meaning if what == "point" else None,

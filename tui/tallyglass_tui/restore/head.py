@@ -11,7 +11,7 @@ from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_IMAGES
 from tallyglass.text import clean, clean_name
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft
 from tallyglass_tui.widgets.cells import fit, fit_middle, hanging, whole_pieces, wrap_cells, wrap_words
@@ -65,13 +65,15 @@ def parts_line(draft: Draft, incidents: int | None, here: str, place: str, width
     for part, name in zip(PARTS, names, strict=True):
         shown = f"{name.partition(' ')[0]} {place}" if part == here and place else name
         pieces += [(f"{pad}{shown}{pad}", "text--here" if part == here else ""), (" ", "")]
-    return whole_pieces([*pieces, ("Tab goes on", "text--muted")], width)
+    return whole_pieces([*pieces, (f"{bound.key('restore.next', 'Tab')} goes on", "text--muted")], width)
 
 
 def _point_lines(draft: Draft, width: int) -> list[list[Piece]]:
     limit, plan = draft.limit, draft.plan
     if limit is None:
-        return [[(" point    ", "text--muted"), (fit("none yet: Enter picks an incident, t types a time", width), "")]]
+        pick, type_time = bound.key("list.open", "Enter"), bound.key("restore.point", "t")
+        none = f"none yet: {pick} picks an incident, {type_time} types a time"
+        return [[(" point    ", "text--muted"), (fit(none, width), "")]]
     title = clean(draft.incident.title, 200) if draft.incident else ""
     undone = ": ".join(part for part in (title, clean(plan.facts.after) if plan else "") if part)
     by_way = "all that others wrote, before and after it" if draft.way == FROM_IMAGES else "everything before it"
@@ -93,7 +95,8 @@ def _backup_line(draft: Draft, width: int) -> list[Piece]:
         return [(" from     ", "text--muted"), *_source(draft, draft.plan, width)]
     backup = draft.backup or (str(draft.plan.source.path) if draft.plan else "")
     if not backup:
-        return [(" backup   ", "text--muted"), ("none named yet: b names one", "text--warn")]
+        none = f"none named yet: {bound.key('restore.backup', 'b')} names one"
+        return [(" backup   ", "text--muted"), (none, "text--warn")]
     spare = draft.plan.from_backup.spare if draft.plan else draft.spare
     pieces: list[Piece] = [("  onto ", "text--muted"), (clean(spare, 60), "")] if spare else []
     pieces += [("  oplog ", "text--muted"), (clean(draft.oplog, 60), "")] if draft.oplog else []
@@ -117,7 +120,9 @@ def _source(draft: Draft, plan: Plan, width: int) -> list[Piece]:
 
 def _other(draft: Draft) -> Piece:
     other = draft.other_way
-    return ("", "") if other is None or other.possible is False else (f"  f: {other.title}", "text--muted")
+    if other is None or other.possible is False:
+        return ("", "")
+    return (f"  {bound.key('restore.way', 'f')}: {other.title}", "text--muted")
 
 
 def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) -> list[Piece]:
@@ -130,12 +135,12 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
         return [no, (fit(draft.failure, width), "")]
     if draft.plan is None:
         return _drill_line(drill, width)
-    made_for = draft.plan.facts.server_version
+    made_for, again = draft.plan.facts.server_version, f"{bound.key('restore.plan', 'r')} plans again"
     if version and made_for and version != made_for:
         # An oplog can only be replayed on data of its own version: an upgrade may block a plan that was ready.
-        return [no, (f"for MongoDB {made_for}, and the server is {version} now: r plans again", "text--bad")]
+        return [no, (f"for MongoDB {made_for}, and the server is {version} now: {again}", "text--bad")]
     if draft.room and draft.room.gone:
-        return [no, ("its start has left the oplog, so this plan is void: r plans again", "text--bad")]
+        return [no, (f"its start has left the oplog, so this plan is void: {again}", "text--bad")]
     return _verdict(draft, draft.plan, width)
 
 
@@ -149,7 +154,8 @@ def _reading(draft: Draft, waited: float) -> str:
         return f"reading {'the oplog and the backup' if draft.backup else 'how this can be undone'} {so_long}"
     left = reading.seconds_left(waited)
     so_long = f", {fmt.duration(left)} left" if left is not None and left >= 1 else ""
-    return f"read {reading.entries:,} entries up to {reading.at.time:%H:%M:%S}Z{so_long}; Esc stops"
+    stops = f"{bound.key('page.back', 'Esc')} stops"
+    return f"read {reading.entries:,} entries up to {reading.at.time:%H:%M:%S}Z{so_long}; {stops}"
 
 
 def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
@@ -214,7 +220,8 @@ def _next_lines(draft: Draft, width: int, part: str) -> list[list[Piece]]:
     if not draft.run:
         return [_next_line(draft, width)]
     # A pasted line is run as it is: what y copies must be readable first, so it is wrapped and not cut.
-    text = f"{'y copies' if part in RUN_PARTS else 'in a shell'}: {clean(draft.run, 4_000)}"
+    how = f"{bound.key('page.copy', 'y')} copies" if part in RUN_PARTS else "in a shell"
+    text = f"{how}: {clean(draft.run, 4_000)}"
     lines = wrap_words(text, width)
     if len(lines) > _RUN_LINES:
         lines = wrap_cells(fit_middle(text, width * _RUN_LINES), width)
@@ -229,13 +236,14 @@ def _next_line(draft: Draft, width: int) -> list[Piece]:
     label: Piece = (" next     ", "text--muted")
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)
     if advice is not None and (plan.undo.groups or any(check.id == _UNCLEAR for check in plan.checks)):
-        takes = "; Enter takes one of the groups" * bool(plan.undo.groups)
-        return [label, (fit(f"x asks what was run, and how many{takes}", width), "")]
+        takes = f"; {bound.key('list.pick', 'Enter')} takes one of the groups" * bool(plan.undo.groups)
+        return [label, (fit(f"{bound.key('restore.evidence', 'x')} asks what was run, and how many{takes}", width), "")]
     if advice is not None:
         return [label, (fit(clean(advice, 400) or "see its checks", width), "")]
+    writes = f"{bound.key('restore.write', 'w')} writes the folder to run"
     seconds = sum(step.seconds or 0.0 for step in plan.steps.commands)
     lasts: list[Piece] = [(f" (about {fmt.duration(seconds)})", "")] if seconds else []
-    return [label, *whole_pieces([("w writes the folder to run", ""), *_room(draft, plan), *lasts], width)]
+    return [label, *whole_pieces([(writes, ""), *_room(draft, plan), *lasts], width)]
 
 
 def _what_returns(draft: Draft, plan: Plan) -> str:

@@ -16,6 +16,7 @@ from tallyglass.restore.model.way import Way
 from tallyglass.restore.plan.step_text import duration
 from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First
 from tallyglass_tui.widgets.cells import fit, fit_middle, hanging, wrap_cells, wrap_words
@@ -46,7 +47,8 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
             return first_items(draft.first), ""
         if part == "checks" and draft.ways:
             return way_items(draft), ""
-        return [], draft.failure or ("Planning ..." if draft.planning else "No plan yet: Enter on an incident.")
+        none = "Planning ..." if draft.planning else f"No plan yet: {bound.key('list.open', 'Enter')} on an incident."
+        return [], draft.failure or none
     if part == "checks":
         return group_items(plan) + way_items(draft) + check_items(plan.checks), ""
     if part == "loss":
@@ -71,7 +73,8 @@ def first_items(first: First) -> list[Item]:
         return [[line] for line in _wrapped(first.line, width)]
 
     def save(width: int) -> Lines:
-        text = "Save the oplog now with this line, since the proof may take long; y copies it:"
+        copies = f"{bound.key('page.copy', 'y')} copies it:"
+        text = f"Save the oplog now with this line, since the proof may take long; {copies}"
         return [
             *([line] for line in _wrapped(text, width, "text--muted")),
             *hanging(_INSET, _wrapped(first.save, width - 2, "text--tool", 4_000)),
@@ -111,7 +114,7 @@ def group_items(plan: Plan) -> list[Item]:
     if len(rows) <= _MOST_GROUPS:
         return shown
     rest = "\n".join(row.line for _, _, row in rows[_MOST_GROUPS:])
-    more = f"and {len(rows) - _MOST_GROUPS:,} more: y copies them"
+    more = f"and {len(rows) - _MOST_GROUPS:,} more: {bound.key('page.copy', 'y')} copies them"
     return [*shown[:_MOST_GROUPS], Item("more groups", _group("", "", more), rest)]
 
 
@@ -139,7 +142,7 @@ def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
     word, style = _POSSIBLE[way.possible]
     name = way.title
     if way.name != draft.way:
-        name += ", f plans it" if way.possible is not False else ""
+        name += f", {bound.key('restore.way', 'f')} plans it" if way.possible is not False else ""
     elif draft.plan:
         name += ", chosen"
     texts = ((f"{name}: {way.why}", ""), (way.advice, "text--muted"))

@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from tallyglass.oplog.snapshot import IncidentScan
 from tallyglass.restore.drill.past_drills import LastDrill
+from tallyglass_tui import bound
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.restore import items
 from tallyglass_tui.restore.choices import Choices, DraftView
@@ -155,19 +156,22 @@ class RestorePage(DraftView):
 
     def help_notes(self) -> Sequence[str]:
         """How to use the page, and what it never does."""
+        pick, copy = bound.key("list.open", "Enter"), bound.key("page.copy", "y")
         return (
-            "Pick an incident with Enter, or come here with r from an entry of the oplog. The point is exclusive: "
-            "the entry at it, and everything after it, is undone. A plan proves that backup and oplog reach it, "
-            "whole; where one check blocks, there are no commands. s names a saved oplog: the point may then be older "
-            "than what the server holds. A first answer comes within seconds, with the line that saves the oplog.",
+            f"Pick an incident with {pick}, or come here with {bound.key('oplog.restore', 'r')} from an entry of the "
+            "oplog. The point is exclusive: the entry at it, and everything after it, is undone. A plan proves that "
+            "backup and oplog reach it, whole; where one check blocks, there are no commands. "
+            f"{bound.key('restore.saved_oplog', 's')} names a saved oplog: the point may then be older than what the "
+            "server holds. A first answer comes within seconds, with the line that saves the oplog.",
             "An incident is undone from pre-images where its collection keeps them: in seconds, without a backup and "
-            "without a spare. f plans in the other way; the checks begin with what is possible, best first. Where "
-            "its entries may be several statements, x asks what was run and how many it reported, and Enter takes one "
-            "group.",
-            "Tallyglass runs none of the commands and writes nothing to any server. w writes the plan as a folder that "
-            "only you can read, and shows the line for a shell that runs it, which asks before each step and checks "
-            "after it; on Checks, Loss and Counters y copies it. Each line of Commands can be pasted in that folder "
-            "instead; y copies the one under the cursor, Y all of its phase.",
+            f"without a spare. {bound.key('restore.way', 'f')} plans in the other way; the checks begin with what is "
+            f"possible, best first. Where its entries may be several statements, {bound.key('restore.evidence', 'x')} "
+            f"asks what was run and how many it reported, and {bound.key('list.pick', 'Enter')} takes one group.",
+            "Tallyglass runs none of the commands and writes nothing to any server. "
+            f"{bound.key('restore.write', 'w')} writes the plan as a folder that only you can read, and shows the line "
+            "for a shell that runs it, which asks before each step and checks after it; on Checks, Loss and Counters "
+            f"{copy} copies it. Each line of Commands can be pasted in that folder instead; {copy} copies the one "
+            f"under the cursor, {bound.key('restore.copy_all', 'Y')} all of its phase.",
         )
 
     def to_copy(self) -> tuple[str, str] | None:

@@ -16,6 +16,7 @@ from typing import IO
 from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.text import clean
+from tallyglass_tui import bound
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.this_program import this_program
 
@@ -45,7 +46,8 @@ async def plan_apart(target: Target, draft: Draft) -> AsyncIterator[Planned | Fi
                     if isinstance(found, Planned):
                         return
             status = await process.wait()
-            yield Planned(None, f"The planner ended before its answer ({_why(status, words)}).", "r plans again.")
+            why = f"The planner ended before its answer ({_why(status, words)})."
+            yield Planned(None, why, f"{bound.key('restore.plan', 'r')} plans again.")
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

@@ -21,6 +21,7 @@ from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.text import clean
+from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
 from tallyglass_tui.shell.context import Context, OpenProfile
@@ -96,11 +97,14 @@ class Dashboard(TerminalApp):
         super().__init__()
         self._keys = KeyOrder(self, super().on_event)
         self._keymap_file = dict(keymap or {})
+        firsts = {name: chosen.split(",")[0].strip() for name, chosen in self._keymap_file.items()}
+        bound.choose({name: self.get_key_display(Binding(first, "")) for name, first in firsts.items()})
         self.profiles = profiles
         self._open_profile = open_profile
         self.next_profile: str | None = None
         """The profile to continue with after this app has ended; None to end."""
-        self._notice = notice
+        self.notice = notice
+        """What is said once the first page is there; empty for nothing."""
         self._alarm_kind, self._alarm = alarm, Alarm()
         self.context = context
         self.feeds = feeds
@@ -115,7 +119,7 @@ class Dashboard(TerminalApp):
         self.theme = theme if theme in self.available_themes else "ansi-dark"
         if self.theme != theme:
             named = clean(theme, 40)
-            self._notice = (
+            self.notice = (
                 notice or f"No theme is called {named!r} (TALLYGLASS_THEME). Theme, in the palette, lists all."
             )
         for spec in pages:
@@ -154,8 +158,8 @@ class Dashboard(TerminalApp):
 
             share_incidents(self.feeds)
             self.set_interval(_ALARM_SECONDS, self._on_alarm_due)
-        if self._notice:
-            self.call_after_refresh(self.say, self._notice)
+        if self.notice:
+            self.call_after_refresh(self.say, self.notice)
 
     def _resumed(self, _: object) -> None:
         """Redraw everything: the shell has used the terminal meanwhile."""

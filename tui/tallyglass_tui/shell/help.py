@@ -39,7 +39,8 @@ class HelpScreen(ModalScreen[None]):
     """Answers, keys and notes. Esc, q or ? closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark", "dismiss", "Close", id="help.close"),
+        Binding("q,question_mark", "dismiss", "Close", id="help.close"),
+        Binding("escape", "dismiss", "Close", show=False),
         Binding("down,j", "scroll(1)", "Down", show=False),
         Binding("up,k", "scroll(-1)", "Up", show=False),
         Binding("pagedown,space", "scroll(10)", "Page down", show=False),
@@ -84,7 +85,8 @@ class HelpScreen(ModalScreen[None]):
 
     def _content(self) -> Content:
         parts: list[Content] = [Content.styled("Where to look", "bold")]
-        parts += [self._row(f"  {spec.key}  {spec.title:<9}  ", f"{spec.answers}: {spec.how}") for spec in self._pages]
+        for spec in self._pages:
+            parts.append(self._row(f"  {spec.key}  {spec.title:<9}  ", f"{spec.answers}: {spec.how()}"))
         parts += [Content(""), Content.styled(f"Keys on {self._title}", "bold")]
         parts += [self._row(f"  {keys:<14} ", text) for keys, text in self._keys()]
         for note in (*self._notes, status_line.HELP, _CLIPBOARD, _SELECTING, _COLOURS):

@@ -40,7 +40,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui.shell.bars import Banner, KeysLine, NavLine
 from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
 from tallyglass_tui.shell.messages import Tick, Visit
@@ -106,11 +106,9 @@ class Page(Screen[None]):
         yield from self.shell.bars()
         yield KeysLine()
         columns, rows = SMALLEST
-        yield Static(
-            Content(f"Tallyglass needs at least {columns}x{rows} cells; 80x24 shows all. Enlarge the window, or q."),
-            id="too-small",
-            markup=False,
-        )
+        least = f"Tallyglass needs at least {columns}x{rows} cells; 80x24 shows all."
+        text = Content(f"{least} Enlarge the window, or {bound.key('app.quit', 'q')}.")
+        yield Static(text, id="too-small", markup=False)
 
     def compose_body(self) -> ComposeResult:
         """The widgets of the page."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -10,13 +11,16 @@ if TYPE_CHECKING:
 
 
 class PageSpec(NamedTuple):
-    """One page: its key, mode and title, what it answers and how, and where its class is. Imported when first shown."""
+    """One page: its key, mode and title, what it answers and how, and where its class is. Imported when first shown.
+
+    ``how`` names keys as they are when it is called.
+    """
 
     key: str
     mode: str
     title: str
     answers: str
-    how: str
+    how: Callable[[], str]
     module: str
     name: str
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
-from tallyglass_tui import clock
+from tallyglass_tui import bound, clock
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import NOT_FROM_A_RECORDING, Context
 from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble, trouble_of
@@ -34,6 +34,12 @@ _SPEEDS = (1, 2, 5, 15, 60)
 """Recorded seconds a second: at the last, an hour passes in a minute."""
 _MINUTE = 60_000
 """Milliseconds."""
+_MOVES = (
+    ("step", "back", "[", "on", "]"),
+    ("minute", "minute_back", "{", "minute_on", "}"),
+    ("speed", "slower", "<", "faster", ">"),
+)
+"""What the keys of the time bar move, and each key by the name in its id."""
 
 
 class RecordedFeed(Feed[T]):
@@ -153,7 +159,11 @@ class TimeBar(LineView):
         length = feeds.recording.milliseconds
         head = f" {feeds.now:%H:%M:%S}Z "
         tail = f" {_span(feeds.at)} of {_span(length)} · {self._state()} "
-        keys = " [ ] step  { } minute  < > speed  p plays "
+        moves = "  ".join(
+            f"{bound.key(f'replay.{back}', left)} {bound.key(f'replay.{on}', right)} {what}"
+            for what, back, left, on, right in _MOVES
+        )
+        keys = f" {moves}  {bound.key('app.pause', 'p')} plays "
         room = width - len(head) - len(tail)
         shown = keys if room >= len(keys) + 10 else ""
         cells = max(room - len(shown), 0)

@@ -12,6 +12,7 @@ import platformdirs
 from tallyglass.connection.profiles import profile_names
 from tallyglass.connection.target import Target
 from tallyglass.errors import TallyglassError
+from tallyglass_tui import bound
 from tallyglass_tui.shell.alarm import AlarmKind
 from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context, OpenProfile
@@ -50,7 +51,7 @@ def run_dashboard(
     Raises ConnectError for a target that cannot be used, InputError for an invalid keymap file. stdin and stderr must
     be the terminal.
     """
-    context, notice = Context(target, backup, label, watch, collector_held), _questions(pages)
+    context, notice, begins = Context(target, backup, label, watch, collector_held), "", True
     keymap = load_keymap(pages)
     tune_interpreter()
     while True:
@@ -70,11 +71,13 @@ def run_dashboard(
             notice=notice,
         )
         app.driver_class = BastionDriver
+        if begins:
+            app.notice = _questions(pages) or app.notice
         try:
             app.run(mouse=mouse)
         finally:
             app.feeds.close()
-            recorder = None
+            recorder, begins = None, False
         if app.next_profile is not None and open_profile:
             # The app has left the terminal here, so a password can be asked for.
             try:
@@ -91,7 +94,8 @@ def _questions(pages: Sequence[PageSpec]) -> str:
     """What the dashboard answers and the keys for it, for a user of whom no history was kept yet; empty afterwards."""
     if platformdirs.user_state_path("tallyglass").exists():
         return ""
-    return f"{'; '.join(f'{page.key} {page.answers}' for page in pages[:_QUESTIONS])}; ? tells more."
+    questions = (f"{page.key} {page.answers}" for page in pages[:_QUESTIONS])
+    return "; ".join([*questions, f"{bound.key('app.help', '?')} tells more."])
 
 
 def run_replay(recording: Recording, pages: Sequence[PageSpec], *, mouse: bool = False) -> int:

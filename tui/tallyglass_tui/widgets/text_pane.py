@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.cells import cell_len, chop_cells
 from textual.binding import Binding, BindingType
 
+from tallyglass_tui import bound
 from tallyglass_tui.widgets.cells import fit, wrap_words
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
@@ -81,7 +82,7 @@ class TextPane(LineView, can_focus=True):
                 self._prose_rows = len(self._wrapped)
             self._wrapped += self._rows(number, line)
             if len(self._wrapped) > _LINES:
-                self._wrapped.append(("... more than fits here; y copies all of it.", ""))
+                self._wrapped.append((f"... more than fits here; {bound.key('page.copy', 'y')} copies all of it.", ""))
                 break
         if self._prose >= len(self._lines):
             self._prose_rows = len(self._wrapped)

@@ -45,9 +45,9 @@ class BeforeAfterText:
     notes: tuple[str, ...] = ()
 
 
-async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
+async def before_and_after(gateway: Gateway, raw: bytes, lists: str = "X") -> BeforeAfterText:
     """What an update or delete did to its document, or a transaction to the first of its documents; empty for other
-    entries. Raises the errors of the gateway."""
+    entries. ``lists`` is the key that lists all operations of a transaction. Raises the errors of the gateway."""
     try:
         entry = read_entry(raw)
         operations = list(islice(_operations(entry), _OPERATIONS))
@@ -66,7 +66,7 @@ async def before_and_after(gateway: Gateway, raw: bytes) -> BeforeAfterText:
     if entry.command == "applyOps":
         lacking = sum(key not in held for key in mine)
         read = plural(len(mine), "operation")
-        notes.append(f"Of this entry, {read} on {clean_name(first.ns)} could be read; X lists all.")
+        notes.append(f"Of this entry, {read} on {clean_name(first.ns)} could be read; {lists} lists all.")
         notes += [f"before: unknown for {lacking} of them."] if held and lacking else []
     return BeforeAfterText(tuple(found), tuple(notes))
 
