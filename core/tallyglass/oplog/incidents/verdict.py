@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import pairwise
@@ -159,8 +159,7 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
     expires = family.op == "d" and family.ns in known.ttl
-    passes = _passes(coarse, known, family.ns) if expires and known.ttl_millis else []
-    repairs = [one for one in coarse if family.op == "u" and known.by_return(family.ns, one)]
+    passes, repairs = _explained(family, coarse, known)
     if passes:
         reasons[Reason.TTL] += sum(one.documents for one in passes)
     if explained := passes or repairs:
@@ -184,6 +183,13 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
             row.about = row.about or _pass_is_due(row.burst, passes, known.ttl_millis)
         _tell_form(row, fine, alone=not others)
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
+
+
+def _explained(family: Family, bursts: Sequence[Burst], known: Explanations) -> tuple[list[Burst], list[Burst]]:
+    """The bursts that are passes of the TTL monitor, and those that a return wrote."""
+    if family.op == "u":
+        return [], [one for one in bursts if known.by_return(family.ns, one)]
+    return (_passes(bursts, known, family.ns) if family.ns in known.ttl and known.ttl_millis else []), []
 
 
 def _lower_alike(rows: Iterable[Finding], alike: Recurrence | None, window: Window) -> None:
@@ -401,14 +407,18 @@ def _rows(
     found = []
     for pieces, similar in zip(rows, others, strict=True):
         for part in _loop_and_statement(pieces):
-            whole = together(part)
-            if whole.documents >= least:
-                # Single documents with pauses between all of them are not known to be of one statement.
-                unsure = bool(similar) or window.is_young or all(one.documents < least for one in part)
-                parts, why = _parts(part, opens), next((odd[one.first] for one in part if one.first in odd), "")
-                note = f"Much like this recurs here, but {why}." if why and unsure else ""
-                found.append(Finding(whole, Form.MANY, note=note, confidence="low" if unsure else "high", parts=parts))
-    return found
+            # Single documents with pauses between all of them are not known to be of one statement.
+            unsure = bool(similar) or window.is_young or all(one.documents < least for one in part)
+            found.append(_row_of(part, odd, opens, unsure=unsure))
+    return [row for row in found if row.burst.documents >= least]
+
+
+def _row_of(pieces: list[Burst], odd: Mapping[int, str], opens: Container[int], *, unsure: bool) -> Finding:
+    """Some pieces as one row; ``unsure`` because much like it recurs, or nobody knows what is usual."""
+    why = next((odd[one.first] for one in pieces if one.first in odd), "")
+    note = f"Much like this recurs here, but {why}." if why and unsure else ""
+    confidence, parts = "low" if unsure else "high", _parts(pieces, opens)
+    return Finding(together(pieces), Form.MANY, note=note, confidence=confidence, parts=parts)
 
 
 def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
