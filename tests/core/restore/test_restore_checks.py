@@ -41,6 +41,7 @@ from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import Tools
 from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.infer import Inferred
 
 OK, WARN, BLOCK = Level.OK, Level.WARN, Level.BLOCK
@@ -300,6 +301,22 @@ def test_a_change_of_feature_compatibility_after_the_point_is_refused() -> None:
     loss = LossCount()
     loss.fcv_changed = Ts(25, 1)
     assert blocked(findings(loss=loss)) == {"fcv-after"}
+
+
+def test_all_that_a_full_rollback_would_lose_is_counted() -> None:
+    loss = LossCount()
+    loss.changed = {"s.c": Changed(inserts=1, updates=2, deletes=3), "s.d": Changed(inserts=10)}
+    (warned,) = (check for check in run_checks(findings(loss=loss)) if check.id == "loss")
+    assert warned.title.startswith("16 operations came after the point")
+
+
+@pytest.mark.parametrize(("strategy", "warned"), [(Strategy.MERGE, True), (Strategy.REPLACE, False)])
+def test_large_documents_are_a_warning_where_they_are_merged(strategy: Strategy, warned: bool) -> None:
+    found = findings(base=BaseFacts(large={"s.c": 1}))
+    assert found.assessed is not None
+    undone = Inferred(Accident("updates", "s.c", LIMIT, LIMIT, updates=True))
+    assessed = replace(found.assessed, inferred=undone, returns=(Return("s.c", strategy),))
+    assert ("large-documents" in levels(replace(found, reached=assessed))) is warned
 
 
 @pytest.mark.parametrize(("kind", "said"), [("removal", ["s.c: 3 removed _ids were"]), ("updates", [])])

@@ -16,8 +16,9 @@ from bson.raw_bson import RawBSONDocument
 
 from builders.history import Row, Server, entry
 from builders.plans import make_plan
+from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.undo import Accident, FieldChange, Return, Strategy
 from tallyglass.restore.undo.counterfactual import Verdict
@@ -45,11 +46,18 @@ class Copy(Server):
         yield b"".join(bson.encode(row) for row in self.documents if row["_id"] in ids)
 
 
+class Live(Server):
+    """A server whose collections have no options."""
+
+    async def list_collections(self, _: str) -> list[CollectionInfo]:
+        return []
+
+
 async def run(oplog: list[Row], accident: Accident, kept: Path | None) -> tuple[list[Row], list[int], Counter[Verdict]]:
     """One run: the repairs, which documents were worked out for it, and what was found."""
     plan = make_plan(Ts(101, 1), FromImages(), datetime.now(UTC), accident=accident, returns=(_ROW,))
     copy, counts = Copy(), Repairs("s.c")
-    source = cast("Gateway", Server(oplog))
+    source = cast("Gateway", Live(oplog))
     made = [bson.decode(raw) async for raw in repairs(source, cast("Gateway", copy), plan, _ROW, counts, kept)]
     return made, sorted(set(copy.asked)), counts.verdicts
 
@@ -110,6 +118,15 @@ async def test_what_was_not_written_so_or_is_written_since_is_worked_out_again(
     again, asked, found = await run(oplog, accident, kept)
     assert asked == [1]
     assert (again, found) == (await run(oplog, accident, None))[::2]
+
+
+async def test_only_a_count_that_fits_makes_all_updates_its_own() -> None:
+    """They set ``a`` and ``b``. Where the statement is known, it must explain them too."""
+    proven = replace(_UPDATES, effect=_SET[:1], proven=True)
+    assert (await run(written([], proven), proven, None))[2] == {Verdict.DAMAGED: 3}
+    named = replace(proven, statement="updateMany({}, {$set: {a: 7}})")
+    with pytest.raises(ReadError, match="No write of this incident does what was run"):
+        await run(written([], named), named, None)
 
 
 async def test_the_repair_of_the_document_whose_id_is_null_is_in_the_oplog_too() -> None:
