@@ -15,7 +15,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.driver_errors import translate
 from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.incidents.incident import scan
+from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.read import past as past_module
 from tallyglass.oplog.read.past import SliceLength, past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
@@ -71,6 +71,15 @@ async def test_the_first_from_a_moment_are_as_many_as_asked_for_beside_a_gap(lim
     gap, *others = found
     assert gap[0] is RowKind.GAP
     assert others == [(RowKind.ENTRY, second) for second in range(700, last + 1)]
+
+
+async def test_incidents_are_not_followed_where_the_first_reading_fails() -> None:
+    class Broken(Log):
+        async def command(self, name: str, **_: Any) -> dict[str, Any]:
+            raise ReadError("The server closed the connection.")
+
+    with pytest.raises(ReadError, match="closed"):
+        await anext(watch(Broken(900, 100)))  # type: ignore[arg-type]
 
 
 async def seconds(log: Log, since: Ts, until: Ts) -> list[int]:
