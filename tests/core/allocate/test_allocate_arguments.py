@@ -77,6 +77,8 @@ COUNTER = Counter(DB.counters, "orders")
         lambda: Deadlines(1, 2),
         lambda: NumberSpace(0.5, 9),  # type: ignore[arg-type]
         lambda: NumberSpace(0, 2**70),
+        lambda: NumberSpace(0, 1_001, width=3),
+        lambda: NumberSpace(-1, 9, width=3),
         lambda: RandomIds(DB.cards, "number", NumberSpace(0, 9), tries=0),
         lambda: RandomIds(DB.cards, "a.b", NumberSpace(0, 9)),
         lambda: MaxPlusOne(DB.low, first=1.5),  # type: ignore[arg-type]

@@ -32,6 +32,8 @@ class NumberSpace:
         whole(self.width, "width", low=0)
         if not self.low < self.high:
             raise ValueError("a number space needs low < high")
+        if self.width and not (self.low >= 0 and self.high <= 10**self.width):
+            raise ValueError(f"texts of {self.width} digits cannot hold all of {self.low} to {self.high - 1}")
 
     @classmethod
     def digits(cls, count: int, *, text: bool = False) -> NumberSpace:
