@@ -133,6 +133,10 @@ def test_the_oldest_order_of_fields_is_read_too() -> None:
     [
         (ObjectId("0123456789abcdef01234567"), "0123456789abcdef01234567"),
         ("0123456789abcdef01234567", '"0123456789abcdef01234567"'),
+        ("abcdefabcdefabcdefabcdef", '"abcdefabcdefabcdefabcdef"'),
+        ("abcdefab-cdef-abcd-efab-cdefabcdefab", '"abcdefab-cdef-abcd-efab-cdefabcdefab"'),
+        ("abcdefabcdefabcdefabcdeg", "abcdefabcdefabcdefabcdeg"),
+        ("abcdef", "abcdef"),
         ("42", '"42"'),
         (Int64(42), "42"),
         (UI, "00000000-0000-0000-0000-000000000007"),

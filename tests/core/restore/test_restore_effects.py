@@ -230,6 +230,24 @@ def test_what_a_statement_sets_within_arrays_is_found_in_the_entries(path: str, 
 
 
 @pytest.mark.parametrize(
+    ("update", "always"),
+    [
+        ("{$inc: {n: 1}, $mul: {q: 2}, $set: {s: 1}}", {(b"n",)}),
+        ("{$inc: {'m.n': -5}}", {(b"m", b"n")}),
+        ("{$inc: {n: 0}}", set()),
+        ("{$inc: {n: 0.1}}", set()),
+        ("{$inc: {'items.0.n': 1}}", set()),
+        ("{$inc: {'items.$[].n': 1}}", set()),
+    ],
+)
+def test_what_a_statement_increases_is_always_changed(update: str, always: set[tuple[bytes, ...]]) -> None:
+    """A small fraction may leave a large number as it is, and an entry shows a change within an array otherwise."""
+    known = read_evidence(f"updateMany({{}}, {update})", 3)
+    assert known is not None
+    assert known.always == always
+
+
+@pytest.mark.parametrize(
     "statement",
     ["deleteMany(5)", "updateMany({})", "updateMany({}, [{$project: {a: 1}}])", "updateMany({}, {a: 1})", "drop()",
      "updateMany({}, {$set: {at: ISODate()}})", "updateMany({}, {$set: {at: {$oid: 5}}})", "updateMany(" + "[" * 9_999],
