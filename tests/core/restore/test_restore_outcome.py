@@ -18,7 +18,7 @@ from builders.plans import changed
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.indexes import canonical_index
-from tallyglass.restore.model.proof import ExpectedNamespace
+from tallyglass.restore.model.proof import ExpectedNamespace, Loss
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.undo.null_id import own_write
 from tallyglass.restore.undo.outcome import account, is_complete
@@ -124,6 +124,19 @@ async def test_a_collection_that_came_back_has_each_id_and_its_definitions(
     assert [(one.id, why in one.why) for one, (_, why) in zip(found.damaged, damaged, strict=True)] == [
         (id_, True) for id_, _ in damaged
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "commands", "named"), [("collection", 1, True), ("collection", 0, False), ("view", 1, False)]
+)
+async def test_without_a_return_the_definitions_that_commands_changed_are_compared(
+    kind: str, commands: int, named: bool
+) -> None:
+    losses = Loss("s.c", 0, 0, 0, commands), Loss("s.other", 0, 0, 0, 1)
+    made = changed(plan(step("true")), returns=(), expected=(replace(EXPECTED, kind=kind),), loss=losses)
+    live = cast("Gateway", Held({"capped": True}, c=[]))
+    found = [one.why for row in [row async for row in account(live, live, made, None)] for one in row.damaged]
+    assert ["b_1" in why or '{"b": 1}' in why for why in found] == [True] * named
 
 
 class Repaired(WithOplog):
