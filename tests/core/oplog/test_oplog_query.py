@@ -66,6 +66,8 @@ ENTRIES = {
         ("id:42", "insert|update|delete"),
         ('id:"42"', "update"),
         (f"id:{OID}", "with session|transaction"),
+        ('id:{"$numberDecimal":"x"}', ""),
+        ('id:{"$numberLong":"9223372036854775808"}', ""),
         ("destructive", "delete|drop|transaction"),
         ("destructive ns:shop.*", "delete|drop"),
         ("red shoes", "insert"),

@@ -250,6 +250,8 @@ def test_what_a_statement_increases_is_always_changed(update: str, always: set[t
 @pytest.mark.parametrize(
     "statement",
     ["deleteMany(5)", "updateMany({})", "updateMany({}, [{$project: {a: 1}}])", "updateMany({}, {a: 1})", "drop()",
+     "updateMany({}, {$set: {a: NumberDecimal('x')}})", "deleteMany({a: {$numberDecimal: 'x'}})",
+     "updateMany({}, {$set: {a: NumberLong('9223372036854775808')}})", "deleteMany({a: {'b\\u0000': 1}})",
      "updateMany({}, {$set: {at: ISODate()}})", "updateMany({}, {$set: {at: {$oid: 5}}})", "updateMany(" + "[" * 9_999],
 )  # fmt: skip
 def test_a_statement_that_cannot_be_read_is_refused(statement: str) -> None:

@@ -62,6 +62,15 @@ def test_ids_are_read_as_they_are_typed() -> None:
     assert found.ids == ("7", '"seven"', '{"$numberLong": "7"}', *digits, f'"{"0" * 23}"')
 
 
+@pytest.mark.parametrize(
+    "typed",
+    ['{"$oid": "7"}', '{"$numberDecimal": "x"}', '{"$numberLong": "9223372036854775808"}', "9" * 20, '{"$code": 5}'],
+)
+def test_an_id_that_is_no_value_is_refused(typed: str) -> None:
+    with pytest.raises(InputError, match="--id"):
+        read_choice("s.c", None, [typed], Ts(9, 1))
+
+
 def test_what_others_dropped_stays_dropped() -> None:
     names = expected("s.mine", "s.theirs", "other.x")
     changed = {"s.mine": Changed(dropped=True), "s.theirs": Changed(dropped=True)}

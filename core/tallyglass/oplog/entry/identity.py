@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from bson import Binary, Int64, ObjectId, json_util
-from bson.errors import BSONError
+from bson import Binary, Int64, ObjectId
 
+from tallyglass.mongo.extended_json import read_extended_json
 from tallyglass.text import unescape_name
 
 _HEX_24 = re.compile(r"[0-9a-fA-F]{24}\Z")
@@ -66,8 +66,8 @@ def _typed(word: str) -> Iterator[Any]:
 def _typed_from_json(word: str) -> Iterator[Any]:
     if word[:1] in "{[":
         try:
-            yield json_util.loads(_as_json(word))
-        except (ValueError, TypeError, KeyError, BSONError, RecursionError):
+            yield read_extended_json(_as_json(word))
+        except ValueError:
             return
         return
     try:

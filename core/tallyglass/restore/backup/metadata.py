@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bson import json_util
-from bson.errors import BSONError
 from bson.json_util import JSONOptions
+
+from tallyglass.mongo.extended_json import read_extended_json
 
 EXACT: JSONOptions = json_util.CANONICAL_JSON_OPTIONS.with_options(tz_aware=True)
 
@@ -26,10 +27,7 @@ class Metadata:
 
 def read_metadata(text: str) -> Metadata:
     """Parse the metadata. Raises ValueError if it is damaged."""
-    try:
-        content = json_util.loads(text, json_options=EXACT) if text else {}
-    except (ArithmeticError, BSONError, KeyError, RecursionError, TypeError) as error:
-        raise ValueError(str(error)) from None
+    content = read_extended_json(text, EXACT) if text else {}
     if not isinstance(content, dict):
         raise ValueError("it does not describe a collection")
     options, indexes = content.get("options") or {}, content.get("indexes") or []

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.mongo.extended_json import read_extended_json
 from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.text import clean
@@ -26,9 +27,15 @@ def read_choice(only: str, target: str | None, ids: Iterable[str], point: Ts) ->
 
 
 def _as_extended_json(given: str) -> list[str]:
-    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits may also be an ObjectId."""
+    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits may also be an ObjectId. Raises
+    InputError for JSON that stands for no value."""
     try:
-        return [json.dumps(json.loads(given))]
-    except ValueError:
+        value = json.loads(given)
+    except (ValueError, RecursionError):
         text = [json.dumps(given)]
-    return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
+        return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
+    try:
+        read_extended_json(given)
+    except ValueError:
+        raise InputError(f"--id '{clean(given, 80)}' is no value.", "Write it as MongoDB Extended JSON.") from None
+    return [json.dumps(value)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
+from bson import Binary, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, encode, json_util
 from bson.errors import BSONError
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
@@ -38,9 +38,14 @@ def read_call(text: str) -> MongoshCall:
     from where it cannot be read."""
     reader = _StatementReader(text)
     try:
-        return _read_path(reader)
-    except (ValueError, TypeError, LookupError, OverflowError, RecursionError, BSONError):
+        found = _read_path(reader)
+    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError, BSONError):
         raise ValueError(reader.rest) from None
+    try:
+        encode({"": found.arguments})
+    except (ValueError, OverflowError, RecursionError, BSONError):
+        raise ValueError(text) from None  # BSON has no such value or name
+    return found
 
 
 def _read_path(reader: _StatementReader) -> MongoshCall:
@@ -131,7 +136,7 @@ class _StatementReader:
             name = f"new {self.name()}" if name == "new" else name
             self.expect("(")
             return (_CONSTRUCTORS.get(name) or _CONSTRUCTORS[name.removeprefix("new ")])(*self.values(")"))
-        except (ValueError, TypeError, LookupError, BSONError):
+        except (ValueError, TypeError, LookupError, ArithmeticError, BSONError):
             self._at = begin  # the value as a whole is what cannot be read
             raise
 
