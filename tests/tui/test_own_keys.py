@@ -18,6 +18,7 @@ from builders.counters import counter, snapshot
 from builders.incidents import CHANGED, LOST, SCAN
 from builders.plans import make_plan
 from tallyglass.counters.snapshot import Flag
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogUpdate
 from tallyglass.restore.model.check import Check, Level
@@ -34,7 +35,7 @@ ROOT = Path(tallyglass_tui.__file__).parent
 TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in ROOT.rglob("*.py") if "cli" not in file.parts}
 KEYS: dict[str, list[str]] = {}
 """The default keys of each binding, by its id."""
-for binding in _bindings(PAGES):
+for _, binding in _bindings(PAGES):
     if binding.id:
         KEYS.setdefault(binding.id, []).extend([*binding.key.split(","), binding.key_display or ""])
 
@@ -232,3 +233,45 @@ def test_a_file_may_name_the_keys_of_a_replay(tmp_path: Path) -> None:
     file = tmp_path / "keys.toml"
     file.write_text('[keys]\n"replay.back" = "f5"\n')
     assert load_keymap(PAGES, file) == {"replay.back": "f5"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ('"counters.sort" = "o"', "counters.sort and counters.oplog would both have the key o"),
+        ('"oplog.time" = "f5"\n"oplog.rates" = "f5"', "oplog.rates and oplog.time would both have the key f5"),
+        ('"restore.write" = "f2,r"', "restore.write and restore.plan would both have the key r"),
+        ('"incidents.report" = "i"', "incidents.report and oplog.incidents would both have the key i"),
+        ('"counters.sort" = "j"', "would both have the key j"),
+        ('"counters.sort" = "?"', "counters.sort and app.help would both have the key ?"),
+        ('"oplog.time" = "3"', "oplog.time and page 3 would both have the key 3"),
+        ('"help.close" = "f6"\n"app.pause" = "q"', "app.pause and app.quit would both have the key q"),
+        ('"counters.sort" = "F5"', "no key is called 'F5'"),
+        ('"counters.sort" = "ctl+x"', "no key is called 'ctl+x'"),
+        ('"counters.sort" = "f5,"', "no key is called ''"),
+    ],
+)
+def test_a_key_that_would_be_lost_or_never_come_is_refused(tmp_path: Path, lines: str, problem: str) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(f"[keys]\n{lines}\n")
+    with pytest.raises(InputError) as raised:
+        load_keymap(PAGES, file)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        '"counters.sort" = "o"\n"counters.oplog" = "s"',
+        '"counters.sort" = "i"',
+        '"oplog.search" = "slash,ctrl+f5"',
+        '"page.filter" = "/"',
+        '"input.complete" = "q"',
+        '"help.close" = "p"',
+        '"list.down" = "down, j ,ctrl+n,alt+é"',
+    ],
+)
+def test_a_key_may_change_places_or_be_used_elsewhere(tmp_path: Path, lines: str) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text(f"[keys]\n{lines}\n")
+    assert load_keymap(PAGES, file)
