@@ -111,6 +111,13 @@ def from_millis(millis: int) -> datetime | None:
         return None
 
 
+def checked_ts(t: object, i: object) -> Ts:
+    """The timestamp of two values of a file. Raises ValueError unless each is a whole number of 32 bits."""
+    if type(t) is int and type(i) is int and 0 <= t <= _UINT32 and 0 <= i <= _UINT32:
+        return Ts(t, i)
+    raise ValueError("an oplog timestamp is not of two numbers of 32 bits")
+
+
 def parse_ts(text: str) -> Ts:
     """Read ``"t:i"`` as programs write it. Raises InputError for any other form, and for numbers over 32 bits."""
     found = _TIMESTAMP.match(text.strip())

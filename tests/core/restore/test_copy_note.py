@@ -74,6 +74,12 @@ def test_the_note_of_an_external_backup_of_pbm(copy: Path) -> None:
     ("name", "text", "problem"),
     [
         ("restoreInfo.txt", INFO.replace(" (1440034953, 7)", ""), "does not say which entry of the oplog was the last"),
+        ("restoreInfo.txt", INFO.replace("(1440034953, 7)", "(9440034953, 7)"), "does not say which entry"),
+        (
+            "pbm.rsmeta.rs0.json",
+            '{"name": "rs0", "first_write_ts": {"T": 1e999, "I": 1}}',
+            "pbm.rsmeta.rs0.json cannot be read",
+        ),
         ("pbm.rsmeta.rs0.json", "{", "pbm.rsmeta.rs0.json cannot be read"),
         ("pbm.rsmeta.rs0.json", '{"name": "rs1", "first_write_ts": {"T": 1, "I": 1}}', "is that of the set rs1"),
     ],

@@ -92,6 +92,13 @@ def test_the_sidecar_says_it_exactly(tmp_path: Path, content: dict[str, str], st
     assert bool(found.problems) is ("before" not in content)
 
 
+def test_a_sidecar_with_a_number_that_is_none_is_a_problem(tmp_path: Path) -> None:
+    folder = dump(tmp_path / "b")
+    (folder / "pitr.json").write_text('{"format": 1, "before": "5:1", "term": 1e999}')
+    found = read_backup(folder)
+    assert (found.backup.start, found.problems) == (Ts(10, 1), ("pitr.json cannot be read",))
+
+
 def test_a_sidecar_does_not_vouch_for_what_the_dump_itself_does_not_hold(tmp_path: Path) -> None:
     folder = dump(tmp_path / "b")
     own = read_backup(folder).backup.start

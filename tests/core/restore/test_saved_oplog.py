@@ -212,6 +212,10 @@ async def test_slices_join_by_construction(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(InputError, match="Another run"):
             await save(Server(WHOLE))
+    for damaged in ("{", "[]", '{"set": "rs0"}'):
+        (folder / ".set.json").write_text(damaged)
+        with pytest.raises(InputError, match=r"set\.json cannot be read"):
+            await save(Server(WHOLE))
 
 
 def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:

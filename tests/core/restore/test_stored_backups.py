@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import shutil
 from collections.abc import Callable, Iterator
@@ -198,6 +199,7 @@ def remove(pattern: str) -> Callable[[Path], None]:
         (change(name="2026-11-23T06:11:48Z"), "its note is that of 2026-11-23T06:11:48Z"),
         (change(status="error"), "its status is error"),
         (change(nss=["shop.*"]), "it is selective, only shop.*"),
+        (change(nss=5), "it is selective, only 5"),
         (remove("rs0/shop.ctr.s2"), "the documents of shop.ctr are missing"),
         (remove("rs0/metadata.json"), "metadata.json cannot be read"),
         (rename("shop.ctr", "../../../evil"), "lies outside the backup"),
@@ -213,6 +215,14 @@ def test_what_is_wrong_with_a_backup_of_pbm_is_named(
     assert problem in " / ".join(found.problems)
     with pytest.raises(InputError, match="damaged or incomplete"):
         unpack(storage / FIRST, stored / "out")
+
+
+@pytest.mark.parametrize("ends", [(math.inf, 1), (1795414265, math.inf), (2**32, 1), (-1, 1), ("1795414265", 1)])
+async def test_a_note_with_times_of_no_oplog_is_refused(stored: Path, ends: tuple[Any, Any]) -> None:
+    storage = stored / "pbm" / "main"
+    change(last_write_ts=dict(zip("TI", ends, strict=True)))(storage)
+    listed = [one async for one in list_backups(storage)]
+    assert [f"{FIRST}.pbm.json is not a note of PBM, or damaged" in one.why for one in listed] == [True, False]
 
 
 def test_documents_of_another_collection_do_not_pass(stored: Path) -> None:

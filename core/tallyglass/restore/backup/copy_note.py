@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import PurePath
 
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, checked_ts
 from tallyglass.text import clean
 
 PATTERNS = ("restoreInfo.txt", "pbm.rsmeta.*.json")
@@ -70,9 +70,12 @@ def _of_ops_manager(name: str, raw: bytes) -> CopyNote:
 
     shown = clean(name, 80)
     found = _POSITION.search(value_of("last oplog"))
-    if found is None:
+    try:
+        end = checked_ts(int(found[1]), int(found[2])) if found else None
+    except ValueError:
+        end = None
+    if end is None:
         return CopyNote(shown, problem=f"{shown} does not say which entry of the oplog was the last")
-    end = Ts(int(found[1]), int(found[2]))
     return CopyNote(shown, value_of("replica set"), value_of("db version"), end, key=value_of("master key"))
 
 
@@ -81,7 +84,7 @@ def _of_pbm(name: str, raw: bytes) -> CopyNote:
     try:
         content = json.loads(raw)
         set_name, first = str(content["name"]), content["first_write_ts"]
-        reaches = Ts(int(first["T"]), int(first["I"]))
+        reaches = checked_ts(first["T"], first["I"])
     except (ValueError, KeyError, TypeError) as error:
         return CopyNote(shown, problem=f"{shown} cannot be read: {clean(str(error), 60)}")
     if name != f"pbm.rsmeta.{set_name}.json":

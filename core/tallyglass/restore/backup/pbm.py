@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, checked_ts
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.backup.backup import LEFT_OUT, PBM, Anchor, Contents, StoredCollection, ends_of
 from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
@@ -109,7 +109,8 @@ def _doubts(content: Mapping[str, Any], name: str, others: int) -> Iterator[str]
     if content.get("status") != "done":
         yield f"PBM did not finish it: its status is {clean(str(content.get('status')), 40)}"
     if chosen := content.get("nss"):
-        yield f"it is selective, only {clean(', '.join(map(str, chosen)), 80)}"
+        shown = ", ".join(map(str, chosen)) if isinstance(chosen, list) else str(chosen)
+        yield f"it is selective, only {clean(shown, 80)}"
     if others:
         yield f"it is of a sharded cluster of {others + 1} sets"
 
@@ -131,13 +132,14 @@ def _collections(folder: Path, suffix: str, problems: list[str]) -> Iterator[Sto
             else:
                 data = file if stated.bytes else None
                 yield StoredCollection(ns, found.kind, data, found.options, _indexes(found), found.uuid, stated)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         problems.append(f"metadata.json cannot be read: {clean(str(error), 80)}")
 
 
 def _indexes(found: Metadata) -> tuple[dict[str, Any], ...]:
     """The indexes, with the mark of a clustered one, which PBM does not store."""
-    name = (found.options.get("clusteredIndex") or {}).get("name")
+    clustered = found.options.get("clusteredIndex")
+    name = clustered.get("name") if isinstance(clustered, dict) else None
     return tuple(index | {"clustered": True} if index.get("name") == name else index for index in found.indexes)
 
 
@@ -162,7 +164,7 @@ def _numbers(file: Path) -> list[int]:
 
 
 def _ts(value: Mapping[str, Any]) -> Ts:
-    return Ts(int(value["T"]), int(value["I"]))
+    return checked_ts(value["T"], value["I"])
 
 
 def _size(file: Path) -> int:

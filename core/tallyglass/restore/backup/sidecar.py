@@ -31,7 +31,7 @@ def with_sidecar(found: Contents, path: Path) -> Contents:
         start = parse_ts(content["before"])
         after = parse_ts(content["after"]) if content.get("after") else None
         term = int(content["term"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, InputError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, InputError):
         return replace(found, problems=(*found.problems, f"{SIDECAR} cannot be read"))
     # A later dump into the same folder ended after what an earlier one's sidecar records.
     end = max((one for one in (after, found.backup.end) if one is not None), default=None)

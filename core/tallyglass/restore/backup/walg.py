@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, checked_ts
 from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.backup import Anchor, Contents
 from tallyglass.text import clean
@@ -82,4 +82,4 @@ def read(sentinel: Path) -> Contents:
 
 
 def _ts(value: Mapping[str, Any]) -> Ts:
-    return Ts(int(value["TS"]), int(value["Inc"]))
+    return checked_ts(value["TS"], value["Inc"])

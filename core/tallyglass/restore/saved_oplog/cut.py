@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, checked_ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
@@ -59,4 +59,4 @@ def _read_query(path: Path) -> tuple[Ts, Ts, frozenset[Ts]]:
 
 
 def _stamp(value: Any) -> Ts:
-    return Ts(value["$timestamp"]["t"], value["$timestamp"]["i"])
+    return checked_ts(value["$timestamp"]["t"], value["$timestamp"]["i"])

@@ -37,13 +37,14 @@ async def check_set(gateway: Gateway, folder: Path, name: str) -> None:
         return
     try:
         there = json.loads(note.read_text())
-    except ValueError:
+        kept = str(there["set"]), str(there["id"])
+    except (OSError, ValueError, KeyError, TypeError):
         raise InputError(
             f"{clean(str(note))} cannot be read.", "Remove it if all slices there are of this set."
         ) from None
-    if there["set"] != here["set"] or (there["id"] and here["id"] and there["id"] != here["id"]):
+    if kept[0] != here["set"] or (kept[1] and here["id"] and kept[1] != here["id"]):
         raise InputError(
-            f"{clean(str(folder))} holds slices of another set, {clean(str(there['set']))}: nothing was saved.",
+            f"{clean(str(folder))} holds slices of another set, {clean(kept[0])}: nothing was saved.",
             f"Name a folder of its own for {clean(name)}.",
         )
 

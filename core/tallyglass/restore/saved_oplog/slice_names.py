@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tallyglass.moment import Ts
+from tallyglass.moment import Ts, checked_ts
 
 OWN = re.compile(r"oplog-(\d+)_(\d+)-(\d+)_(\d+)\.bson\.gz\Z")
 """How ``restore save-oplog`` names a slice: by its first and its last entry."""
@@ -43,22 +43,21 @@ def is_slice(path: Path) -> bool:
 
 def span(path: Path) -> NamedSpan | None:
     """What the name of a slice says; None if it says nothing."""
-    if found := OWN.match(path.name):
-        return NamedSpan(*_ends(found.groups()))
-    if found := _WAL_G.match(path.name):
-        return NamedSpan(*_ends(found.groups()), after=True)
-    if (found := _PBM.match(path.name)) and _PBM_FOLDERS.search(path.as_posix()):
-        start, first, end, last = found.groups(default="0")
-        try:
-            return NamedSpan(Ts(_seconds(start), int(first)), Ts(_seconds(end), int(last)))
-        except ValueError:
-            return None
+    try:
+        if found := OWN.match(path.name):
+            return NamedSpan(*_ends(*map(int, found.groups())))
+        if found := _WAL_G.match(path.name):
+            return NamedSpan(*_ends(*map(int, found.groups())), after=True)
+        if (found := _PBM.match(path.name)) and _PBM_FOLDERS.search(path.as_posix()):
+            start, first, end, last = found.groups(default="0")
+            return NamedSpan(*_ends(_seconds(start), int(first), _seconds(end), int(last)))
+    except ValueError:  # no time, or no numbers of an oplog
+        pass
     return None
 
 
-def _ends(numbers: tuple[str, ...]) -> tuple[Ts, Ts]:
-    start, first, end, last = map(int, numbers)
-    return Ts(start, first), Ts(end, last)
+def _ends(start: int, first: int, end: int, last: int) -> tuple[Ts, Ts]:
+    return checked_ts(start, first), checked_ts(end, last)
 
 
 def _seconds(text: str) -> int:
