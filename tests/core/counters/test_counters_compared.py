@@ -202,6 +202,25 @@ async def test_one_that_cannot_be_compared_is_said_to_be_so() -> None:
     assert (rows, unknown, len(unread)) == ([], 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("shop.ordres._id", "The target shop.ordres._id is not compared: there is no such collection"),
+        ("shop.orders.nmber", "The target shop.orders.nmber is not compared: no index begins with that field"),
+        ("shop.orders._id", ""),
+        ("", ""),
+    ],
+)
+async def test_a_target_of_ones_own_that_is_not_there_is_named(target: str, why: str) -> None:
+    rule = {"collection": "shop.counters"} | ({"target": target} if target else {})
+    server = Server(90, range(1, 81) if target else (), range(60, 91))
+    seen = await look(server, WatchSettings(config=parse_config({"counter": [rule]})))  # type: ignore[arg-type]
+    titles = [trouble.title for trouble in seen.troubles]
+    assert [title.startswith(why) for title in titles] == ([True] if why else [])
+    verdict = check_counters(seen)
+    assert (verdict.level, why in verdict.line) == (OK, True)
+
+
 async def test_the_past_comes_from_the_oplog_by_the_clock_of_this_machine() -> None:
     server, now = Server(90, range(11, 81), range(60, 91), ahead=600), time.time()
     (view,) = (await look(server, WatchSettings())).counters  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from tallyglass.counters.snapshot import CounterTrouble, NumericType
 from tallyglass.counters.standing import IdSpan, Movement, Standing
 from tallyglass.errors import PrivilegeError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.text import clean_name
 
 AGAIN_SECONDS = 30.0
 """How long a largest id is valid before it is read again."""
@@ -122,6 +123,12 @@ class DriftCheck:
                 self._new.add(key)
                 return
         self.largest.pop(key, None)
+        if tracker.identity.is_target_named and key not in self._refused:
+            (target,) = tracker.identity.targets
+            if target.ns not in seen:
+                self._refused[key] = _unread(target, "there is no such collection, or it may not be listed")
+            elif target not in self._indexed:
+                self._refused[key] = _unread(target, "no index begins with that field")
 
     async def _largest(self, target: IdField, tracker: Tracker) -> LargestId | None:
         if target not in self._indexed:
@@ -152,6 +159,12 @@ class DriftCheck:
         if movement is Movement.DESCENDS and ids.smallest < issued:
             return replace(ids, until_smallest=await reader.count(ids.smallest, issued - 1))
         return ids
+
+
+def _unread(target: IdField, why: str) -> CounterTrouble:
+    """Why the user's own target is not read."""
+    title = f"The target {clean_name(f'{target.ns}.{target.field}')} is not compared: {why}."
+    return CounterTrouble("", title, "Correct it in your file.", partial=True)
 
 
 def _unknown(ns: Namespace, error: ServerError) -> CounterTrouble:

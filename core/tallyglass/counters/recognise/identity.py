@@ -29,7 +29,8 @@ class Identity:
     """The constant facts about a counter: its location, name and library.
 
     ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. ``is_step_known``: the
-    step is configured, or in the document; ``are_consumers_known``: the consumer is configured.
+    step is configured, or in the document; ``are_consumers_known``, ``is_target_named``: the consumer, the one target
+    is configured.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Identity:
     digits: int | None = None
     confidence: float = 1.0
     targets: tuple[IdField, ...] = ()
+    is_target_named: bool = False
     step: int = 1
     is_step_known: bool = False
     block: int = 1
@@ -142,6 +144,7 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         consumers=identity.consumers if rule.consumer is None else (rule.consumer,),
         are_consumers_known=rule.consumer is not None,
         targets=(rule.target,) if rule.target else identity.targets,
+        is_target_named=rule.target is not None,
         confidence=1.0,
         step=step,
         is_step_known=identity.is_step_known or rule.step is not None,
