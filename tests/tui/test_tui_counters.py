@@ -267,6 +267,8 @@ async def test_what_cannot_be_read_is_named(screen_at: Any) -> None:
         await screen.put("counters", snapshot(troubles=(trouble,)))
         assert "app.counters: This user may not run find." in screen.text
         assert "No counter was found" in screen.text
+        await screen.put("counters", replace(snapshot(counter(1)), unmatched=("include app.* matches no collection.",)))
+        assert "In your file: include app.* matches no collection." in screen.text
 
 
 def test_an_exhausted_or_idle_counter_has_no_date() -> None:

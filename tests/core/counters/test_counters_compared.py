@@ -221,6 +221,20 @@ async def test_a_target_of_ones_own_that_is_not_there_is_named(target: str, why:
     assert (verdict.level, why in verdict.line) == (OK, True)
 
 
+@pytest.mark.parametrize(
+    ("config", "is_compared"),
+    [
+        ({"include": ["shop.counters"]}, True),
+        ({"exclude": ["shop.orders"]}, False),
+        ({"exclude": ["shop.orders"], "counter": [{"collection": "shop.counters", "target": "shop.orders._id"}]}, True),
+    ],
+)
+async def test_what_include_leaves_out_is_compared_and_what_exclude_does_is_not(config: Row, is_compared: bool) -> None:
+    settings = WatchSettings(config=parse_config(config))
+    (view,) = (await look(Server(90, range(1, 101), range(60, 91)), settings)).counters  # type: ignore[arg-type]
+    assert (view.flags == (Flag.BEHIND,), view.target) == (is_compared, "shop.orders._id" if is_compared else "")
+
+
 async def test_the_past_comes_from_the_oplog_by_the_clock_of_this_machine() -> None:
     server, now = Server(90, range(11, 81), range(60, 91), ahead=600), time.time()
     (view,) = (await look(server, WatchSettings())).counters  # type: ignore[arg-type]

@@ -57,7 +57,9 @@ def test_metrics_are_written_whole(uri: str, tmp_path: Path) -> None:
     assert run("metrics", uri, "--match", "nothing.*").exit_code == 2
 
 
-def test_export_serves_and_a_taken_port_is_one_sentence(uri: str) -> None:
+def test_export_serves_and_a_taken_port_is_one_sentence(uri: str, tmp_path: Path) -> None:
+    config = tmp_path / "c.toml"
+    config.write_text(f'include = ["{DB}.*", "nowhere.*"]')
     with socket.socket() as taken, ThreadPoolExecutor(1) as pool:
         taken.bind(("127.0.0.1", 0))
         free = taken.getsockname()[1]
@@ -65,7 +67,8 @@ def test_export_serves_and_a_taken_port_is_one_sentence(uri: str) -> None:
         refused = run("export", uri, f"--listen=127.0.0.1:{free}")
         assert (refused.exit_code, "Cannot listen on" in refused.stderr) == (2, True)
         taken.close()
-        serving = pool.submit(run, "export", uri, f"--listen=127.0.0.1:{free}", "--seconds=8", "--every=1")
+        words = ("--config", str(config), f"--listen=127.0.0.1:{free}", "--seconds=8", "--every=1")
+        serving = pool.submit(run, "export", uri, *words)
         text = ""
         while "sequence_last_value{" not in text and not serving.done():
             try:
@@ -75,15 +78,20 @@ def test_export_serves_and_a_taken_port_is_one_sentence(uri: str) -> None:
                 continue
         assert f'database="{DB}"' in text
         assert serving.result().exit_code == 0
+        assert "include nowhere.* matches no collection" in serving.result().output
 
 
 def test_a_rule_that_fits_nothing_is_an_error(uri: str, tmp_path: Path) -> None:
     config = tmp_path / "c.toml"
-    config.write_text(f'[[counter]]\ncollection = "{DB}.orders"\nfield = "nothing.there"\n')
-    for command, code in (("check", 3), ("counters", 2)):
-        result = run(command, uri, "--config", str(config))
-        assert result.exit_code == code
-        assert "no document has a number at nothing.there" in result.output
+    rule = f'[[counter]]\ncollection = "{DB}.orders"\nfield = "nothing.there"\n'
+    for text, words in (
+        (rule, "no document has a number at nothing.there"),
+        ('include = ["nowhere.*"]', "include nowhere.* matches no collection"),
+    ):
+        config.write_text(text)
+        for command, code in (("check", 3), ("counters", 2), ("repair", 2)):
+            result = run(command, uri, "--config", str(config))
+            assert (result.exit_code, words in result.output) == (code, True), result.output
 
 
 def test_a_second_search_uses_the_results_of_the_first(uri: str, replica_set: ReplicaSet, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,18 +59,23 @@ def look_once(given: ConnectionOptions, config: Path | None, seconds: float, *, 
             if error.code != NOT_PRIMARY_OR_SECONDARY:
                 raise
         else:
-            if snapshot.counters or snapshot.collections_seen:
+            if snapshot.counters or snapshot.collections_seen or snapshot.unmatched:
                 return snapshot
         raise await why_nothing(gateway)
 
     snapshot = ask(given, look_or_say_why, seconds)
-    if snapshot.unmatched:
-        more = f" ({len(snapshot.unmatched) - 1} more like it)" if len(snapshot.unmatched) > 1 else ""
+    refuse_unmatched(snapshot.unmatched)
+    return snapshot
+
+
+def refuse_unmatched(unmatched: Sequence[str]) -> None:
+    """Raise InputError if rules of the configuration match nothing."""
+    if unmatched:
+        more = f" ({len(unmatched) - 1} more like it)" if len(unmatched) > 1 else ""
         raise InputError(
-            f"The configuration does not match this deployment: {snapshot.unmatched[0]}{more}",
+            f"The configuration does not match this deployment: {unmatched[0]}{more}",
             "Correct or remove it: a rule without effect would hide a counter.",
         )
-    return snapshot
 
 
 def watch_settings(given: ConnectionOptions, config: Path | None, *, history: bool) -> WatchSettings:

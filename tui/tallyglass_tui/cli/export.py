@@ -99,6 +99,7 @@ async def _follow(
     from tallyglass.mongo.gateway import closing
 
     said = ""
+    unmatched: set[str] = set()
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds), closing(watch(gateway, settings)) as snapshots:
             async for snapshot in snapshots:
@@ -107,5 +108,9 @@ async def _follow(
                 if trouble not in ("", said):
                     warn(trouble)
                 said = trouble
+                for sentence in snapshot.unmatched:
+                    if sentence not in unmatched:
+                        warn(f"The configuration does not match this deployment: {sentence}")
+                unmatched |= set(snapshot.unmatched)
     if not latest or said:
         raise ReadError("No counters could be read, so none were served.")

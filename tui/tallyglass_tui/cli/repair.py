@@ -12,7 +12,13 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.text import clean, shell_quote
-from tallyglass_tui.cli.counter_look import SEARCH_SHARE, config_option, history_option, watch_settings
+from tallyglass_tui.cli.counter_look import (
+    SEARCH_SHARE,
+    config_option,
+    history_option,
+    refuse_unmatched,
+    watch_settings,
+)
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
 from tallyglass_tui.cli.metrics import match_option
@@ -54,11 +60,12 @@ def command(
 
     async def compare_or_say_why(gateway: Gateway) -> ComparedCounters:
         found = await differences(gateway, settings, patterns)
-        if not found.collections_seen:
+        if not (found.collections_seen or found.unmatched):
             raise await why_nothing(gateway)
         return found
 
     compared = ask(given, compare_or_say_why, seconds)
+    refuse_unmatched(compared.unmatched)
     rows, unknown, unread = compared.rows, compared.not_compared, compared.unread
     if unread:
         reasons = "; ".join(one.removesuffix(".") for one in unread)
@@ -72,8 +79,10 @@ def command(
     elif listed:
         again = _again(given, config, no_history=no_history)
         print_text("\n\n".join("\n".join(_lines(row, again)) for row in listed))
-    else:
+    elif rows:
         print_message(f"None of {len(rows):,} counters that could be compared is behind its collection.")
+    elif not unknown:
+        print_message("No counter was found.")
     if unknown:
         warn(
             f"{unknown:,} counter{'s' * (unknown > 1)} could not be compared: without a known target collection "

@@ -140,6 +140,7 @@ class CountersPage(Page):
         if self._snapshot is None:
             return ""
         lines = [trouble.text for trouble in self._snapshot.troubles]
+        lines += [f"In your file: {sentence}" for sentence in self._snapshot.unmatched]
         lines += [f"{one.ns} {one.id}: known, and now {one.absence}." for one in self._snapshot.missing]
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         return lines[0] + more if lines else ""

@@ -96,13 +96,14 @@ class ComparedCounters:
 
     ``rows`` are those whose collection is known, the furthest behind first; ``not_compared`` is how many others there
     are. ``unread`` says why there may be more counters than were found, empty if all was read; ``collections_seen`` is
-    how many collections the user may see.
+    how many collections the user may see; ``unmatched`` lists configuration rules that match nothing.
     """
 
     rows: list[Difference]
     not_compared: int
     unread: list[str]
     collections_seen: int
+    unmatched: tuple[str, ...]
 
 
 async def differences(gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()) -> ComparedCounters:
@@ -125,7 +126,8 @@ async def differences(gateway: Gateway, settings: WatchSettings, patterns: Seque
                 continue
             rows.append(await _difference(gateway, tracker, tracker.standing, largest))
         rows.sort(key=lambda row: -row.behind)
-        return ComparedCounters(rows, unknown, incomplete(searched), searched.collections_seen)
+        unread, seen = incomplete(searched), searched.collections_seen
+        return ComparedCounters(rows, unknown, unread, seen, searched.unmatched)
     finally:
         await watcher.close()
 

@@ -66,7 +66,7 @@ class DriftCheck:
         return tuple(dict.fromkeys(self._refused.values()))
 
     async def advance(self, trackers: Iterable[Tracker], seen: Collection[Namespace], seconds: float) -> None:
-        """Read the largest ids that are due, for about ``seconds``; ``seen`` are the existing collections.
+        """Read the largest ids that are due, for about ``seconds``; ``seen`` are the collections that may be read.
 
         Raises ConnectError or ReadError if no server answers.
         """

@@ -217,7 +217,7 @@ class Watcher:
     async def check_drift(self, seconds: float) -> bool:
         """Read the largest ids of targets, for use in the next refresh; returns whether any is known."""
         self._drift.forget({tracker.identity.key for tracker in self._targeted})
-        await self._drift.advance(self._targeted, self._discovery.seen, seconds)
+        await self._drift.advance(self._targeted, self._discovery.comparable, seconds)
         return bool(self._drift.largest)
 
     def compared(self) -> Iterator[tuple[Tracker, LargestId | None]]:

@@ -151,11 +151,17 @@ class CountersConfig:
         return tuple(dict.fromkeys(rule.ns for rule in self.rules if not rule.is_pattern))
 
     def allows(self, ns: Namespace) -> bool:
-        """Whether ``include`` and ``exclude`` allow a collection."""
-        text = str(ns)
-        if self.include and not any(fnmatchcase(text, pattern) for pattern in self.include):
+        """Whether ``include`` and ``exclude`` allow counters in a collection."""
+        if self.include and not any(fnmatchcase(str(ns), pattern) for pattern in self.include):
             return False
-        return not any(fnmatchcase(text, pattern) for pattern in self.exclude)
+        return not self._excludes(ns)
+
+    def may_compare(self, ns: Namespace) -> bool:
+        """Whether the ids in a collection may be read: not where ``exclude`` names it, unless a rule does too."""
+        return not self._excludes(ns) or any(rule.target and rule.target.ns == ns for rule in self.rules)
+
+    def _excludes(self, ns: Namespace) -> bool:
+        return any(fnmatchcase(str(ns), pattern) for pattern in self.exclude)
 
     def acknowledged(self, name: str, now: datetime) -> tuple[Flag, ...]:
         """The flags of a counter that are acknowledged at a given time."""

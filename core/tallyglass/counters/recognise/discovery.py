@@ -73,7 +73,8 @@ class Discovery:
     """Finds collections with counters, step by step. The results so far are in ``places``, each with its query, and
     ``troubles``.
 
-    ``unread`` are collections that exist and could not be read. ``fresh`` holds new results to be saved for later runs.
+    ``seen`` are the existing collections in which counters may be, ``comparable`` those whose ids may be read,
+    ``unread`` those that could not be read. ``fresh`` holds new results to be saved for later runs.
     """
 
     def __init__(self, gateway: Gateway, config: CountersConfig) -> None:
@@ -83,6 +84,7 @@ class Discovery:
         self.places: dict[Namespace, Query] = {}
         self.troubles: dict[str, CounterTrouble] = {}
         self.seen: set[Namespace] = set()
+        self.comparable: set[Namespace] = set()
         self.unread: set[Namespace] = set()
         self.fresh: dict[Namespace, LookedAt] = {}
         self._sampled: dict[Namespace, float] = {}
@@ -121,10 +123,12 @@ class Discovery:
     async def _list(self) -> None:
         self.troubles.clear()
         databases = await self._databases()
-        listed: list[Namespace] = []
+        rows: list[CollectionInfo] = []
         for start in range(0, len(databases), _AT_ONCE):
             for collections in await asyncio.gather(*map(self._collections, databases[start : start + _AT_ONCE])):
-                listed += collections
+                rows += collections
+        listed = [row.ns for row in rows if _may_hold_counters(row)]
+        self.comparable = {row.ns for row in rows if row.kind == "collection" and self._config.may_compare(row.ns)}
         self.unmatched = () if self.troubles else tuple(_unmatched(self._config, listed))
         found = list(dict.fromkeys([*filter(self._config.allows, listed), *self._config.collections()]))
         self.seen = set(found)
@@ -160,14 +164,12 @@ class Discovery:
             databases = list({ns.db for ns in self._config.collections()})
         return [name for name in databases if name not in SYSTEM_DATABASES]
 
-    async def _collections(self, db: str) -> list[Namespace]:
-        """The collections of a database that may hold counters."""
+    async def _collections(self, db: str) -> list[CollectionInfo]:
         try:
-            rows = await self._gateway.list_collections(db)
+            return await self._gateway.list_collections(db)
         except ServerError as error:
             self.troubles[db] = trouble_of(db, error)
             return []
-        return [row.ns for row in rows if _may_hold_counters(row)]
 
     def _due(self, found: Iterable[Namespace]) -> list[Namespace]:
         now = time.monotonic()
