@@ -77,6 +77,11 @@ def test_a_folder_that_is_not_there_is_not_taken_for_a_server(tmp_path: Path) ->
         assert said in result.output
 
 
+def test_a_saved_oplog_without_backups_is_not_left_out(tmp_path: Path) -> None:
+    result = run("check", "mongodb://127.0.0.1:1/", "--restore-oplog", str(tmp_path))
+    assert (result.exit_code, "--restore-oplog needs --restore." in result.output) == (3, True)
+
+
 def test_oid() -> None:
     (facts,) = json.loads(run("oid", "--json", OID).stdout)
     assert facts["time"] == "2023-12-02T16:42:37Z"

@@ -244,6 +244,16 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_files(Book(), [damaged])
 
 
+def test_files_that_are_no_log_of_the_server_are_refused(tmp_path: Path) -> None:
+    log = tmp_path / "mongod.log"
+    log.write_text("2015-01-01T00:00:00.000+0000 I NETWORK  [conn1] end connection\n" * 3)
+    for path in (log, tmp_path):
+        with pytest.raises(InputError, match="has no line of a log of mongod"):
+            files_of(path)
+    (tmp_path / "mongod.log.1").write_text(remove(10, 2) + "\n")
+    assert len(files_of(log)) == 2, "of rotated files, some may be empty"
+
+
 async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp_path: Path) -> None:
     server = Server(metadata(), login(), remove(10, 1), remove(20, 2))
     server.path = str(tmp_path / "mongod.log")

@@ -94,6 +94,8 @@ def command(
             "A warning has to come before the critical state.",
             "Give a --warn-used below --crit-used, and a --warn-days above --crit-days.",
         )
+    if slices and not backups:
+        raise InputError("--restore-oplog needs --restore.", "Name the folder of the backups, too.")
     snapshot = look_once(given, config, seconds, history=not no_history)
     result = check_counters(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days), guesses=guesses)
     line, level = result.line, result.level

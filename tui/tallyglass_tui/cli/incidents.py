@@ -8,6 +8,7 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
+from tallyglass.text import plural
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.incident_facts import documents, facts
@@ -74,7 +75,7 @@ def command(
     elif found:
         print_text(as_table(found, whole=wants_all))
     else:
-        warn(f"no incidents among the {scan.scanned} entries read.")
+        warn(f"no incidents; {plural(scan.scanned, 'entry was', 'entries were')} read.")
     return UNKNOWN if scan.unread else OK
 
 
