@@ -10,6 +10,7 @@ import pytest
 from bson import Int64, Timestamp
 from pymongo.errors import OperationFailure
 
+from builders.virtual_time import run
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.driver_errors import translate
@@ -115,6 +116,21 @@ async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: p
     log = Losing(200, 100)
     assert await seconds(log, Ts(100, 1), Ts(201, 0)) == list(range(100, 201))
     assert log.failures == 3
+
+
+def test_failures_between_reads_that_find_nothing_are_not_in_a_row() -> None:
+    class Seldom(Log):
+        reads = 0
+
+        async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+            self.reads += 1
+            if self.reads % 2:
+                raise ReadError("lost")
+            yield b""
+
+    log = Seldom(900, 100)
+    assert run(seconds(log, Ts(100, 1), Ts(901, 0))) == []
+    assert log.reads > 2 * past_module.ATTEMPTS
 
 
 @pytest.mark.parametrize(("oldest", "lost"), [((100,), ""), ((100, 100, 700), "from 100:1 to 700:1")])

@@ -176,6 +176,7 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
                         begin, failures = last_ts(batch).next, 0
                         yield batch
             begin = end
+            failures = 0
             pace.took(time.monotonic() - began)
         except ReadError:
             failures += 1
