@@ -40,6 +40,9 @@ _REMEMBERED = 64
 _SMALL = 4_096
 """Bytes of a document whose elements may be kept."""
 
+_MOST_ITEMS = 2_000_000
+"""More items than an array has room for in a document of 16 MB."""
+
 _NULL: Value = (walk.NULL, b"")
 _INT = struct.Struct("<i")
 _MODIFIERS = (b"$set", b"$unset")
@@ -211,17 +214,30 @@ def _apply_diff(document: bytes, diff: bytes) -> bytes:
 def _apply_to_array(array: bytes, sections: Mapping[bytes, Value]) -> bytes:
     items = list(_fields(array).values())
     for name, (kind, content) in sections.items():
-        if name == b"l":
-            length = _INT.unpack(content)[0]
+        if name == b"l" and kind == walk.INT32:
+            length = _within_limit(_INT.unpack(content)[0])
             items = items[:length] + [_NULL] * (length - len(items))
         elif name.startswith(b"u"):
-            at = int(name[1:])
+            at = _item(name[1:])
             items += [_NULL] * (at + 1 - len(items))
             items[at] = (kind, content)
         elif name.startswith(b"s"):
-            at = int(name[1:])
+            at = _item(name[1:])
             items[at : at + 1] = [_apply_below(items[at] if at < len(items) else None, content)]
     return build({str(at).encode(): item for at, item in enumerate(items)})
+
+
+def _item(name: bytes) -> int:
+    """Which item of an array has that name."""
+    if not name.isdigit() or (name.startswith(b"0") and name != b"0"):
+        raise Unfit("an item of an array is not named by its number")
+    return _within_limit(int(name[:10]))  # more digits are beyond the limit whatever they are
+
+
+def _within_limit(items: int) -> int:
+    if not 0 <= items <= _MOST_ITEMS:
+        raise Unfit("an array would have more items than a document can hold")
+    return items
 
 
 def _apply_below(value: Value | None, diff: bytes) -> Value:
@@ -281,22 +297,25 @@ def value_at(fields: Mapping[bytes, Value], path: Path) -> Value | None:
     return get(value[1], path[1:]) if value[0] in (walk.DOCUMENT, walk.ARRAY) else None
 
 
-def put(document: bytes, path: Path, value: Value | None) -> bytes:
-    """The document with a value at a path, or without one for None. Parents are made as the server makes them."""
+def put(document: bytes, path: Path, value: Value | None, *, is_array: bool = False) -> bytes:
+    """The document with a value at a path, or without one for None. Parents are made as the server makes them, and the
+    items of an array before one beyond its end; an item that is removed leaves a null."""
     fields = parse(document)
     name = path[0]
+    held = fields.get(name)
+    if held is None and value is None:
+        return document
+    if is_array and held is None:
+        fields |= {str(at).encode(): _NULL for at in range(len(fields), _item(name))}
     if len(path) > 1:
-        held = fields.get(name)
-        if held is None and value is None:
-            return document
         if held is not None and held[0] not in (walk.DOCUMENT, walk.ARRAY):
             raise Unfit("a parent of what the update changes is no document")
         kind, content = held or (walk.DOCUMENT, build({}))
-        fields[name] = (kind, put(content, path[1:], value))
-    elif value is None:
-        fields.pop(name, None)
+        fields[name] = (kind, put(content, path[1:], value, is_array=kind == walk.ARRAY))
+    elif value is None and not is_array:
+        del fields[name]
     else:
-        fields[name] = value
+        fields[name] = value or _NULL
     return build(fields)
 
 
