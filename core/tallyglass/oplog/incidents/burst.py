@@ -115,11 +115,8 @@ class Burst:
         if self.marks and newer.marks:
             together = self.marks + newer.marks
             self.marks, self._order = together if len(together) <= _MOST_MARKS else thinned(together), None
-        elif self._order is not None or newer._order is not None:
-            mine, others = self.order, newer.order
-            self.marks, self._order = (), mine.joined(others) if mine is not None and others is not None else None
-        else:
-            self.marks = ()
+        else:  # only of what can still grow is the order wanted, and that has its marks
+            self.marks, self._order = (), None
         self.touched = joined(self.touched, newer.touched)
         self.count(newer)
         self.find_and_modify |= newer.find_and_modify

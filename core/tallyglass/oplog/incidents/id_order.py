@@ -47,12 +47,6 @@ class IdOrder:
     neighbours: int
     fields: frozenset[bytes]
 
-    def joined(self, later: IdOrder) -> IdOrder:
-        """This stretch and a later one as one."""
-        direction = self.direction if self.goes_on_in(later) else 0
-        fields = self.fields | later.fields if self.fields and later.fields else _NONE
-        return IdOrder(self.first, later.last, direction, self.neighbours + later.neighbours, fields)
-
     def goes_on_in(self, later: IdOrder) -> bool:
         """Whether a later stretch continues in the same direction, as the rest of one statement would."""
         same = self.direction == later.direction != 0 and self.last[0] == later.first[0]
