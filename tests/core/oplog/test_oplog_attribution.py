@@ -10,7 +10,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Binary, Timestamp
+from bson import Binary, Int64, Timestamp
 
 from tallyglass.evidence.book import Book, Coverage, LineTally
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement, user_of
@@ -150,8 +150,8 @@ async def test_what_cannot_be_of_a_statement_is_not(limit: dict[str, Any]) -> No
 
 async def test_an_update_changes_only_the_fields_it_names() -> None:
     oplog = Oplog().many(range(10, 40), op="u")
-    for fields, grade in ((frozenset({"x", "y"}), Certainty.UNIQUE), (frozenset({"y"}), Certainty.NONE)):
-        one = Statement("u", NS, ANN, MILLIS + 9, MILLIS + 41, 30, in_session=False, fields=fields)
+    for fields, grade in (("x", Certainty.UNIQUE), ("xy", Certainty.UNIQUE), ("y", Certainty.NONE)):
+        one = Statement("u", NS, ANN, MILLIS + 9, MILLIS + 41, 30, in_session=False, fields=frozenset(fields))
         assert (await judge(oplog, book_of(one), op="u")).grade is grade
 
 
@@ -445,6 +445,12 @@ async def test_a_statement_of_usual_size_that_no_application_runs_is_found_by_it
         ("deleteMany", NS, 12, True, Ts(T, 1), 1, f"{client.user.partition('@')[0]}, {client.application}")
     ]
     assert found[0].confidence == "high"
+    who = f"the account {client.user}, application {client.application}, {client.address}"
+    assert found[0].described == f"deleteMany on {NS}, 2026-11-23T04:53:15Z, written by {who}"
+    # Others delete at that time by a session, or shortly after it.
+    beside = deletes(5).write(15, id=70, lsid=LSID, txnNumber=Int64(1)).many(range(100, 103))
+    (one,) = await named(beside, book_of(), log=a_log(typed(client, 3)))
+    assert (one.documents, one.documents_exact, one.last) == (12, True, Ts(T, 12))
     # One that the entries show has a row already.
     shown = replace(a_delete(), last_wall=from_seconds((MILLIS + 16) / 1000))
     assert [one.number for one in await named(deletes(5), book_of(), shown, log=a_log(typed(client, 3)))] == [1]
@@ -509,10 +515,12 @@ async def test_small_statements_again_and_again_are_an_act_only_once_they_are_ov
         lambda log: [
             replace(one, in_session=None if one.shape == 9 and n % 20 == 0 else False) for n, one in enumerate(log)
         ],
+        lambda log: [*log[:-1], *(replace(log[-1], shape=100 + n) for n in range(5_000)), log[-1]],
     ],
+    ids=["a threshold", "a sample", "more shapes than are kept"],
 )
 async def test_of_a_log_that_is_not_whole_only_a_shell_is_believed(gap: Any) -> None:
-    """With a threshold or a sample, what is missing may be what is usual."""
+    """What is missing, or has no room, may be what is usual."""
     assert await named(deletes(5), book_of(), log=gap(a_log(typed(TOOL, 3)))) == []
     (one,) = await named(deletes(5), book_of(), log=gap(a_log(typed(SHELL, 3))))
     assert one.by == "ann, mongosh 2.5.6"

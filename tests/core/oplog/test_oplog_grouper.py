@@ -11,8 +11,10 @@ import bson
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
+from builders.incidents import incident
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.row import row
+from tallyglass.oplog.incidents.commands import bounded
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass_tui.cli.incident_facts import documents as documents_text
@@ -392,6 +394,15 @@ def test_a_trickle_without_sessions_has_a_note() -> None:
         log.add(n, "u", "shop.orders", {"$v": 2, "diff": {"u": {"a": n}}}, {"_id": n})
     (found,) = log.incidents()
     assert "retryWrites=false" in found.note
+
+
+def test_the_worst_of_each_kind_and_the_first_of_each_collection_are_not_left_out() -> None:
+    many = [incident(0, 1_000 + n, ns="shop.a", documents=300 + n) for n in range(FINISHED_LIMIT)]
+    other_kind = incident(0, 900, Harm.CHANGE, ns="shop.a", kind="collMod")
+    first, second = (incident(0, 900, ns="shop.b", documents=documents) for documents in (2, 1))
+    found = bounded([other_kind, first, second, *many])
+    assert (found[0], found[-1], len(found)) == (many[-1], many[2], FINISHED_LIMIT)
+    assert [one in found for one in (other_kind, first, second)] == [True, True, False]
 
 
 @pytest.mark.parametrize("backward", [False, True])
