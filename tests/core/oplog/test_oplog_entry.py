@@ -189,13 +189,20 @@ def test_the_whole_entry_begins_with_what_it_changes() -> None:
     assert '"ts": {"$timestamp": {"t": 1000, "i": 5}}' in text
 
 
-def test_credentials_stay_hidden() -> None:
-    raw = entry(
-        "i", "admin.system.users", {"_id": "admin.bob", "credentials": {"SCRAM-SHA-1": {"storedKey": "s3cret"}}}
-    )
-    change = entry("u", "admin.system.users", {"$v": 2, "diff": {"u": {"credentials": {"x": "s3cret"}}}}, {"_id": 1})
-    inner = apply({"op": "i", "ns": "admin.system.users", "o": {"_id": 1, "credentials": {"x": "s3cret"}}}, **TXN)
-    for shown in (raw, change, inner):
+@pytest.mark.parametrize(
+    ("op", "o"),
+    [
+        ("i", {"_id": 1, "credentials": {"SCRAM-SHA-1": {"storedKey": "s3cret"}}}),
+        ("u", {"$v": 2, "diff": {"u": {"credentials": {"x": "s3cret"}}}}),
+        ("u", {"$v": 2, "diff": {"scredentials": {"u": {"SCRAM-SHA-1": {"storedKey": "s3cret"}}}}}),
+        ("u", {"$v": 2, "diff": {"scredentials": {"sSCRAM-SHA-1": {"u": {"storedKey": "s3cret"}}}}}),
+        ("u", {"$v": 1, "$set": {"credentials.SCRAM-SHA-1": {"storedKey": "s3cret"}}}),
+    ],
+    ids=["user", "credentials", "a part", "a part of a part", "a path"],
+)
+def test_credentials_stay_hidden(op: str, o: dict[str, Any]) -> None:
+    change = {"op": op, "ns": "admin.system.users", "o": o} | ({"o2": {"_id": 1}} if op == "u" else {})
+    for shown in (entry(op, "admin.system.users", o, change.get("o2")), apply(change, **TXN)):
         assert "s3cret" not in detail(shown) + to_json(shown) + row(shown).what
 
 

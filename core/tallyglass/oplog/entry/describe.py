@@ -113,7 +113,7 @@ def change_text(entry: Entry, change: Change) -> str:
     path = ".".join(clean_name(name.decode("utf-8", "replace"), 80) for name in change.path)
     if change.kind is ChangeKind.REMOVE:
         return f"-{path}"
-    if change.value is None or change.value.name in entry.secrets:
+    if change.value is None or any(name.partition(b".")[0] in entry.secrets for name in change.path):
         return f"{path} changed"
     if change.kind is ChangeKind.LENGTH:
         return f"{path} cut to {walk.whole_number(entry.raw, change.value)}"

@@ -69,7 +69,7 @@ def to_json(raw: bytes, *, kind: str = "", shard: str = "", relaxed: bool = Fals
     first = json.dumps(named)[1:-1]
     try:
         hidden = _NOTHING
-        if b"credentials\0" in raw or b"admin.system.keys\0" in raw:
+        if b"credentials" in raw or b"admin.system.keys\0" in raw:
             hidden = frozenset(name.decode() for name in hidden_names(read_entry(raw)))
         return exact(raw, hidden, first, canonical=not relaxed)
     except (Malformed, ValueError, TypeError):
@@ -77,15 +77,18 @@ def to_json(raw: bytes, *, kind: str = "", shard: str = "", relaxed: bool = Fals
 
 
 def hidden_names(entry: Entry) -> frozenset[bytes]:
-    """Names of the elements of an entry that must not be shown: in an applyOps, the secrets of any collection."""
-    return ALL_SECRETS if entry.op == "c" and entry.ns == "admin.$cmd" else entry.secrets
+    """Names of the elements of an entry that must not be shown: in an applyOps, the secrets of any collection. Each
+    also as a diff names what changes within it."""
+    names = ALL_SECRETS if entry.op == "c" and entry.ns == "admin.$cmd" else entry.secrets
+    return names | {b"s" + name for name in names}
 
 
 def exact(raw: bytes, hidden: frozenset[str] = _NOTHING, first: str = "", *, canonical: bool) -> str:
     """A document as Extended JSON: canonical, which keeps every type, or relaxed, with numbers and dates as people
     write them. Raises Malformed.
 
-    The values of the names in ``hidden`` are left out at any depth. ``first`` is text put before the first element.
+    The values of the names in ``hidden``, and of paths that begin with one, are left out at any depth. ``first`` is
+    text put before the first element.
     """
     try:
         stop = walk.document_end(raw, 0, len(raw)) - 1
@@ -175,7 +178,7 @@ def _elements(
         else:
             add(_names(name)[later])
             later = True
-        if hidden and name.decode("utf-8", "replace") in hidden:
+        if hidden and name.partition(b".")[0].decode("utf-8", "replace") in hidden:
             add(f'"{HIDDEN}"')
             at = walk.value_end(raw, kind, at, stop)
         elif kind == STRING:
@@ -288,7 +291,7 @@ def one_line(raw: bytes, element: Element | None = None, limit: int = LINE_LIMIT
 def block(raw: bytes, *, hidden: Container[bytes] = (), limit: int = BLOCK_LIMIT) -> str:
     """The document over several lines, at most about ``limit`` characters of them.
 
-    The values of elements named in ``hidden`` are not shown, at any depth.
+    The values of elements named in ``hidden``, and of paths that begin with one, are not shown, at any depth.
     """
     return _joined(_readable(raw, Element(DOCUMENT, b"", 0, len(raw)), 2, STRING_LIMIT, hidden), limit)
 
@@ -319,7 +322,7 @@ def _readable(
         name = "" if is_array else quoted(element.name.decode("utf-8", "replace"), text_limit) + ": "
         yield f"{separator}{line}{name}"
         separator = "," if indent else ", "
-        if element.name in hidden:
+        if element.name.partition(b".")[0] in hidden:
             yield HIDDEN
         elif element.type not in _NESTED:
             yield scalar(raw, element, text_limit)
