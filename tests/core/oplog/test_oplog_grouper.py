@@ -207,6 +207,24 @@ def test_no_single_statement_updates_a_document_twice(
             assert "no single statement" in found.note
 
 
+@pytest.mark.parametrize("id_", [None, True, "", "x", 7], ids=repr)
+def test_one_document_that_is_replaced_again_and_again_is_one_whatever_its_id(id_: Any) -> None:
+    log = Log()
+    for n in range(350):
+        log.add(n / 1_000, "u", "shop.settings", {"_id": id_, "n": n, "of": n << 16}, {"_id": id_})
+    (found,) = log.incidents()
+    assert (found.kind, found.documents, found.documents_exact) == ("updates", 1, True)
+
+
+def test_documents_with_one_id_and_several_shard_keys_are_several() -> None:
+    log = Log()
+    for n in range(350):
+        customer, id_ = (ObjectId(b"customer" + number.to_bytes(4, "big")) for number in (n, n // 2))
+        log.add(n / 1_000, "u", "shop.orders", {"$v": 2, "diff": {"u": {"n": 1}}}, {"customer": customer, "_id": id_})
+    (found,) = log.incidents()
+    assert (found.kind, found.documents) == ("updateMany", 350)
+
+
 @pytest.mark.parametrize(("shared", "rows"), [(60, 2), (0, 1)])
 def test_two_statements_that_changed_one_document_both_are_two(shared: int, rows: int) -> None:
     log = Log()

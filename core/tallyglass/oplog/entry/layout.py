@@ -290,7 +290,11 @@ class Documents(NamedTuple):
 def documents_between(batch: bytes, bounds: Iterable[tuple[int, int]]) -> Documents:
     """The documents of updates whose ``o2`` begin and end at these places."""
     begins, ends = zip(*bounds, strict=True)
-    parts = [end - _ID_TAIL if end - begin <= _O2_OF_ID else begin for begin, end in zip(begins, ends, strict=True)]
+    # What stands before o2, but for its own name, changes with each update.
+    parts = [
+        max(end - _ID_TAIL, begin - len(_O2)) if end - begin <= _O2_OF_ID else begin
+        for begin, end in zip(begins, ends, strict=True)
+    ]
     return Documents(batch, ends, begins=parts)
 
 
