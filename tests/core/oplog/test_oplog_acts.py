@@ -165,6 +165,15 @@ def test_documents_of_a_pool_are_exact_only_where_its_sessions_wrote_all() -> No
     assert (found.documents, found.documents_exact) == (300, False), "any of the others may have taken part"
 
 
+def test_documents_of_a_pool_are_exact_where_each_session_began_and_ended_about_when_the_first_did() -> None:
+    def write(writer: OplogWriter) -> None:
+        for number, (begin, end) in enumerate(((0, 40_000), (1_000, 49_000), (2_000, 31_000))):
+            deletes(writer, range(600_000 + begin, 600_000 + end, 100 + number), session(number))
+
+    (found,) = incidents(write)
+    assert (found.kind, found.sessions, found.documents_exact) == ("fan_out", 3, True)
+
+
 def test_a_job_of_three_runs_is_no_certain_act_where_some_had_pauses() -> None:
     def write(writer: OplogWriter) -> None:
         for run in range(3):

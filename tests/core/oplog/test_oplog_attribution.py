@@ -106,7 +106,11 @@ async def test_one_entry_of_an_unlogged_writer_is_seen() -> None:
         Certainty.UNIQUE,
         [("ann", 11)],
     )
-    assert told(await judge(Oplog().many(range(10, 22)), book_of(ran(ANN, 9, 41, 10))))[0] is Certainty.AMBIGUOUS
+    part = await judge(Oplog().many(range(10, 22)), book_of(ran(ANN, 9, 41, 10)))
+    assert (part.grade, part.reason.partition(":")[0]) == (
+        Certainty.AMBIGUOUS,
+        "Not all documents are accounted for",
+    )
 
 
 async def test_a_statement_that_may_be_of_a_session_is_never_certain() -> None:
@@ -119,6 +123,7 @@ async def test_a_statement_that_may_be_of_a_session_is_never_certain() -> None:
 async def test_two_clients_that_delete_as_many_at_once_are_both_possible() -> None:
     found = await judge(Oplog().many(range(10, 70)), book_of(ran(ANN, 9, 71, 30), ran(BOB, 9, 71, 30)))
     assert told(found) == (Certainty.AMBIGUOUS, [("ann", 30), ("bob", 30)])
+    assert (found.by, found.reason.partition(" fit ")[0]) == ("2 possible", "Statements of several clients")
 
 
 async def test_they_are_told_apart_by_the_ids_in_their_filters() -> None:
@@ -127,7 +132,14 @@ async def test_they_are_told_apart_by_the_ids_in_their_filters() -> None:
         Oplog().many(range(10, 70)), book_of(ran(ANN, 9, 71, 30, **ids[0]), ran(BOB, 9, 71, 30, **ids[1]))
     )
     assert told(found) == (Certainty.UNIQUE, [("ann", 30), ("bob", 30)])
-    assert found.who is None
+    assert (found.who, found.by) == (None, "ann, shell and 1 more")
+
+
+async def test_connections_without_an_account_are_named_by_their_application() -> None:
+    nobodies = [Client("", "shop", f"10.0.0.1:{n}", "", f"conn{n}") for n in (1, 2)]
+    ids = [{"ids": frozenset(range(begin, begin + 30))} for begin in (10, 40)]
+    facts = [ran(one, 9, 71, 30, **own) for one, own in zip(nobodies, ids, strict=True)]
+    assert (await judge(Oplog().many(range(10, 70)), book_of(*facts))).by == "shop, 2 connections"
 
 
 async def test_one_account_and_application_over_a_pool_is_one() -> None:
@@ -495,6 +507,15 @@ async def test_a_loop_is_not_what_its_application_runs_at_other_times() -> None:
     row = replace(now, last_wall=from_seconds((MILLIS + 58_005) / 1000), documents=30)
     (one,) = await named(oplog, book_of(), row, log=a_log(*loop))
     assert not one.routine
+
+
+@pytest.mark.parametrize(("count", "confidence"), [(3, "high"), (4, "low")])
+async def test_a_statement_that_is_tried_again_a_few_times_is_no_loop(count: int, confidence: str) -> None:
+    times = range(0, count * 2_000, 2_000)
+    found = await named(
+        Oplog().many(times), book_of(), log=a_log(*(ran(TOOL, at, at, 1, many=True, shape=1) for at in times))
+    )
+    assert [(one.documents, one.confidence) for one in found] == [(count, confidence)]
 
 
 @pytest.mark.parametrize(("end", "confidence"), [(100_000, ["low"]), (1_190_000, [])])

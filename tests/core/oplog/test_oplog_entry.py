@@ -11,7 +11,9 @@ import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
 from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import position
+from tallyglass.oplog.entry.changes import UNKNOWN, changes_of
 from tallyglass.oplog.entry.entry import Entry, parse_entry, read_entry
 from tallyglass.oplog.entry.json import to_json
 from tallyglass.oplog.entry.operations import operations_of
@@ -118,6 +120,40 @@ def test_changes_that_are_left_out_are_told() -> None:
     assert row(entry("u", "a.b", {"$v": 2, "diff": {"u": two | {"c": 1}}}, {"_id": 1})).what == f"{told}, …"
     full = {"a" * 75: 1, "b" * 75: 1, "c": 1}
     assert row(entry("u", "a.b", {"$v": 2, "diff": {"u": full}}, {"_id": 1})).what.endswith("b: 1, …")
+
+
+@pytest.mark.parametrize(
+    ("o", "wanted"),
+    [
+        ({"_id": 1, "a": 2}, {"": {"_id": 1, "a": 2}}),
+        (
+            {"$v": 1, "$set": {"a.b.c": 2, "n.0.x": 1, "7": 3}, "$unset": {"c.d": True, "l.1": True}},
+            {"a.b.c": 2, "n": UNKNOWN, "7": 3, "c.d": None, "l": UNKNOWN},
+        ),
+        (
+            {
+                "$v": 2,
+                "diff": {
+                    "d": {"c": False},
+                    "u": {"a": 2, "7": 3},
+                    "i": {"d": 4},
+                    "sb": {"u": {"x": 5}},
+                    "sn": {"a": True, "l": 2, "u1": 8},
+                    "sp": {"sq": {"a": True, "s0": {"d": {"z": False}}}},
+                },
+            },
+            {"c": None, "a": 2, "7": 3, "d": 4, "b.x": 5, "n": UNKNOWN, "p.q": UNKNOWN},
+        ),
+    ],
+    ids=["replacement", "4.4", "diff"],
+)
+def test_the_values_that_an_update_leaves_are_known_by_path(o: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """A change within an array is one of the array, whose value is then not known."""
+    left = {b".".join(path).decode(): value for path, value in changes_of(bson.encode(o)).items()}
+    assert left == {
+        path: value if value in (None, UNKNOWN) else next(iter(walk.values(bson.encode({"": value}))))[1]
+        for path, value in wanted.items()
+    }
 
 
 def test_the_oldest_order_of_fields_is_read_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import bson
@@ -81,6 +82,19 @@ async def test_incidents_are_not_followed_where_the_first_reading_fails() -> Non
 
     with pytest.raises(ReadError, match="closed"):
         await anext(watch(Broken(900, 100)))  # type: ignore[arg-type]
+
+
+async def test_an_interruption_while_new_entries_are_followed_is_told_at_once_with_what_is_known() -> None:
+    class Losing(Plain):
+        async def tail_raw(self, *_: Any, on_open: Any, **__: Any) -> AsyncIterator[bytes]:
+            on_open("host:1")
+            yield b""
+            raise ReadError("The server closed the connection.")
+
+    looks = watch(Losing(900, 100))  # type: ignore[arg-type]
+    before, after = [await anext(looks) for _ in range(2)]
+    assert (before.done, before.trouble) == (True, "")
+    assert after == replace(before, trouble="The server closed the connection.")
 
 
 async def seconds(log: Log, since: Ts, until: Ts) -> list[int]:

@@ -99,5 +99,6 @@ async def test_a_reader_that_stays_adds_up_once_a_minute() -> None:
 def test_how_long_an_entry_stays(changes: dict[str, Any], hours: float | None) -> None:
     """The oplog spans ten hours and is full; the entry lies two hours after its oldest one."""
     full = OplogWindow(Ts(0, 1), Ts(36_000, 1), 1_000, 1_000, 100.0)
+    assert (full.hours, replace(full, first=None).hours) == (10, None)
     found = replace(full, **changes).hours_left(Ts(7_200, 1))
     assert found == (None if hours is None else pytest.approx(hours))
