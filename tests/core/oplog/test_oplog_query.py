@@ -31,7 +31,7 @@ def entry(op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None,
 
 
 ENTRIES = {
-    "insert": entry("i", "shop.orders", {"_id": 42, "note": "Red Shoes", "n": 7}),
+    "insert": entry("i", "shop.orders", {"_id": 42, "note": "Red Shoes", "from": "Łódź", "n": 7}),
     "with session": entry("i", "shop.orders", {"_id": OID}, {"_id": OID}, **SESSION, stmtId=0),
     "update": entry("u", "shop.lines", {"$v": 2, "diff": {"u": {"n": Int64(7)}}}, {"_id": "42"}),
     "delete": entry("d", "shop.orders", {"_id": 42.0}),
@@ -71,6 +71,7 @@ ENTRIES = {
         ("destructive", "delete|drop|transaction"),
         ("destructive ns:shop.*", "delete|drop"),
         ("red shoes", "insert"),
+        ("łÓDŹ", "insert"),
         ("!shoes op:i", "with session|transaction|odd name"),
         ("7", "insert|update"),
         (str(OID), "with session|transaction"),
@@ -92,7 +93,13 @@ def test_what_a_filter_wants(text: str, wanted: str) -> None:
     assert (collector.seen, collector.matched) == (len(ENTRIES), len(found))
 
 
-@pytest.mark.parametrize("text", ["op:x", "ns:", "id:", "!id:4", "since:yesterday", "/(/", "x" * 201, 'id:"a'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "op:x", "ns:", "id:", "!id:4", "since:yesterday", "/(/", "x" * 201, 'id:"a', "txn:5", "txn:ab:²",
+        f"txn:ab:{2**63}", "\udcff", "id:\udcff", "ns:\udcff", "ns:a\\u{0}*", 'id:"\\ud800"',
+    ],
+)  # fmt: skip
 def test_an_invalid_filter_is_one_clear_sentence(text: str) -> None:
     with pytest.raises(InputError):
         OplogFilter.parse(text)

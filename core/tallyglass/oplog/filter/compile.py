@@ -57,7 +57,7 @@ class CompiledFilter:
         self._text = TextMatcher(wanted.text) if wanted.text else None
         self._ns_verdicts: dict[str, bool] = {}
         session, _, number = wanted.transaction.partition(":")
-        self._transaction = (session, int(number)) if number.isdigit() else None
+        self._transaction = (session, int(number)) if number.isdecimal() else None
         asks_more = wanted.id or wanted.text or wanted.transaction or wanted.since or wanted.until
         self._write = Needed.BYTES if asks_more else Needed.WANTED
 
@@ -207,7 +207,7 @@ class TextMatcher:
         self._inverse = text.startswith("!")
         word = text.removeprefix("!")
         self._expression = compile_text(text)
-        self._plain = re.compile(re.escape(word.encode()), re.IGNORECASE)
+        self._plain = re.compile(b"".join(map(_in_any_case, word)), re.IGNORECASE)
         self._number = int(word) if re.fullmatch(r"-?\d{1,19}", word) else None
         self._bytes = _byte_patterns(word, self._number)
         self._sure = self._inverse or self._expression is not None
@@ -241,6 +241,12 @@ class TextMatcher:
         if not any(raw.find(needle, part.start, part.end) >= 0 for needle in self._bytes):
             return False
         return self._number is None or _holds_number(raw, part, self._number)
+
+
+def _in_any_case(char: str) -> bytes:
+    """The pattern of a character in UTF-8 in either case. Of bytes, an expression knows the case of ASCII alone."""
+    forms = sorted({re.escape(form.encode()) for form in (char, char.lower(), char.upper())})
+    return forms[0] if char.isascii() else b"(?:" + b"|".join(forms) + b")"
 
 
 def _forms(number: float) -> list[tuple[int, bytes]]:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import bson
 from bson import Regex
+from bson.errors import BSONError
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, parse_since
@@ -25,6 +27,7 @@ TEXT_LIMIT = 200
 
 # Spaces and backslashes within double quotes belong to the word.
 _WORD = re.compile(r'(?:[^\s"]|"(?:\\.|[^"\\])*")+')
+_NUMBER = re.compile(r"[0-9]{1,19}")
 _GLOB = re.compile(r"([*?])")
 # What a filter reads in its own way, in a name: quotes, lists, globs, an inverse, a quote that would be escaped.
 _SPECIAL = re.compile(r'[",*?]|^!|\\\Z')
@@ -80,10 +83,15 @@ class OplogFilter:
         return found
 
     def check(self) -> None:
-        """Raise InputError where the text is an expression that cannot be compiled, or too long."""
+        """Raise InputError where the text is an expression that cannot be compiled, or too long, and where the filter
+        holds what no entry does."""
         if len(self.text) > TEXT_LIMIT:
             raise InputError(f"The text to look for is longer than {TEXT_LIMIT} characters.")
         compile_text(self.text)
+        try:
+            bson.encode({"text": self.text, "query": self.on_server()})
+        except (ValueError, BSONError):
+            raise InputError("The filter holds a character that is in no name and no value.") from None
 
     @property
     def narrow(self) -> bool:
@@ -185,13 +193,18 @@ def _read_id(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
     return replace(wanted, id=value)
 
 
+def _read_transaction(wanted: OplogFilter, _: str, value: str) -> OplogFilter:
+    _transaction_number(value)
+    return replace(wanted, transaction=value)
+
+
 _WORDS: Mapping[str, Callable[[OplogFilter, str, str], OplogFilter]] = {
     "ns": _read_ns,
     "op": _read_op,
     "id": _read_id,
     "since": lambda wanted, _, value: replace(wanted, since=parse_since(value)),
     "until": lambda wanted, _, value: replace(wanted, until=parse_since(value)),
-    "txn": lambda wanted, _, value: replace(wanted, transaction=value),
+    "txn": _read_transaction,
 }
 
 
@@ -234,6 +247,6 @@ def _document_conditions(text: str) -> list[dict[str, Any]]:
 
 def _transaction_number(text: str) -> int:
     _, _, number = text.partition(":")
-    if not number.isdigit():
+    if not _NUMBER.fullmatch(number) or int(number) >= 2**63:
         raise InputError(f"{text[:60]!r} is not a transaction.", "Write it as session:number.")
     return int(number)
