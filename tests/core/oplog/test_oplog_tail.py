@@ -19,6 +19,7 @@ from tallyglass.errors import DeploymentError, ReadError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes, tail
+from tallyglass.oplog.read.past import ATTEMPTS
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 
 Script = tuple[bytes | Exception | float, ...]
@@ -176,6 +177,33 @@ def test_a_past_that_begins_too_late_says_so(since: Ts, said: list[str]) -> None
     notes_ = [row.what for row in rows(found) if row.kind is RowKind.NOTE]
     assert [text.partition(", ")[2] for text in notes_] == said
     assert not found[-1].older_unread
+
+
+@pytest.mark.parametrize(("oldest", "gaps"), [(1, 0), (3, 1)])
+def test_a_past_that_is_read_again_after_an_outage_goes_on_where_it_was(oldest: int, gaps: int) -> None:
+    """The link is lost after the first entry, for longer than a read of the past tries."""
+
+    class Losing(Member):
+        reads = 0
+
+        async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
+            self.reads += 1
+            for row in [row for row in self.held if query["ts"]["$gte"] <= row["ts"] < query["ts"]["$lt"]]:
+                if 1 < self.reads <= ATTEMPTS:
+                    break
+                yield row["raw"]
+                if self.reads == 1:
+                    break
+            if self.reads == ATTEMPTS:
+                del self.held[: oldest - 1]
+            if self.reads <= ATTEMPTS:
+                raise ReadError("lost")
+
+    member = Losing([entry(n) for n in (1, 2, 3)], (entry(3),))
+    found = updates(member, lambda found: bool(found[-1].connected_to), wanted=OplogFilter(since=Ts(101, 1)))
+    wanted = [101, *[103] * gaps, *range(100 + max(oldest, 2), 104)]
+    assert [row.ts.t for row in rows(found)] == wanted
+    assert (found[-1].matched, found[-1].gaps) == (len(wanted) - gaps, gaps)
 
 
 def test_trouble_is_said_from_its_beginning_until_entries_flow_again() -> None:

@@ -7,13 +7,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tallyglass.deployment.cluster import require_oplog
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
@@ -92,6 +93,8 @@ class _Tail:
     gaps: int = 0
     rollbacks: int = 0
     older_unread: bool = False
+    reached: Ts | None = None
+    """Where the reading of a past from ``wanted.since`` goes on."""
     answered: float = field(default_factory=time.monotonic)
     arrived: float = field(default_factory=time.monotonic)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -135,20 +138,27 @@ class _Tail:
         )  # fmt: skip
 
     async def _catch_up(self, end: Ts) -> None:
-        """What is wanted of the past before ``end``."""
-        since = self.wanted.since
+        """What is wanted of the past before ``end``, from where an attempt that failed has come to."""
+        since = self.reached or self.wanted.since
         oldest = await end_of_oplog(self.gateway, 1) if since else None
         if since and oldest is not None and oldest > since > ZERO:
-            self.collector.insert(notes.begins_later(since, oldest))
-        async for found in wanted_past(self.gateway, self.wanted, end, self.backlog, seconds=BACKLOG_SECONDS):
+            if self.reached is None:
+                self.collector.insert(notes.begins_later(since, oldest))
+            else:
+                self._handle(Gap(since, oldest))
+            since = self.reached = oldest
+        wanted = replace(self.wanted, since=since)
+        async for found in wanted_past(self.gateway, wanted, end, self.backlog, seconds=BACKLOG_SECONDS):
             if isinstance(found, Gap):
                 self._handle(found)
+                self.reached = found.first
             elif isinstance(found, Incomplete):
                 self.older_unread = True
             else:
                 for batch in found:
                     self.collector.add(batch)
                 if since is not None:
+                    self.reached = last_ts(found[-1]).next
                     self._changed.set()  # a long past is shown as it comes, the newest entries with the first new ones
         self.older_unread |= since is None and self.collector.matched >= self.backlog
 
