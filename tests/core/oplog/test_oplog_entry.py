@@ -206,6 +206,14 @@ def test_what_removes_data_is_destructive() -> None:
     assert [row(raw).what.split()[0] for raw in destructive] == [
         "delete", "drop", "dropDatabase", "rename", "delete", "transaction", "applyOps",
     ]  # fmt: skip
+    updates = [{"op": "u", "ns": "shop.orders", "o": {"a": n}, "o2": {"_id": n}} for n in range(5_500)]
+    deletes = [one("d", "shop.orders", n) for n in range(5_500)]
+    for inner, what, removes in (
+        (updates, "applyOps", False), ([*updates, *deletes[:1]], "applyOps", True),
+        (deletes, "delete", True), ([*deletes, *updates[:1]], "applyOps", True),
+    ):  # fmt: skip
+        shown = row(apply(*inner))
+        assert (shown.what, shown.destructive) == (f"{what} of {len(inner):,}", removes)
 
 
 def test_an_apply_ops_unfolds_with_the_time_of_its_entry() -> None:

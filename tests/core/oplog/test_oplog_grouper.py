@@ -352,6 +352,17 @@ def test_a_prepared_transaction_counts_from_its_commit_and_an_aborted_one_never(
             assert (one.first, one.last, one.point, one.documents) == (first, commit, commit, 150)
 
 
+def test_a_transaction_is_named_after_all_its_entries_and_removes_data_if_one_operation_does() -> None:
+    """The last entry has the smaller part, on another collection, and the only delete stands after many inserts."""
+    log, later = Log(), {"prevOpTime": {"ts": Timestamp(1_000, 1), "t": Int64(1)}}
+    orders = [{"op": "i", "ns": "shop.orders", "o": {"_id": n}} for n in range(6_000)]
+    log.apply(0, [*orders, delete("shop.orders", 1)], {"partialTxn": True}, **SESSION)
+    end = log.apply(1, [{"op": "i", "ns": "shop.log", "o": {"_id": n}} for n in range(30)], **SESSION, **later)
+    (found,) = log.incidents()
+    assert (found.title, found.ns, found.documents) == ("transaction on shop.orders +1", "shop.orders", 6_031)
+    assert (found.harm, found.point) == (Harm.LOSS, end)
+
+
 @pytest.mark.parametrize("minutes", [3, 30])
 def test_transactions_that_recur_are_routine_and_one_that_does_not_is_listed(minutes: int) -> None:
     """An application changes five to thirty documents in one; once it, or a person, changes two hundred."""

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 
-from tallyglass.oplog.entry import json, walk
+from tallyglass.oplog.entry import json, layout, walk
 from tallyglass.oplog.entry.changes import Change, ChangeKind
 from tallyglass.oplog.entry.entry import VECTORED_INSERT, Entry
 from tallyglass.oplog.entry.walk import Element
@@ -19,7 +19,7 @@ LINE_LIMIT = 160
 """Characters of the changes of an update, and of the document of an operation that is not known: a wide line."""
 
 INNER_LIMIT = 5_000
-"""Operations of one applyOps that are examined; more are only counted."""
+"""Operations of one applyOps whose namespaces a description looks at; of more it counts the kinds."""
 
 _DESTRUCTIVE = frozenset({"drop", "dropDatabase", "dropIndexes", "deleteIndex", "deleteIndexes", "emptycapped",
                           "convertToCapped", "dropGlobalIndex", "dropDatabaseMetadata", "truncateRange"})  # fmt: skip
@@ -40,13 +40,15 @@ class AppliedOperations:
     namespaces: Counter[str] = field(default_factory=Counter)
 
     @property
+    def most(self) -> str:
+        """The namespace touched most, of several the first by name; as stored, empty without any."""
+        return min(self.namespaces, key=lambda ns: (-self.namespaces[ns], ns), default="")
+
+    @property
     def where(self) -> str:
         """The namespace touched most, and how many others: ``shop.orders +2``."""
-        if not self.namespaces:
-            return ""
         rest = len(self.namespaces) - 1
-        most = clean_name(self.namespaces.most_common(1)[0][0], 255)
-        return f"{most} +{rest}" if rest else most
+        return clean_name(self.most, 255) + (f" +{rest}" if rest > 0 else "")
 
 
 @dataclass(slots=True)
@@ -76,12 +78,16 @@ def describe(entry: Entry) -> Description:
     return Description(f"{word} {_whole(entry)}".rstrip(), clean_name(entry.ns, 255))
 
 
-def summarize_operations(entry: Entry) -> AppliedOperations:
-    """Count the operations of an applyOps by kind and namespace. Raises Malformed."""
+def summarize_operations(entry: Entry, limit: int = INNER_LIMIT) -> AppliedOperations:
+    """Count the operations of an applyOps by kind, and so many of them by namespace. Raises Malformed."""
     inner = AppliedOperations()
     for element in entry.fields(entry.within(entry.o_at, b"applyOps")):
         inner.count += 1
-        if inner.count > INNER_LIMIT or element.type != walk.DOCUMENT:
+        if element.type != walk.DOCUMENT:
+            continue
+        letter = layout.op_letter(entry.raw, element.start + 4) if inner.count > limit else ""
+        if letter:
+            inner.ops[letter] += 1
             continue
         for part in walk.elements(entry.raw, element.start, element.end):
             if part.name == b"op":

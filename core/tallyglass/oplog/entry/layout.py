@@ -350,6 +350,11 @@ def _column(batch: bytes, ends: Sequence[int], back: int) -> bytes:
     return bytes([batch[end - back] for end in ends])
 
 
+def op_letter(raw: bytes, at: int) -> str:
+    """The letter of an operation whose ``op`` begins at ``at``; empty where something else does."""
+    return chr(raw[at + OP_TEXT]) if raw.startswith(_OP, at) else ""
+
+
 def op_after_session(batch: bytes, start: int, end: int) -> int:
     """Where ``op`` stands in an entry that begins with an ``lsid`` of any size; ``end`` if it does not follow."""
     at = start + OP_AT

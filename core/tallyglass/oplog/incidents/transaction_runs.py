@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import replace
+from sys import maxsize
 
-from tallyglass.oplog.entry.describe import summarize_operations
+from tallyglass.oplog.entry.describe import AppliedOperations, summarize_operations
 from tallyglass.oplog.entry.entry import Entry, Txn
 from tallyglass.oplog.entry.operations import OPEN_LIMIT
 from tallyglass.oplog.incidents.burst import MANY
@@ -22,21 +22,23 @@ class TransactionRuns:
 
     def __init__(self) -> None:
         self._begun: set[Txn] = set()
-        self._open: OrderedDict[Txn, Incident] = OrderedDict()
+        self._open: dict[Txn, Incident] = {}
+        self._inner: dict[Txn, AppliedOperations] = {}
+        """What the entries read so far of each that is open hold."""
 
     def take(self, entry: Entry) -> None:
         """Note one applyOps of a transaction."""
-        inner, (session, user) = summarize_operations(entry), entry.session_and_user
-        row = self._with(entry, inner.count)
-        row = replace(row, sessions=1, session=session.hex(), user_hash=user.hex())
+        key, own, (session, user) = _key(entry), summarize_operations(entry, maxsize), entry.session_and_user
+        row = self._with(entry, own.count)
+        inner = self._inner.setdefault(key, AppliedOperations())
+        inner.ops.update(own.ops)
+        inner.namespaces.update(own.namespaces)
+        ns, title = inner.most or entry.ns, f"transaction on {inner.where}" if inner.where else "transaction"
+        row = replace(row, ns=clean_name(ns, 255), title=title, sessions=1, session=session.hex(), user_hash=user.hex())
         if inner.ops["d"]:
             row = replace(row, harm=Harm.LOSS)
-        if not entry.flag(b"partialTxn"):
-            ns = inner.namespaces.most_common(1)[0][0] if inner.namespaces else entry.ns
-            title = f"transaction on {inner.where}" if inner.where else "transaction"
-            point = row.point if entry.flag(b"prepare") else entry.ts
-            row = replace(row, ns=clean_name(ns, 255), title=title, point=point)
-        key = _key(entry)
+        if not (entry.flag(b"partialTxn") or entry.flag(b"prepare")):
+            row = replace(row, point=entry.ts)
         self._open[key] = row
         if entry.previous is None:
             self._begun.add(key)
@@ -54,14 +56,15 @@ class TransactionRuns:
         if committed:
             self._open[key] = replace(self._with(entry, None), point=entry.ts)
         else:
-            self._open.pop(key, None)
-            self._begun.discard(key)
+            self._forget(key)
 
     def take_complete(self) -> list[Incident]:
         """Those of which both ends, and so everything in between, have been read; to be asked after each slice."""
         complete = [key for key in self._begun if key in self._open and self._open[key].point is not None]
-        self._begun.difference_update(complete)
-        return [self._open.pop(key) for key in complete]
+        found = [self._open[key] for key in complete]
+        for key in complete:
+            self._forget(key)
+        return found
 
     def with_known_end(self) -> list[Incident]:
         """Large transactions whose end has been read, but not yet their beginning."""
@@ -74,8 +77,13 @@ class TransactionRuns:
         if before is not None:
             return joined(before, own)
         if len(self._open) >= OPEN_LIMIT:
-            self._begun.discard(self._open.popitem(last=False)[0])
+            self._forget(next(iter(self._open)))
         return replace(own, txn=entry.txn_number)
+
+    def _forget(self, key: Txn) -> None:
+        self._open.pop(key, None)
+        self._inner.pop(key, None)
+        self._begun.discard(key)
 
 
 def _key(entry: Entry) -> Txn:
