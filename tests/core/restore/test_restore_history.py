@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import bson
 import pytest
+from bson import Binary
 
 from builders.history import COLLECTION, Row, Server, entry
 from tallyglass.errors import ReadError
@@ -17,6 +18,8 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident, FieldChange
+from tallyglass.restore.saved_oplog.joined import JoinedOplog
+from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import repair
 from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE
@@ -24,6 +27,7 @@ from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.judgement import judge_documents
 
 _POINT = Ts(100, 1)
+_OTHER_COLLECTION = Binary(bytes(16), 4)
 
 
 def change(second: int, id_: int, **more: Any) -> Row:
@@ -221,12 +225,13 @@ async def test_other_numbers_in_some_of_the_fields_alone_are_others() -> None:
 
 
 class WithOptions(Server):
-    """A server whose collection has these options."""
+    """A server whose collection has these options, and perhaps another name by now."""
 
     options: Row
+    name = "c"
 
     async def list_collections(self, _: str) -> list[CollectionInfo]:
-        return [CollectionInfo(Namespace("s", "c"), "collection", self.options)]
+        return [CollectionInfo(Namespace("s", self.name), "collection", self.options, bytes(COLLECTION))]
 
 
 _TAKEN = Accident("deletes", "s.c", Ts(101, 1), Ts(104, 1), statement='deleteMany({s: "bad"})')
@@ -296,3 +301,55 @@ async def test_deletes_are_those_of_the_sender_unless_everything_is_undone(
     gateway = cast("Gateway", Server(rows, *_DOCUMENTS))
     with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
         assert [history.of(id_key(bson.encode({"_id": n})))[0].owner for n in (1, 2)] == owners
+
+
+def _rename(second: int, source: str, to: str) -> Row:
+    return entry(second, "c", {"renameCollection": source, "to": to}, ns="s.$cmd")
+
+
+_AWAY, _HOME = _rename(103, "s.c", "s.away"), _rename(106, "s.away", "s.c")
+_REPLACED = entry(104, "i", {"_id": 1}, ui=_OTHER_COLLECTION)
+_IN_TRANSACTION = entry(104, "c", {"applyOps": [{k: _REPLACED[k] for k in ("op", "ns", "ui", "o")}]}, ns="admin.$cmd")
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "refused"),
+    [
+        ([_AWAY], "away", "s.c was renamed to s.away since, with its documents"),
+        ([_AWAY], "c", ""),
+        ([_AWAY, _rename(105, "s.away", "s.third")], "c", ""),
+        ([_AWAY, entry(104, "d", {"_id": 5}, ns="s.away", ui=_OTHER_COLLECTION), _HOME], "c", ""),
+        ([_AWAY, entry(104, "d", {"_id": 5}, ns="s.away"), _HOME], "c", "one of them was written to meanwhile"),
+        ([_AWAY, _REPLACED, _HOME], "c", "one of them was written to meanwhile"),
+        ([_AWAY, _IN_TRANSACTION, _HOME], "c", "one of them was written to meanwhile"),
+        ([_rename(106, "s.new", "s.c")], "c", ""),
+    ],
+    ids=[
+        "away",
+        "and made anew",
+        "and away again",
+        "back",
+        "written there",
+        "written here",
+        "in a transaction",
+        "another came",
+    ],
+)
+@pytest.mark.parametrize("saved", [False, True], ids=["live", "saved"])
+async def test_a_collection_has_its_documents_again_once_it_is_renamed_back(
+    tmp_path: Path, rows: list[Row], name: str, refused: str, saved: bool
+) -> None:
+    """The saved oplog answers fewer questions than a server."""
+    server = WithOptions([entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), *rows, entry(109, "n", {}, ns="")])
+    server.options, server.name, gateway = {}, name, cast("Gateway", server)
+    if saved:
+        path = tmp_path / "oplog.bson"
+        path.write_bytes(b"".join(map(bson.encode, server.oplog)))
+        gateway = cast("Gateway", JoinedOplog(gateway, read_saved([path]), follows=True))
+    accident = replace(_TAKEN, statement="")
+    if refused:
+        with pytest.raises(ReadError, match=refused):
+            await read_history(gateway, gateway, accident, "s.c", _POINT)
+        return
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
+        assert [step.ts for step in history.removals] == [Ts(103, 1)] * (_AWAY in rows and _HOME not in rows)

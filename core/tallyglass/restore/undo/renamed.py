@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from bson.binary import UUID_SUBTYPE, Binary
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import edge, stamp
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.read.entries import WRITES, read_all, read_effects, stamp
 from tallyglass.text import clean_name
 
 _ADVICE = "That is not worked out. Plan with --only to get its documents under another name."
@@ -32,13 +35,21 @@ async def renamed_back(gateway: Gateway, ns: str, entry: Entry, limit: Ts) -> Ts
     that is not in the history."""
     if entry.command != "renameCollection" or entry.o.get("to") != ns:
         return None
-    before, ui = {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, Binary(entry.ui, UUID_SUBTYPE)
-    away = await edge(gateway, -1, {"ts": before, "op": "c", "ui": ui, "o.renameCollection": ns})
+    ui, db = Binary(entry.ui, UUID_SUBTYPE), ns.partition(".")[0]
+    # Of an oplog, a saved one too, ``ts``, ``ns`` and ``ui`` can be asked; the rest is compared here.
+    commands = {"ts": {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, "ns": f"{db}.$cmd", "ui": ui}
+    away = None
+    async for one in read_all(gateway, commands):
+        if one.command == "renameCollection" and one.o["renameCollection"] == ns and one.ui == entry.ui:
+            away = one.ts
     if away is None:
         return None
-    about = [{"ui": ui, "op": {"$in": ["i", "u", "d"]}}, {"ns": ns}, {"o.applyOps": {"$elemMatch": {"ui": ui}}}]
-    if await edge(gateway, 1, {"ts": {"$gt": stamp(away.ts), "$lt": stamp(entry.ts)}, "$or": about}) is not None:
-        raise ReadError(
-            f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.", _ADVICE
-        )
-    return away.ts
+    meanwhile = {"$gte": stamp(away.next), "$lt": stamp(entry.ts)}
+    about = {"ts": meanwhile, "$or": [{"ui": ui}, {"ns": {"$in": [ns, "admin.$cmd"]}}]}
+    async for _, parts in read_effects(gateway, about):
+        for one in chain.from_iterable(map(operations_of, parts)):
+            if one.op in WRITES and (one.ui == entry.ui or one.ns == ns):
+                raise ReadError(
+                    f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.", _ADVICE
+                )
+    return away
