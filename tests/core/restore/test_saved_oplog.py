@@ -179,9 +179,22 @@ def test_a_torn_slice_counts_as_far_as_it_is_whole(slices: Path) -> None:
     saved = read_saved([slices], ts(6))
     assert (saved.last, saved.hole and saved.hole.until) == (ts(14), ts(15))
     assert saved.problems == (f"{path}: it ends within an entry",)
-    (slices / "notes.bson").write_bytes(bson.encode({"no": "oplog"}))
-    with pytest.raises(InputError, match="holds no oplog"):
-        read_saved([slices / "notes.bson"])
+    for entries in ([], WHOLE[5:8]):
+        (slices / "notes.bson").write_bytes(b"".join([*entries, bson.encode({"no": "oplog"})]))
+        with pytest.raises(InputError, match="holds no oplog"):
+            read_saved([slices / "notes.bson"])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("name", ["oplog.bson", "oplog.bson.gz"])
+async def test_a_slice_that_is_cut_off_after_it_was_visited_is_no_shorter_oplog(
+    tmp_path: Path, name: str, order: int
+) -> None:
+    saved = read_saved([write(tmp_path, name, WHOLE[5:16])])
+    write(tmp_path, name, WHOLE[5:8])
+    joined = cast("Gateway", JoinedOplog(cast("Gateway", Server([])), saved, follows=False))
+    with pytest.raises(ReadError, match=f"{name} became shorter"):
+        await read(joined, {}, sort=[("$natural", order)])
 
 
 async def test_slices_join_by_construction(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.restore.backup.bson_file import entry_ts
@@ -69,14 +69,17 @@ class SliceFile:
 
     def read(self, low: Ts, high: Ts, *, backward: bool = False) -> Iterator[tuple[bytes, bool]]:
         """The blocks that hold the entries from ``low`` to ``high``, and whether all of their entries lie there;
-        ``backward`` yields the last one first."""
+        ``backward`` yields the last one first. Raises ReadError where the file holds less than when it was visited."""
         chosen = self._blocks(low, high)
         if not chosen:
             return
         with closing(self._seekable(chosen[-1][0].end) if backward else open_plain(self.path)) as file:
             for block, inside in reversed(chosen) if backward else chosen:
                 file.seek(block.start)
-                yield file.read(block.end - block.start), inside
+                entries = file.read(block.end - block.start)
+                if len(entries) < block.end - block.start:
+                    raise ReadError(f"{clean(str(self.path))} became shorter while it was read.", "Run this again.")
+                yield entries, inside
 
     def entry(self, ts: Ts) -> bytes:
         """The raw entry with this ``ts``; empty if there is none."""
@@ -90,16 +93,12 @@ class SliceFile:
         return b""
 
     def _blocks(self, low: Ts, high: Ts) -> list[tuple[Block, bool]]:
-        begin = max(bisect_right(self.blocks, low, key=lambda block: block.first) - 1, 0)
-        after = [block.first for block in self.blocks[begin + 1 :]]
-        ends = [*after, None]
+        begin, stop = (bisect_right(self.blocks, ts, key=lambda block: block.first) for ts in (low, high))
         found = []
-        for block, next_first in zip(self.blocks[begin:], ends, strict=True):
-            if block.first > high:
-                break
+        for at in range(max(begin - 1, 0), stop):
             # The next block need not be read: its first entry is later than all entries of this one.
-            inside = block.first >= low and (next_first <= high if next_first is not None else self.last <= high)
-            found.append((block, inside))
+            end = self.blocks[at + 1].first if at + 1 < len(self.blocks) else self.last
+            found.append((self.blocks[at], low <= self.blocks[at].first and end <= high))
         return found
 
     def _seekable(self, end: int) -> IO[bytes]:
@@ -108,8 +107,8 @@ class SliceFile:
             return self.path.open("rb")
         plain: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 the caller closes it
         with closing(open_plain(self.path)) as file:
-            while plain.tell() < end:
-                plain.write(file.read(min(_CHUNK, end - plain.tell())))
+            while chunk := file.read(min(_CHUNK, end - plain.tell())):
+                plain.write(chunk)
         return plain
 
 
@@ -128,6 +127,7 @@ def read_slice(path: Path) -> SliceFile | None:
                 entry = block[: _int_at(block, 0)[0]]
                 first = first or entry
                 last = block[stop:]
+                entry_ts(last)  # which must be an entry, too
                 blocks.append(Block(at, at + len(block), entry_ts(entry)))
     except _Torn as error:
         problem = str(error)
