@@ -521,9 +521,10 @@ def test_a_document_that_no_majority_shows_yet_is_looked_for_again(
         server.run(gapless(client)._core.insert(document, session), [WITHIN], *[*REFUSED, None] * 3, *REFUSED, stored())
         == 4
     )
-    hasty = gapless(client, deadlines=Deadlines(total=1.0, attempt=0.5))
-    with pytest.raises(AllocationUnknown):
-        server.run(hasty._core.insert(document, session), [WITHIN], *[*REFUSED, None] * 99)
+    for rest in ([*REFUSED, None] * 99, [*REFUSED, *[LOST] * 99]):
+        hasty = gapless(client, deadlines=Deadlines(total=1.0, attempt=0.5))
+        with pytest.raises(AllocationUnknown):
+            server.run(hasty._core.insert(document, session), [WITHIN], *rest)
 
 
 def test_first_uses_that_collide_are_tried_again_but_another_index_of_the_counters_is_named(
@@ -539,13 +540,42 @@ def test_first_uses_that_collide_are_tried_again_but_another_index_of_the_counte
 def test_a_commit_of_unknown_outcome_is_repeated_and_one_that_failed_is_a_new_transaction(
     server: Server, client: MongoClient[Any], session: Any
 ) -> None:
-    unknown = errors.AutoReconnect("lost", {"errorLabels": ["UnknownTransactionCommitResult"]})
-    failed = errors.OperationFailure("aborted", 251, {"errorLabels": ["TransientTransactionError"]})
     written = None, {"next": Int64(9)}, None
     steps = gapless(client)._core.insert({"tenant": "a"}, session)
-    assert server.run(steps, [WITHIN], *written, unknown, unknown, None) == 9
-    steps = gapless(client)._core.insert({"tenant": "a"}, session)
-    assert server.run(steps, [WITHIN], *written, failed, None, *written, None) == 9
+    assert server.run(steps, [WITHIN], *written, UNKNOWN, UNKNOWN, None) == 9
+    for commit in ([FAILED], [UNKNOWN, FAILED]):
+        steps = gapless(client)._core.insert({"tenant": "a"}, session)
+        assert server.run(steps, [WITHIN], *written, *commit, None, *written, None) == 9
+
+
+UNKNOWN = errors.AutoReconnect("lost", {"errorLabels": ["UnknownTransactionCommitResult"]})
+FAILED = errors.OperationFailure("aborted", 251, {"errorLabels": ["TransientTransactionError"]})
+NO_LOGIN = errors.OperationFailure("Authentication failed", 18)
+
+
+@pytest.mark.parametrize(
+    ("commit", "known"),
+    [([UNKNOWN] * 99, False), ([UNKNOWN, NO_LOGIN], False), ([NO_LOGIN], True)],
+    ids=["to the end", "then an error", "an error"],
+)
+def test_a_commit_whose_outcome_stays_unknown_does_not_mean_that_nothing_was_inserted(
+    server: Server, client: MongoClient[Any], session: Any, commit: list[Any], known: bool
+) -> None:
+    hasty = gapless(client, deadlines=Deadlines(total=1.0, attempt=0.5))
+    session.in_transaction = False
+    with pytest.raises(AllocationRefused if known else AllocationUnknown):
+        server.run(hasty._core.insert({"tenant": "a"}, session), [WITHIN], None, {"next": Int64(9)}, None, *commit)
+
+
+def test_numbers_without_gaps_need_a_server_that_has_transactions(
+    server: Server, client: MongoClient[Any], session: Any
+) -> None:
+    standalone = errors.OperationFailure("Transaction numbers are only allowed on a replica set member or mongos", 20)
+    with pytest.raises(AllocationRefused, match="need transactions, which a standalone server does not have") as no:
+        server.run(gapless(client)._core.insert({"tenant": "a"}, session), [WITHIN], None, standalone, None)
+    assert no.value.code == 20
+    with pytest.raises(AllocationRefused, match=r"refuses to work on s\.invoices"):
+        server.run(gapless(client)._core.insert({"tenant": "a"}, session), [WITHIN], None, NO_LOGIN, None)
 
 
 # --- documents with an id of their own -----------------------------------------------------------------------------

@@ -44,7 +44,13 @@ from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify, unique_fields
 from tallyglass.allocate.engine.sessions import session_async, session_sync
 from tallyglass.allocate.engine.steps import Steps, call, to_its_end
-from tallyglass.allocate.errors import AllocationError, AllocationRefused, AllocationUnknown, NotUnique
+from tallyglass.allocate.errors import (
+    AllocationError,
+    AllocationRefused,
+    AllocationTimeout,
+    AllocationUnknown,
+    NotUnique,
+)
 from tallyglass.allocate.insert.insertion import place
 from tallyglass.allocate.layout import MANUAL, number_in
 from tallyglass.text import clean
@@ -103,7 +109,7 @@ class _GaplessCore(Uncopyable):
             yield from self._require_index(budget)
             self._proven = True
         filled = {"_id": ObjectId(), **document}
-        unsure, taken = "_id" in document, False
+        taken = False
         while True:
             try:
                 number = yield from self._transaction(key, filled, session, budget)
@@ -113,10 +119,9 @@ class _GaplessCore(Uncopyable):
                 if self._is_taken(error) and not taken:
                     taken = True
                 else:
-                    found = yield from self._after(error, filled, unsure, budget)
+                    found = yield from self._after(error, filled, "_id" in document, budget)
                     if found is not None:
                         return found
-                unsure = unsure or error.has_error_label(_UNKNOWN_COMMIT)
                 pause = budget.pause()
                 if pause is None:
                     raise self._out_of_time(error) from error
@@ -169,29 +174,34 @@ class _GaplessCore(Uncopyable):
         return number_in(MANUAL, document or {}, self.where)
 
     def _commit(self, session: ClientSession, budget: RetryBudget) -> Steps[None]:
-        """Commit, and repeat while the outcome is unknown: the server commits at most once."""
+        """Commit, and repeat while the outcome is unknown: the server commits at most once. Raises AllocationUnknown
+        where it stays so."""
+        unknown = False
         while True:
             try:
                 yield from call(session.commit_transaction, budget.call_seconds())
             except PyMongoError as error:
-                if not error.has_error_label(_UNKNOWN_COMMIT):
+                unknown = unknown or error.has_error_label(_UNKNOWN_COMMIT)
+                # A transient error says that nothing was committed; any other is about this call alone.
+                if not unknown or error.has_error_label(_TRANSIENT):
                     raise
-                pause = budget.pause()
+                pause = budget.pause() if error.has_error_label(_UNKNOWN_COMMIT) else None
                 if pause is None:
-                    raise
+                    raise self._unknown() from error
                 self.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
             else:
                 return
             yield pause
 
     def _after(
-        self, error: PyMongoError, filled: dict[str, Any], unsure: bool, budget: RetryBudget
+        self, error: PyMongoError, filled: dict[str, Any], own_id: bool, budget: RetryBudget
     ) -> Steps[int | None]:
-        """The number if the document is already inserted; None if another try may help."""
+        """The number if the document is already inserted; None if another try may help. With an ``_id`` of its caller
+        it may be."""
         if isinstance(error, _FirstUses):
             return None
         if isinstance(error, DuplicateKeyError):
-            if unsure and classify(error) is Outcome.DUPLICATE:
+            if own_id and classify(error) is Outcome.DUPLICATE:
                 return (yield from self._written(error, filled, budget))
             if self._is_taken(error):
                 raise AllocationRefused(
@@ -200,7 +210,7 @@ class _GaplessCore(Uncopyable):
                     code=error.code,
                 ) from error
             raise refused(error, self.where) from error
-        if error.has_error_label(_TRANSIENT) or error.has_error_label(_UNKNOWN_COMMIT):
+        if error.has_error_label(_TRANSIENT):
             return None
         if isinstance(error, OperationFailure) and error.code == ServerCode.ILLEGAL_OPERATION:
             raise AllocationRefused(
@@ -224,9 +234,13 @@ class _GaplessCore(Uncopyable):
         options = self.target.codec_options.with_options(
             document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO
         )
-        found = yield from call_with_retry(
-            lambda: self.target.with_options(options).find_one(by_id(filled["_id"])), where=self.where, budget=budget
-        )
+        stored = self.target.with_options(options)
+        try:
+            found = yield from call_with_retry(
+                lambda: stored.find_one(by_id(filled["_id"])), where=self.where, budget=budget
+            )
+        except AllocationTimeout as late:
+            raise self._unknown() from late
         if found is None:
             return None
         number = found.get(self.field)
@@ -252,12 +266,13 @@ class _GaplessCore(Uncopyable):
 
     def _out_of_time(self, error: PyMongoError) -> Exception:
         # A document that has this _id, but that a majority cannot show, may be the one of an unknown commit.
-        if error.has_error_label(_UNKNOWN_COMMIT) or classify(error) is Outcome.DUPLICATE:
-            return AllocationUnknown(
-                f"It is unknown whether the document was inserted into {self.where}.",
-                "Insert it again with the _id that it had: where it is there already, its number is returned.",
-            )
-        return out_of_time(error, self.where, 0)
+        return self._unknown() if classify(error) is Outcome.DUPLICATE else out_of_time(error, self.where, 0)
+
+    def _unknown(self) -> AllocationUnknown:
+        return AllocationUnknown(
+            f"It is unknown whether the document was inserted into {self.where}.",
+            "Insert it again with the _id that it had: where it is there already, its number is returned.",
+        )
 
 
 def _as_stored(
