@@ -636,6 +636,17 @@ def test_a_refusal_after_a_lost_reply_does_not_mean_that_nothing_was_inserted(
     assert refused.value.code == 121
 
 
+@pytest.mark.parametrize("strategy", ["random", "reserve", "write"])
+def test_where_the_document_cannot_be_looked_for_it_may_be_there(
+    server: Server, client: MongoClient[Any], strategy: str
+) -> None:
+    """And so its id stays reserved: no reservation is deleted."""
+    for answers in ([errors.OperationFailure("not authorized", 13)], [LOST] * 99):
+        steps, before = inserts(client, deadlines=Deadlines(total=1.0, attempt=0.5))[strategy]
+        with pytest.raises(AllocationUnknown):
+            server.run(steps, *before, LOST, SAME_ID, *answers)
+
+
 def test_a_document_of_someone_else_is_not_taken_for_ones_own(server: Server, client: MongoClient[Any]) -> None:
     steps, _ = inserts(client)["reserve"]
     with pytest.raises(CollisionLimit):

@@ -29,7 +29,13 @@ from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, classify
 from tallyglass.allocate.engine.sessions import refuse_transaction
 from tallyglass.allocate.engine.steps import Steps, call
-from tallyglass.allocate.errors import AllocationRefused, AllocationUnknown, CollisionLimit, NotUnique
+from tallyglass.allocate.errors import (
+    AllocationRefused,
+    AllocationTimeout,
+    AllocationUnknown,
+    CollisionLimit,
+    NotUnique,
+)
 from tallyglass.text import clean
 
 
@@ -179,9 +185,13 @@ def insert_once(
 def _found(
     collection: Documents, document: Mapping[str, Any], fields: Mapping[str, Any], where: str, budget: RetryBudget
 ) -> Steps[bool]:
-    """Whether a majority has a document with this ``_id`` and these fields."""
+    """Whether a majority has a document with this ``_id`` and these fields. Raises AllocationUnknown where it cannot be
+    read: an earlier insert may have written it."""
     wanted = by_id(document["_id"]) | {name: {"$eq": value} for name, value in fields.items()}
-    found = yield from call_with_retry(lambda: collection.find_one(wanted, {"_id": 1}), where=where, budget=budget)
+    try:
+        found = yield from call_with_retry(lambda: collection.find_one(wanted, {"_id": 1}), where=where, budget=budget)
+    except (AllocationRefused, AllocationTimeout) as error:
+        raise out_of_time(str(error), where, 1) from error
     return found is not None
 
 
