@@ -13,7 +13,7 @@ from bson.int64 import Int64
 
 from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
-from tallyglass.allocate.engine.checks import by_id, field_name, whole
+from tallyglass.allocate.engine.checks import INT64_MAX, by_id, field_name, whole
 from tallyglass.allocate.engine.handles import Documents, prepare
 from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing
@@ -33,7 +33,8 @@ class Drift:
     """A counter compared with its collection.
 
     ``next_id`` is the next id that the counter hands out; ``highest`` the largest id in the collection, None if it
-    holds none. ``command`` is mongosh text that repairs the counter, empty if there is nothing to repair.
+    holds none. ``command`` is mongosh text that repairs the counter, empty if there is nothing to repair, or if the
+    counter cannot go past the largest id.
     """
 
     next_id: int
@@ -85,7 +86,8 @@ def _verify(core: CounterCore, collection: Documents, field: str) -> Steps[Drift
     next_id = yield from core.peek(budget)
     if highest is None or next_id > highest:
         return Drift(next_id, highest)
-    return Drift(next_id, highest, _command(core, core.layout.stored(highest + 1)))
+    stored = core.layout.stored(highest + 1)
+    return Drift(next_id, highest, _command(core, stored) if stored <= INT64_MAX else "")
 
 
 def _advance(core: CounterCore, next_id: int) -> Steps[int]:

@@ -21,6 +21,7 @@ from pymongo.database import Database
 from tallyglass.allocate.counter import Counter
 from tallyglass.allocate.engine.attempts import Deadlines
 from tallyglass.allocate.engine.handles import choose_concern, is_safe
+from tallyglass.allocate.engine.meter import Event, EventKind
 from tallyglass.allocate.engine.steps import Call, Pause, Steps
 from tallyglass.allocate.errors import (
     AllocationRefused,
@@ -37,6 +38,7 @@ from tallyglass.allocate.errors import (
 from tallyglass.allocate.insert.gapless import GaplessInsert
 from tallyglass.allocate.insert.proxy import ProxiedInsert
 from tallyglass.allocate.insert.random_ids import NumberSpace, RandomIds
+from tallyglass.allocate.insert.unique import judge_uniqueness
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
 from tallyglass.allocate.pool_map import PoolLayout
@@ -272,13 +274,15 @@ def test_the_stored_number_never_leaves_int64(
 
 @pytest.mark.parametrize(("found", "right"), [(10, True), (9, False), (0, False)])
 def test_a_rewound_counter_stops_permanently(server: Server, client: MongoClient[Any], found: int, right: bool) -> None:
-    orders = counter(client)
+    events: list[Event] = []
+    orders = counter(client, on_event=events.append)
     server.run(orders.core.take(10), at(0))
     if right:
         assert server.run(orders.core.take(2), at(found)) == range(found + 1, found + 3)
         return
     with pytest.raises(CounterRewound):
         server.run(orders.core.take(2), at(found))
+    assert (events[-1].kind, events[-1].n) == (EventKind.REWOUND, 10 - found)
     assert orders.stats().burned == 2
     with pytest.raises(CounterRewound):
         server.run(orders.core.take(2))
@@ -316,22 +320,27 @@ def test_a_rewound_counter_is_detected_while_its_remainder_is_read(server: Serve
 
 
 @pytest.mark.parametrize(
-    ("highest", "drift", "command"),
+    ("layout", "highest", "drift", "command"),
     [
-        (None, 0, ""),
-        (99, 1, ""),
-        (100, 0, ""),
-        (101, -1, '{"$max": {"next": NumberLong("101")}}'),
+        (MANUAL, None, 0, ""),
+        (MANUAL, 99, 1, ""),
+        (MANUAL, 100, 0, ""),
+        (MANUAL, 101, -1, '{"$max": {"next": NumberLong("101")}}'),
+        (MANUAL, 2**63 - 1, 101 - 2**63, '{"$max": {"next": NumberLong("9223372036854775807")}}'),
+        (ARTICLE, 101, -1, '{"$max": {"COUNT": NumberLong("102")}}'),
+        (ARTICLE, 2**63 - 1, 101 - 2**63, ""),
     ],
 )
 def test_a_counter_is_behind_where_the_next_id_is_taken(
-    server: Server, client: MongoClient[Any], highest: int | None, drift: int, command: str
+    server: Server, client: MongoClient[Any], layout: Layout, highest: int | None, drift: int, command: str
 ) -> None:
     largest = None if highest is None else {"_id": highest}
-    found = server.run(_verify(counter(client).core, client.s.orders, "_id"), largest, at(100))
+    orders, now = counter(client, layout=layout), {"_id": "orders", layout.field: Int64(layout.stored(101))}
+    found = server.run(_verify(orders.core, client.s.orders, "_id"), largest, now)
     assert (found.next_id, found.drift, found.behind) == (101, drift, drift < 0)
-    assert bool(found.command) == found.behind
+    assert bool(found.command) == bool(command)
     assert command in found.command
+    assert server.run(orders.core.peek(), now) == 101
 
 
 # --- a pool of documents -------------------------------------------------------------------------------------------
@@ -608,6 +617,30 @@ def inserts(client: MongoClient[Any], **how: Any) -> dict[str, tuple[Steps[Any],
 )
 def test_each_number_of_a_space_is_drawn_and_no_other(space: NumberSpace, numbers: set[int | str]) -> None:
     assert {space.draw() for _ in range(1_000)} == numbers
+
+
+@pytest.mark.parametrize(
+    ("index", "shard_key", "kept", "reason"),
+    [
+        ({"key": {"number": 1}, "unique": True}, None, True, "A unique index covers every document"),
+        ({"key": {"number": 1}}, None, False, "No unique index on number alone"),
+        ({"key": {"number": 1, "at": 1}, "unique": True}, None, False, "No unique index on number alone"),
+        ({"key": {"number": 1}, "unique": True}, {"number": 1}, True, "A unique index covers every document"),
+        ({"key": {"number": 1}}, {"number": 1}, False, "No unique index on number alone"),
+        ({"key": {"number": 1}, "unique": True}, {"tenant": 1}, False, "sharded by tenant"),
+        ({"key": {"number": 1}, "unique": True}, {"tenant": 1, "number": 1}, False, "sharded by tenant, number"),
+        ({"key": {"number": 1}, "unique": True}, {"number": "hashed"}, False, "hashed shard key"),
+    ],
+)
+def test_the_database_keeps_a_field_unique_by_an_index_that_covers_all_shards(
+    index: dict[str, Any], shard_key: dict[str, Any] | None, kept: bool, reason: str
+) -> None:
+    indexes = [{"name": "_id_", "key": {"_id": 1}}, {"name": "n", **index}]
+    found = judge_uniqueness("number", indexes, shard_key)
+    assert (found.kept, found.index) == (kept, "n" if kept else "")
+    assert reason in found.reason
+    assert judge_uniqueness("_id", indexes, shard_key).kept is (shard_key is None)
+    assert judge_uniqueness("_id", indexes, {"_id": 1}).kept
 
 
 @pytest.mark.parametrize("strategy", ["random", "reserve", "write"])

@@ -10,7 +10,7 @@ import pytest
 
 from tallyglass.allocate.cache.cached import Cached
 from tallyglass.allocate.cache.cached_async import AsyncCached
-from tallyglass.allocate.cache.step_size import Adaptive
+from tallyglass.allocate.cache.step_size import Adaptive, Fixed
 from tallyglass.allocate.engine.meter import Stats
 from tallyglass.allocate.errors import AllocationTimeout, AllocatorClosed, CounterRewound
 
@@ -154,6 +154,18 @@ def test_ranges_that_may_not_be_longer_are_fetched_two_ahead(seconds: float, ran
     cached.next()
     cached.next()
     assert cached.stats().cached // 8 == ranges
+
+
+def test_a_step_size_is_told_how_many_ids_were_taken_since_the_last_fetch() -> None:
+    told: list[int | None] = []
+
+    class Told(Fixed):
+        def next_step(self, now: float, *, stalled: bool, used: int | None = None) -> int:
+            told.append(used)
+            return self.step
+
+    assert Cached(Memory(), step=Told(3), ahead=0).take(7) == list(range(7))
+    assert told == [0, 3, 3]
 
 
 def test_a_failed_take_returns_its_ids() -> None:

@@ -23,7 +23,6 @@ from tallyglass.allocate import (
     NumberSpace,
     to_binary,
 )
-from tallyglass.allocate.insert.unique import judge_uniqueness
 
 pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -101,16 +100,6 @@ async def test_uniqueness_is_created_verified_and_refused(kit: Kit) -> None:
     kit.plain.twice.insert_many([{"n": 1}, {"n": 1}])
     with pytest.raises(NotUnique, match="twice"):
         await done(kit.ensure_unique(kit.db.twice, "n"))
-
-
-def test_the_shard_key_decides_whether_an_index_is_unique() -> None:
-    index = [{"name": "n_1", "key": {"n": 1}, "unique": True}]
-    assert judge_uniqueness("n", index, None).kept
-    assert judge_uniqueness("n", index, {"n": 1}).kept
-    for key in ({"tenant": 1}, {"tenant": 1, "n": 1}, {"n": "hashed"}):
-        assert not judge_uniqueness("n", index, key).kept
-    assert not judge_uniqueness("_id", [{"name": "_id_", "key": {"_id": 1}}], {"tenant": 1}).kept
-    assert judge_uniqueness("_id", [{"name": "_id_", "key": {"_id": 1}}], {"_id": 1}).kept
 
 
 async def test_the_proxy_keeps_ids_apart_and_releases_what_failed(kit: Kit) -> None:
