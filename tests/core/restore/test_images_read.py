@@ -241,7 +241,7 @@ async def test_it_is_said_why_an_image_is_not_held(live: list[CollectionInfo], v
 
 async def test_a_survey_says_who_keeps_images_and_what_it_would_cost_the_others() -> None:
     live = [collection(), collection({}, name="d"), collection(None, name="e"), collection({}, "view", "v")]
-    rows = [entry(0, "i", {"_id": 0}), *OPLOG[:2], entry(72, "n", {})]
+    rows = [entry(0, "i", {"_id": 0}), *OPLOG[:2], OPLOG[3], entry(72, "n", {})]
     found = await survey(Keeper(rows, {}, *live, collection({}, name="system.views")))  # type: ignore[arg-type]
     assert (found.keeping, found.without, found.unknown, found.kept.seconds) == (("s.c",), ("s.d",), 1, 60)
     assert found.oldest == {"s.c": datetime(2026, 1, 2, tzinfo=UTC)}

@@ -11,6 +11,7 @@ from bson import Binary, Int64, Timestamp, decode, encode
 from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.restore.backup.bson_file import BrokenFile
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.undo import Return, Strategy
@@ -45,6 +46,12 @@ async def test_documents_are_found_by_their_ids(tmp_path: Path) -> None:
 def test_other_documents_than_the_plan_proved_are_refused(tmp_path: Path, rows: list[bytes]) -> None:
     with pytest.raises(InputError, match="the plan proved 3"):
         ImageFiles(saved(tmp_path, rows), PLAN)
+
+
+def test_a_file_that_breaks_off_says_how_much_of_it_is_whole(tmp_path: Path) -> None:
+    with pytest.raises(BrokenFile, match="after 2 documents") as broken:
+        ImageFiles(saved(tmp_path, [*ROWS[:2], ROWS[2][:-1]]), PLAN)
+    assert broken.value.whole == 2
 
 
 def test_a_plan_that_does_not_say_how_many_is_refused(tmp_path: Path) -> None:

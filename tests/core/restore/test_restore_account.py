@@ -147,6 +147,8 @@ def test_a_removed_document_that_others_inserted_as_it_was_came_back() -> None:
 
 def test_an_insert_of_the_accidents_stays_and_is_named() -> None:
     assert after(("accident", "i", COPY), copy=None).state is State.INSERTED
+    assert after(("accident", "i", COPY), BAD, copy=None).state is State.INSERTED
+    assert after(BAD, copy=None).state is State.UNCLEAR
     assert after(("accident", "i", COPY), ("others", "d", {"_id": 1}), copy=None).state is State.RIGHT
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import Int64
 
 from builders.incidents import incident
-from builders.replay import OTHER, UUID, delete, entry
+from builders.replay import OTHER, UUID, delete, entry, insert, update
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.moment import Ts
@@ -295,6 +296,26 @@ def test_the_disk_must_hold_what_the_commands_write(own: int, free: int, level: 
 @pytest.mark.parametrize(("hours", "level"), [(24.0, None), (23.9, WARN), (None, WARN)])
 def test_an_oplog_that_is_soon_overwritten_is_a_warning(hours: float | None, level: Level | None) -> None:
     assert levels(findings(covered={"hours_left": hours})).get("head-room") == (None if level is None else {level})
+
+
+@pytest.mark.parametrize(
+    ("before", "at_limit", "warned"),
+    [
+        (entry(19, "c", "s.$cmd", {"drop": "c"}), entry(20, "c", "s.$cmd", {"dropDatabase": 1}), True),
+        (entry(19, "c", "t.$cmd", {"drop": "c"}), entry(20, "c", "s.$cmd", {"dropDatabase": 1}), False),
+        (delete(19, 1), entry(20, "c", "s.$cmd", {"dropDatabase": 1}), False),
+        (delete(19, 1), delete(20, 2), True),
+        (delete(18, 1), delete(20, 2), False),
+        (delete(19, 1), update(20, 2), False),
+        (delete(19, 1), delete(20, 2, "s.d"), False),
+        (update(19, 1, lsid={"id": 1}, txnNumber=Int64(1)), update(20, 2), False),
+        (insert(19, 1), insert(20, 2), False),
+        (None, delete(20, 2), False),
+    ],
+)
+def test_a_point_within_the_mistake_is_a_warning(before: Entry | None, at_limit: Entry, warned: bool) -> None:
+    found = findings(located={"at_limit": at_limit}, covered={"before_limit": before})
+    assert ("inside-incident" in levels(found)) is warned
 
 
 def test_a_change_of_feature_compatibility_after_the_point_is_refused() -> None:

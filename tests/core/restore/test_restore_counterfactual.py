@@ -96,6 +96,13 @@ def test_a_document_without_the_accident(steps: list[Step], verdict: Verdict, wa
         assert bson.decode(document.wanted) == wanted
 
 
+def test_a_document_that_the_accident_inserted_may_expire() -> None:
+    document = Counterfactual(None, None, expiring={"status"})
+    document.accident("i", bson.encode(COPY))
+    document.others("d", bson.encode({"_id": 1}), may_be_expiry=True)
+    assert (document.verdict, document.actual) == (Verdict.LEFT, None)
+
+
 def test_the_repair_itself_is_not_taken_for_a_change_of_others() -> None:
     document = after(BAD)
     assert document.wanted is not None

@@ -291,8 +291,9 @@ async def test_a_run_stops_where_a_statement_did_not_do_what_a_person_says(
 @pytest.mark.parametrize(
     ("accident", "owners"),
     [(replace(_TAKEN, statement=""), [OWN, OTHERS]), (replace(_CHANGED, statement=""), [OTHERS] * 2),
-     (replace(_UPDATES, first=Ts(101, 1)), [OWN, OWN])],
-    ids=["deletes", "updates", "everything"],
+     (replace(_UPDATES, first=Ts(101, 1)), [OWN, OWN]),
+     (Accident("everything", "", Ts(101, 1), Ts(104, 1)), [OWN, OWN])],
+    ids=["deletes", "updates", "everything", "every removal"],
 )  # fmt: skip
 async def test_deletes_are_those_of_the_sender_unless_everything_is_undone(
     accident: Accident, owners: list[int]
@@ -301,6 +302,7 @@ async def test_deletes_are_those_of_the_sender_unless_everything_is_undone(
     gateway = cast("Gateway", Server(rows, *_DOCUMENTS))
     with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
         assert [history.of(id_key(bson.encode({"_id": n})))[0].owner for n in (1, 2)] == owners
+        assert not history.ambiguous
 
 
 def _rename(second: int, source: str, to: str) -> Row:

@@ -140,12 +140,16 @@ async def test_without_a_return_the_definitions_that_commands_changed_are_compar
 
 
 class Repaired(WithOplog):
-    """A collection that finds documents by their ``_id``s, with an oplog, whose repairs were all applied."""
+    """A collection that finds documents by their ``_id``s, with an oplog, and the ``repairs`` that are left."""
+
+    repairs: tuple[dict[str, Any], ...] = ()
 
     async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
         if "_id" in query:
             yield b"".join(bson.encode(row) for row in self.documents if row["_id"] in query["_id"]["$in"])
-        elif ns.collection != "c_pitr":
+        elif ns.collection == "c_pitr":
+            yield b"".join(bson.encode(row) for row in self.repairs if ("x" in row) is query["x"]["$exists"])
+        else:
             async for batch in super().find_raw(ns, query, **how):
                 yield batch
 
@@ -155,12 +159,14 @@ async def test_the_account_of_repairs_counts_each_document_once() -> None:
     inserted = [entry(150 + id_, "i", {"_id": id_, "other": 1}) for id_ in (1, 2)]
     oplog = [entry(100, "n", {}, ns=""), *removed, *inserted, entry(160, "d", {"_id": 1})]
     source, spare = Repaired(oplog, {"_id": 2, "other": 1}), Repaired([], *({"_id": id_} for id_ in (1, 2, 3)))
+    source.repairs = {"_id": 1}, {"_id": 3, "x": {"refused": "no"}}
     made = changed(
         plan(step("true")), returns=(Return("s.c", Strategy.MERGE, "s.c_pitr"),), limit=Ts(100, 1),
         accident=Accident("deletes", "s.c", Ts(101, 1), Ts(103, 1)),
     )  # fmt: skip
     (found,) = [one async for one in account(cast("Gateway", source), cast("Gateway", spare), made, Ts(200, 1))]
     assert [(one.id, one.left_alone) for one in found.damaged] == [(ONE % 2, True), (ONE % 3, False)]
+    assert found.damaged[1].why == "The server refuses it: no."
     assert (found.restored, found.already, found.left, found.unclear, found.still_damaged) == (0, 0, 1, 1, 1)
     assert found.touched == len(removed)
 

@@ -118,11 +118,21 @@ def test_a_new_spare_has_the_feature_compatibility_of_its_own_version(fcv: str, 
     assert ("fcv-differs" in check_ids(Findings(inputs, Located(inputs, fcv, None)))) is blocked
 
 
-@pytest.mark.parametrize(("spare", "level"), [("mongodb://u@s:2/", Level.BLOCK), ("mongodb://s:2/", Level.WARN)])
-def test_the_users_of_an_archive_do_not_lock_the_operator_out(spare: str, level: Level) -> None:
-    archive = replace(BACKUP, form=ARCHIVE, has_oplog=True)
-    inputs = replace(INPUTS, contents=Contents(archive, users=True), spare_uri=tool_uri(spare))
-    assert [check.level for check in run_checks(Findings(inputs)) if check.id == "archive-users"] == [level]
+@pytest.mark.parametrize(
+    ("spare", "users", "oplog", "levels"),
+    [
+        ("mongodb://u@s:2/", True, True, [Level.BLOCK]),
+        ("mongodb://s:2/", True, True, [Level.WARN]),
+        ("mongodb://u@s:2/", True, False, []),
+        ("mongodb://u@s:2/", False, True, []),
+    ],
+)
+def test_the_users_of_an_archive_do_not_lock_the_operator_out(
+    spare: str, users: bool, oplog: bool, levels: list[Level]
+) -> None:
+    archive = replace(BACKUP, form=ARCHIVE, has_oplog=oplog)
+    inputs = replace(INPUTS, contents=Contents(archive, users=users), spare_uri=tool_uri(spare))
+    assert [check.level for check in run_checks(Findings(inputs)) if check.id == "archive-users"] == levels
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -71,6 +71,19 @@ def test_what_a_capped_collection_removes_itself_is_left_out_where_it_is_refused
 
 
 @pytest.mark.parametrize(
+    ("command", "count"),
+    [({"emptycapped": "c"}, None), ({"emptycapped": "d"}, 2), ({"dbCheck": "c"}, 2)],
+    ids=["emptied", "not there", "another command"],
+)
+def test_the_documents_of_an_emptied_collection_are_not_counted(
+    tmp_path: Path, command: dict[str, Any], count: int | None
+) -> None:
+    base = stored(tmp_path, 1, 2)
+    replay = run(Replay(base), entry(1, "c", "s.$cmd", command))
+    assert (read_base(base, replay.catalog).documents, replay.problems) == ({"s.c": count}, [])
+
+
+@pytest.mark.parametrize(
     ("version", "removals"),
     [
         ((4, 4), Removals.UNLOGGED),

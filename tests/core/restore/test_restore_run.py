@@ -218,8 +218,9 @@ def test_the_progress_of_a_tool_is_that_of_all_its_collections(monkeypatch: pyte
     ):
         shown.hear(stamp + line)
     assert shown.line() == "0:10, 25 MB at 2.5 MB/s, about 0:30 left"
-    counted, expected = Progress(None), Progress(60.0)
+    counted, expected, long = Progress(None), Progress(60.0), Progress(3_610.0)
     now = 120.0
     counted.hear(f"{stamp}local.oplog.rs  2000")
     assert counted.line() == "0:10, 2,000 documents at 200/s"
     assert expected.line() == "0:10, about 0:50 left"
+    assert long.line() == "0:10, about 1:00:00 left"

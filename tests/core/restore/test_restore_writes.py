@@ -10,10 +10,16 @@ import bson
 import pytest
 from bson import Binary, Int64, ObjectId, Timestamp
 
+from builders.incidents import incident
+from builders.replay import after_point
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry.batch import BatchWalker
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
+from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.model.proof import Loss
+from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
 
 UI, NEXT = Binary(b"u" * 16, 4), Binary(b"v" * 16, 4)
@@ -122,6 +128,24 @@ def test_a_replay_comes_to_the_same_either_way(tmp_path: Path, upserts: bool) ->
         places = [list(one.update_only()) for one in (other.touched, item.touched)]
         assert places[0] == places[1]
         assert any(found for _, found in places[0]) is not upserts
+
+
+@pytest.mark.parametrize("whose", [None, incident(1, 130, kind="deleteMany", ns="s.c", op="d", last=Ts(150, 1))])
+def test_what_came_after_the_point_is_counted_the_same_either_way(whose: Incident | None) -> None:
+    rows = [one | {"ts": Timestamp(100 + n, 1)} for n, one in enumerate(usual() + odd())]
+    rows += [
+        rows[0] | {"ns": ns, "ts": Timestamp(300 + n, 1)} for n, ns in enumerate(("s.d", "admin.own", "config.own"))
+    ]
+    fast, slow = (after_point(LossCount(whose)) for _ in range(2))
+    assert fast.loss.last is None
+    list(BatchWalker(fast).walk(b"".join(map(bson.encode, rows))))
+    for one in rows:
+        slow.feed(read_entry(bson.encode(one)))
+    assert fast.loss.changed == slow.loss.changed
+    assert fast.loss.last == slow.loss.last == Ts(302, 1)
+    assert fast.loss.losses() == (Loss("s.c", 22, 37, 19, 0), Loss("s.d", 1, 0, 0, 0))
+    assert fast.loss.changed["s.c"].by_incident == (2 if whose else 0)
+    assert fast.loss.changed["s.c"].numbers == (1, 2**40)
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xff\xff\x7f", b"\0\0\0\0", b"\x30\0\0\0"])

@@ -95,6 +95,19 @@ def test_without_an_incident_every_removal_is_undone(changed: Changed, row: tupl
     assert [(one.what, one.documents) for one in rows] == ([row] if row else [])
 
 
+@pytest.mark.parametrize(
+    ("documents", "exact", "asks"), [(10, True, False), (11, True, True), (11, False, False), (None, True, False)]
+)
+async def test_the_documents_of_an_incident_are_compared_with_the_oplog_where_it_counts_them(
+    documents: int | None, exact: bool, asks: bool
+) -> None:
+    row = incident(1, 100, kind="updateMany", ns="s.c", op="u", last=Ts(110, 1), documents=documents)
+    row = replace(row, first=Ts(100, 1), documents_exact=exact)
+    server: Any = Server([*MANY[:10], entry(112, "n", {})])
+    found = await find_accident(server, row, row.limit, row.last, None, ["s.c"])
+    assert found.doubts == (("The incident lists 11 documents, and the oplog has 10 in its span.",) if asks else ())
+
+
 async def test_a_removal_is_undone_as_a_whole() -> None:
     server: Any = Server([])
     row = incident(1, 10, kind="drop", ns="s.c", documents=12)

@@ -20,7 +20,7 @@ class LossCount:
     def __init__(self, incident: Incident | None = None) -> None:
         self.incident = incident
         self.changed: dict[str, Changed] = {}
-        self._last = -1
+        self._last = 0
         self.fcv_changed: Ts | None = None
         """When feature compatibility was changed after the point: the spare must have what it was before."""
 
@@ -58,7 +58,7 @@ class LossCount:
     @property
     def last(self) -> Ts | None:
         """The newest entry; None before the first."""
-        return None if self._last < 0 else Ts.of_number(self._last)
+        return Ts.of_number(self._last) if self._last else None
 
     def count(self, entry: Entry, whole: Entry) -> None:
         """Count an operation that takes effect with ``whole``; a transaction that was open at the limit is lost

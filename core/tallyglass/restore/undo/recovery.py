@@ -34,14 +34,12 @@ from tallyglass.restore.undo.since import carried_over
 @dataclass(slots=True)
 class Repairs:
     """How many documents of one collection the accident touched, by verdict; ``by_hand`` those that are too large or
-    cannot be written exactly, ``written`` all others that are written. ``null_id`` is what mongosh reads for the one
-    whose ``_id`` is null; empty where there is none. It is loaded too, since the oplog tells by that what a return
-    wrote."""
+    cannot be written exactly. ``null_id`` is what mongosh reads for the one whose ``_id`` is null; empty where there is
+    none. It is loaded too, since the oplog tells by that what a return wrote."""
 
     ns: str
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     by_hand: int = 0
-    written: int = 0
     null_id: str = ""
 
 

@@ -32,26 +32,24 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
         (number, row) for number, row in enumerate(plan.undo.returns, start=1) if row.strategy in ("merge", "replace")
     ]
 
-    async def work(live: Gateway, copy: DocumentSource) -> list[tuple[int, Repairs]]:
+    async def work(live: Gateway, copy: DocumentSource) -> list[tuple[Repairs, int]]:
         first, newest = out.parent / BEGAN, await edge(live, -1)
         if newest is not None and not first.exists():
             with private_file(first) as file:
                 file.write(f"{newest.ts}\n".encode())
         found = []
         for number, row in rows:
-            held = Repairs(row.ns)
+            held, written = Repairs(row.ns), 0
             with private_file(out / "tallyglass" / f"{number}.bson") as file:
                 async for document in to_write(live, copy, plan, number, held, out.parent):
                     file.write(document)
-                    held.written += 1
-            found.append((number, held))
+                    written += 1
+            found.append((held, written))
         with private_file(out.parent / NULL_IDS) as file:
-            file.writelines(held.null_id.encode() + b"\n" for _, held in found if held.null_id)
+            file.writelines(held.null_id.encode() + b"\n" for held, _ in found if held.null_id)
         return found
 
     found = ask_both(plan, sides, work)
-    for _, held in found:
+    for held, written in found:
         kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
-        print_text(
-            as_json({"ns": clean(held.ns), "written": held.written, "by_hand": held.by_hand, "documents": kinds})
-        )
+        print_text(as_json({"ns": clean(held.ns), "written": written, "by_hand": held.by_hand, "documents": kinds}))
