@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from collections.abc import Callable
@@ -13,17 +14,21 @@ from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
+from bson import Timestamp
 
 from builders.plans import changed, make_plan
-from tallyglass.errors import InputError
+from builders.virtual_time import run
+from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.report.html import to_html
 from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import past_drills
+from tallyglass.restore.drill.drill import drill
 from tallyglass.restore.drill.last_window import last_window, store_window, summary
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
+from tallyglass.restore.drill.point import _newest
 from tallyglass.restore.drill.report import (
     PHASES,
     Report,
@@ -33,6 +38,7 @@ from tallyglass.restore.drill.report import (
     sealed,
     to_json,
 )
+from tallyglass.restore.drill.request import DrillRequest
 from tallyglass.restore.drill.result import comparable, measured, succeeded
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed, why_stopped
@@ -250,6 +256,31 @@ def test_a_script_that_stopped_is_told_with_the_last_lines_of_its_step(
     found = why_stopped(log, "restore", status)
     assert (found.check, found.level, found.output) == (check, level, last)
     assert title in found.title
+
+
+async def test_a_full_disk_ends_a_drill_with_a_report(tmp_path: Path) -> None:
+    """Metrics of the drill before would go on saying that all is well."""
+    gateway: Any = AsyncMock()
+    gateway.command.side_effect = OSError(errno.ENOSPC, "No space left on device", "/work\x1b/x")
+    found = await drill(gateway, DrillRequest(tmp_path, "mongodb://a/", tmp_path, None, ("tallyglass",)))
+    assert (found.level, found.id, found.code) == ("unknown", "disk", 3)
+    assert found.title.startswith(r"/work\u{1b}/x cannot be used: No space left on device. Give another folder")
+
+
+def test_the_newest_point_of_a_drill_lies_after_the_end_of_its_backup() -> None:
+    gateway: Any = AsyncMock()
+
+    def shows(*seconds: int) -> None:
+        ends = ({"lastWrite": {"majorityOpTime": {"ts": Timestamp(one, 1)}}} for one in seconds)
+        gateway.command.side_effect = [*ends, {}]
+
+    shows(10)
+    assert run(_newest(gateway)) == Ts(10, 1)
+    shows(9, 10, 11)
+    assert run(_newest(gateway, after=Ts(10, 1))) == Ts(11, 1)
+    shows(10)
+    with pytest.raises(ReadError, match="does not say which entries a majority"):
+        run(_newest(gateway, after=Ts(10, 1)))
 
 
 def test_the_time_to_restore_is_that_of_all_phases() -> None:

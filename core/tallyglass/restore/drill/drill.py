@@ -25,6 +25,9 @@ from tallyglass.restore.drill.run_folder import DrillRunning, sole_run
 from tallyglass.restore.drill.script_run import run_script
 from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed
+from tallyglass.text import clean
+
+_ELSEWHERE = "Give another folder (--work-dir)."
 
 
 async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], None] = lambda _: None) -> Report:
@@ -50,6 +53,9 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         report = ended(run, Failed("backup-unreadable", error.title, error.advice))
     except TallyglassError as error:
         report = ended(run, Failed("unreadable", error.title, error.advice, level=UNKNOWN))
+    except OSError as error:
+        where = clean(str(error.filename or request.work_root))
+        report = ended(run, Failed("disk", f"{where} cannot be used: {error.strerror}.", _ELSEWHERE, level=UNKNOWN))
     report = sealed(past_drills.with_random(report))
     past_drills.store(report)
     return report
