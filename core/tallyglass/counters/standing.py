@@ -106,6 +106,12 @@ def odd_ids(count: int) -> str:
     return f"{plural(count, 'id')} could not be compared (no whole number, or beyond the type)"
 
 
+def spacing(first: int, last: int, step: int, documents: int) -> int:
+    """How far apart the ids from ``first`` to ``last`` are: by the step of the counter, or by 1 if there are more
+    documents than that, since one that adds ten at once may hand out ten ids."""
+    return abs(step) if documents <= (last - first) // abs(step) + 1 else 1
+
+
 def moved_to(stored: int, step: int, past: int) -> int:
     """The first of the numbers ``stored``, ``stored + step`` and so on that has reached ``past``."""
     return stored + max(0, -(-(past - stored) // step)) * step

@@ -137,8 +137,9 @@ class Server:
         pass
 
 
-async def compared(server: Server) -> Difference:
-    compared = await differences(server, WatchSettings())  # type: ignore[arg-type]
+async def compared(server: Server, **rule: Any) -> Difference:
+    rules = [{"collection": "shop.counters", "target": "shop.orders._id", **rule}] if rule else []
+    compared = await differences(server, WatchSettings(config=parse_config({"counter": rules})))  # type: ignore[arg-type]
     (found,), unknown, incomplete = compared.rows, compared.not_compared, compared.unread
     assert (unknown, incomplete) == (0, [])
     return found
@@ -149,7 +150,7 @@ async def compared(server: Server) -> Difference:
     [
         (lambda: Server(100, range(1, 101)), Standing.AGREES, 0, 0, [], "They agree."),
         (lambda: Server(105, {*range(1, 101)} - {*range(40, 50)}),
-         Standing.AGREES, 0, 15, [(40, 49, 10), (101, 105, 5)], "5 ahead"),
+         Standing.AGREES, 0, 15, [(40, 49), (101, 105)], "5 ahead"),
         (lambda: Server(90, range(1, 101), range(60, 91)),
          Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
         (lambda: Server(90, range(1, 101)), Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
@@ -158,7 +159,7 @@ async def compared(server: Server) -> Difference:
         (lambda: Server(90, range(91, 101)), Standing.UNCLEAR, 0, 0, [], "it was not seen to move"),
         (lambda: Server(100, [*range(1, 101), 100.5, math.nan, 1e300]), Standing.AGREES, 0, 0, [], "They agree."),
         (lambda: Server(50, [*range(55, 60), *range(70, 101)], range(99, 49, -1)),
-         Standing.AGREES, 0, 15, [(60, 69, 10), (50, 54, 5)], "5 ahead of the smallest id"),
+         Standing.AGREES, 0, 15, [(60, 69), (50, 54)], "5 ahead of the smallest id"),
         (lambda: Server(60, range(50, 101), range(99, 59, -1)),
          Standing.BEHIND, 10, 0, [], "It descends and is 10 behind"),
     ],
@@ -172,11 +173,32 @@ async def test_a_counter_beside_its_collection(
 ) -> None:
     found = await compared(server())
     assert (found.standing, found.behind, found.missing) == (standing, behind, missing)
-    assert [(gap.first, gap.last, gap.size) for gap in found.gaps] == gaps
+    assert [(gap.first, gap.last) for gap in found.gaps] == gaps
     assert why in found.why
     change = {-1: '{"$min": {"seq": NumberLong("50")}}', 1: '{"$max": {"seq": NumberLong("100")}}'}[found.direction]
     assert (change if behind else "") in found.counter.repair
     assert bool(found.counter.repair) == bool(behind)
+
+
+@pytest.mark.parametrize(
+    ("rule", "seq", "ids", "burn", "missing", "gaps"),
+    [
+        ({}, 1, [1], 0.0, 0, []),
+        ({}, 0, [5], None, 0, []),
+        ({"semantics": "next"}, 11, range(1, 11), 0.0, 0, []),
+        ({"step": 10}, 120, {*range(10, 101, 10)} - {40, 50}, 1 / 3, 4, [(40, 50), (110, 120)]),
+        ({"step": 10}, 100, {*range(1, 101)} - {*range(41, 51)}, 0.1, 10, [(41, 50)]),
+        ({"step": -10}, 10, range(20, 101, 10), 0.1, 1, [(10, 10)]),
+        ({"cycle": True, "max": 100}, 50, range(1, 101), None, 0, []),
+    ],
+    ids=["first id", "none yet", "next id", "steps of ten", "ten at once", "steps of ten down", "cycles"],
+)
+async def test_ids_without_a_document_are_counted_in_steps_unless_those_between_exist(
+    rule: Row, seq: int, ids: Iterable[int], burn: float | None, missing: int, gaps: list[tuple[int, ...]]
+) -> None:
+    found = await compared(Server(seq, ids), **rule)
+    assert (found.counter.burn, found.missing) == (pytest.approx(burn) if burn else burn, missing)
+    assert [(gap.first, gap.last) for gap in found.gaps] == gaps
 
 
 async def test_a_later_run_knows_what_an_earlier_one_read(tmp_path: Path) -> None:

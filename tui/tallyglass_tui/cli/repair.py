@@ -121,7 +121,7 @@ def _lines(row: Difference, again: str) -> Iterator[str]:
     yield f"  collection {row.counter.target}: {ids}, {row.documents:,} documents"
     yield f"  why        {row.why}"
     if row.gaps:
-        gaps = ", ".join(str(gap.first) if gap.size == 1 else f"{gap.first} to {gap.last}" for gap in row.gaps)
+        gaps = ", ".join(str(gap.first) if gap.first == gap.last else f"{gap.first} to {gap.last}" for gap in row.gaps)
         yield f"  gaps       largest among the newest {row.looked_at:,} ids: {gaps}"
     if row.counter.repair:
         yield f"  run        {row.counter.repair}"

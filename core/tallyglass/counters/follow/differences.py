@@ -18,7 +18,7 @@ from tallyglass.counters.numbers import whole
 from tallyglass.counters.recognise.ids import from_to
 from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import CounterView
-from tallyglass.counters.standing import Standing
+from tallyglass.counters.standing import Standing, spacing
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.gateway import Gateway
@@ -36,11 +36,6 @@ class IdGap:
 
     first: int
     last: int
-
-    @property
-    def size(self) -> int:
-        """The number of ids in the range."""
-        return self.last - self.first + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +131,13 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
     issued = tracker.issued()
     assert isinstance(issued, int)
     span, direction = largest.ids, tracker.direction
-    ids = await _newest(gateway, largest, direction)
-    ends = [*ids, issued + 1] if direction > 0 else [issued - 1, *ids]
-    gaps = [IdGap(low + 1, high - 1) for low, high in pairwise(ends) if high - low > 1]
     first, last = span.smallest, max(issued, span.largest)
     if direction < 0:
         first, last = min(issued, span.smallest), span.largest
+    apart = spacing(first, last, tracker.step, largest.documents)
+    ids = await _newest(gateway, largest, direction)
+    ends = [*ids, issued + apart] if direction > 0 else [issued - apart, *ids]
+    gaps = [IdGap(low + apart, high - apart) for low, high in pairwise(ends) if high - low >= 2 * apart]
     return Difference(
         counter=tracker.view(),
         standing=standing,
@@ -150,9 +146,9 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
         largest=span.largest,
         smallest=span.smallest,
         documents=largest.documents,
-        missing=max(0, last - first + 1 - largest.documents),
+        missing=max(0, (last - first) // apart + 1 - largest.documents),
         looked_at=len(ids),
-        gaps=tuple(sorted(gaps, key=lambda gap: -gap.size)[:MOST_GAPS]),
+        gaps=tuple(sorted(gaps, key=lambda gap: gap.first - gap.last)[:MOST_GAPS]),
         direction=direction,
     )
 

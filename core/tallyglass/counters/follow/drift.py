@@ -15,12 +15,11 @@ from bson.objectid import ObjectId
 
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.limits import INT32_MAX
-from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import trouble_of
 from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
-from tallyglass.counters.standing import IdSpan, Movement, Standing
+from tallyglass.counters.standing import IdSpan, Movement, Standing, spacing
 from tallyglass.errors import PrivilegeError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.text import clean_name
@@ -87,7 +86,7 @@ class DriftCheck:
             key = tracker.identity.key
             largest = self.largest.get(key)
             if key in self._new and largest and largest.read_at < read_after:
-                tracker.compare(largest.target, largest.ids, burned(largest, tracker.value, tracker.direction))
+                tracker.compare(largest.target, largest.ids, burned(largest, tracker))
                 tracker.set_readers_64(largest.int64_ids)
                 self._new.discard(key)
 
@@ -174,7 +173,13 @@ def _unknown(ns: Namespace, error: ServerError) -> CounterTrouble:
     return replace(trouble, title=title, partial=isinstance(error, PrivilegeError))
 
 
-def burned(largest: LargestId, value: Number, direction: int = 1) -> float | None:
-    """The share of the ids up to a counter's ``value`` that no document has: never used, or deleted since."""
-    handed_out = (value - largest.ids.last(-direction)) * direction + 1
-    return min(1.0, max(0.0, 1 - largest.documents / handed_out)) if handed_out >= 1 else None
+def burned(largest: LargestId, tracker: Tracker) -> float | None:
+    """The share of the ids handed out by a counter that no document has: never used, or deleted since."""
+    issued, ids = tracker.issued(), largest.ids
+    if not isinstance(issued, int):
+        return None
+    first, last = (ids.smallest, issued) if tracker.direction > 0 else (issued, ids.largest)
+    if first > last:
+        return None
+    handed_out = (last - first) // spacing(first, last, tracker.step, largest.documents) + 1
+    return max(0.0, 1 - largest.documents / handed_out)

@@ -272,8 +272,9 @@ class Tracker:
         before = _COMPARISON(self)
         self.standing, self.standing_note = standing_of(self.movement, issued, known.start, ids, self.step)
         last = ids.last(self.direction)
-        self.drift = None if self.standing is Standing.NOT_COMPARED else (issued - last) * self.direction
-        self.drift_target, self.burn, self.odd_ids = clean(f"{target.ns}.{target.field}"), burn, ids.odd
+        repeats = self.standing is Standing.NOT_COMPARED
+        self.drift, self.burn = (None, None) if repeats else ((issued - last) * self.direction, burn)
+        self.drift_target, self.odd_ids = clean(f"{target.ns}.{target.field}"), ids.odd
         self.repair = ""
         if self.standing is Standing.BEHIND:
             self._find_repair(stored, issued, ids)
