@@ -483,8 +483,13 @@ def test_slices_are_spread_from_the_first_on() -> None:
     assert sorted(order[:5]) == [0, 16, 32, 48, 63]
 
 
-@pytest.mark.parametrize(("entries", "seconds"), [(100, 1_000), (4_000_000, 250), (10**12, 1)])
-async def test_the_server_examines_a_bounded_number_of_entries_for_the_past(entries: int, seconds: int) -> None:
+@pytest.mark.parametrize(
+    ("window", "entries", "apart", "seconds"),
+    [(64_000, 100, 1_000, 1_000), (64_000, 4_000_000, 1_000, 250), (64_000, 10**12, 1_000, 1), (40, 100, 1, 1)],
+)
+async def test_the_server_examines_a_bounded_number_of_entries_for_the_past_and_each_once(
+    window: int, entries: int, apart: int, seconds: int
+) -> None:
     spans: list[tuple[int, int]] = []
 
     class Oplog:
@@ -498,16 +503,21 @@ async def test_the_server_examines_a_bounded_number_of_entries_for_the_past(entr
             spans.append((query["ts"]["$gte"].time, query["ts"]["$lt"].time))
             yield b""
 
-    past = OplogPast(Oplog(), {Namespace("shop", "counters"): ["seq"]}, Timestamp(1_063_999, 1))  # type: ignore[arg-type]
+    until = Timestamp(1_000_000 + window - 1, 1)
+    past = OplogPast(Oplog(), {Namespace("shop", "counters"): ["seq"]}, until)  # type: ignore[arg-type]
     assert await past.advance(math.inf)
-    assert sorted(spans) == [(at, at + seconds) for at in range(1_000_000, 1_064_000, 1_000)]
+    assert sorted(spans) == [(at, at + seconds) for at in range(1_000_000, 1_000_000 + window, apart)]
 
 
 async def test_values_of_one_second_are_in_the_order_of_the_oplog_up_to_the_first_reading() -> None:
+    """An entry that cannot be decoded is left out."""
+
     def entry(ordinal: int, number: int) -> bytes:
         change = {"$v": 2, "diff": {"u": {"seq": number}}}
         facts = {"ns": "shop.counters", "op": "u", "o2": {"_id": "a"}, "o": change, "t": 1, "v": 2}
         return bson.encode({**facts, "ts": Timestamp(1_000_500, ordinal)})
+
+    damaged = entry(2, 0).replace(b"\x02op\x00", b"\x7dop\x00")
 
     class Oplog:
         async def estimate(self, _: Namespace) -> int:
@@ -518,7 +528,7 @@ async def test_values_of_one_second_are_in_the_order_of_the_oplog_up_to_the_firs
 
         async def find_raw(self, _: Namespace, query: dict[str, Any], **__: object) -> AsyncIterator[bytes]:
             if query["ts"]["$gte"].time <= 1_000_500 < query["ts"]["$lt"].time:
-                yield entry(1, 5) + entry(2, 6) + entry(3, 7) + entry(4, 8)
+                yield entry(1, 5) + entry(2, 6) + damaged + entry(3, 7) + entry(4, 8)
 
     ns = Namespace("shop", "counters")
     past = OplogPast(Oplog(), {ns: ["seq"]}, Timestamp(1_000_500, 3))  # type: ignore[arg-type]

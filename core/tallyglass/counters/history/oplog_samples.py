@@ -46,9 +46,6 @@ _AT_ONCE = 4
 _BATCH = 400
 """Entries in an answer, about 100 kB."""
 
-_NARROWEST = 1.0
-"""The narrowest slice, in seconds: the seconds of ``ts`` are what the server can seek to."""
-
 
 @dataclass(frozen=True, slots=True)
 class PastValue:
@@ -82,7 +79,7 @@ class OplogPast:
         self._paths = paths
         self._until = until
         self._of_counters = _entries_of(paths.keys() - set(grouped), grouped)
-        self._slices: list[tuple[float, float]] | None = None
+        self._slices: list[tuple[int, int]] | None = None
         self.cut = 0
         self.values: Values = {}
 
@@ -105,30 +102,35 @@ class OplogPast:
                 break
         return not self._slices
 
-    async def _plan(self) -> list[tuple[float, float]]:
-        """The slices, in an order in which the first ones are spread over the whole oplog; none if there is none."""
+    async def _plan(self) -> list[tuple[int, int]]:
+        """The slices in whole seconds, which are what the server can seek to; none if there is no oplog.
+
+        They do not overlap, and come in an order in which the first ones are spread over the whole oplog.
+        """
         oldest = await oplog_end(self._gateway, 1)
         if oldest is None:
             return []
-        first, last = oldest.time, self._until.time + 1
-        width = (last - first) / SLICES
+        first, seconds = oldest.time, self._until.time + 1 - oldest.time
         entries = await self._gateway.estimate(OPLOG)
-        narrow = max(_NARROWEST, min(width, DOCUMENTS / SLICES / max(entries, 1) * (last - first)))
-        starts = [first + part * width for part in scattered(SLICES)]
-        return [(start, min(start + narrow, last)) for start in starts]
+        widest = math.ceil(DOCUMENTS / SLICES / max(entries, 1) * seconds)
+        bounds = [first + part * seconds // SLICES for part in range(SLICES + 1)]
+        slices = [(bounds[part], min(bounds[part] + widest, bounds[part + 1])) for part in scattered(SLICES)]
+        return [(start, end) for start, end in slices if start < end]
 
-    async def _read(self, start: float, end: float) -> list[Entry]:
-        """The entries of one slice; none if the server cuts the request off."""
-        span = {"$gte": Timestamp(int(start), 0), "$lt": Timestamp(math.ceil(end), 0)}
-        query = {"ts": span, "$or": self._of_counters}
+    async def _read(self, start: int, end: int) -> list[Entry]:
+        """The entries of one slice that can be read; none if the server cuts the request off."""
+        query = {"ts": {"$gte": Timestamp(start, 0), "$lt": Timestamp(end, 0)}, "$or": self._of_counters}
         found = self._gateway.find_raw(OPLOG, query, limit=ENTRIES, batch_size=_BATCH)
+        rows: list[Entry] = []
         try:
-            return [read_entry(raw) async for raw in unpacked(found)]
+            with suppress(Malformed):
+                async for raw in unpacked(found):
+                    with suppress(Malformed):
+                        rows.append(read_entry(raw))
         except RefusedError:
             self.cut += 1
             return []
-        except Malformed:
-            return []
+        return rows
 
 
 async def oplog_end(gateway: Gateway, direction: int) -> Timestamp | None:
