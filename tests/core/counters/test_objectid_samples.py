@@ -53,18 +53,26 @@ async def test_a_young_collection_takes_few_requests(seconds: int, every: int, r
     assert len(found) == requests - 2
 
 
-@pytest.mark.parametrize(("semantics", "ahead"), [(Semantics.LAST, 0), (Semantics.NEXT, 1)])
-async def test_a_counter_of_the_next_id_was_one_ahead_of_the_ids_in_the_past_too(
-    semantics: Semantics, ahead: int
+@pytest.mark.parametrize(
+    ("step", "semantics", "ahead"),
+    [(1, Semantics.LAST, 0), (1, Semantics.NEXT, 1), (-1, Semantics.LAST, 0), (-1, Semantics.NEXT, -1)],
+)
+@pytest.mark.parametrize("moves", [False, True])
+async def test_the_past_of_a_counter_is_that_of_its_ids_or_one_ahead_of_them_up_and_down(
+    step: int, semantics: Semantics, ahead: int, moves: bool
 ) -> None:
-    gateway, target = cast("Gateway", Dated(600, 60)), IdField(Namespace("shop", "orders"), "n")
+    gateway, target = Dated(600, 60), IdField(Namespace("shop", "orders"), "n")
+    ids = [*range(1, 12)][::step]
+    gateway.number(*ids)
     ns = Namespace("shop", "counters")
-    tracker = Tracker(Identity("key", ns, str(ns), "orders", "orders", "seq", "seq", "manual", "", semantics))
-    tracker.observe(11 + ahead, NumericType.INT64, START + 700)
-    past = PastReader(gateway, None, oplog=False)
+    identity = Identity("key", ns, str(ns), "orders", "orders", "seq", "seq", "manual", "", semantics, step=step)
+    tracker = Tracker(identity)
+    for n in range(1 + moves):
+        tracker.observe(ids[-1] + ahead + n * step, NumericType.INT64, START + 700 + n)
+    past = PastReader(cast("Gateway", gateway), None, oplog=False)
     largest = LargestId(target, IdSpan(1, 11), documents=11, read_at=0.0, dated=True)
     await past.fill_dated([tracker], {"key": largest}, 60, last=True)
-    assert tracker.series.values == [n + ahead for n in range(1, 12)] + [11 + ahead]
+    assert [step * value for value in tracker.series.values[:12]] == [number + ahead for number in [*ids, ids[-1]]]
     assert past.troubles == {}
 
 

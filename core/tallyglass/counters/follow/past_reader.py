@@ -177,13 +177,14 @@ class PastReader:
             ahead = 1 if tracker.identity.semantics is Semantics.NEXT else 0
             try:
                 # All of it, whatever the time: half of the samples would leave a hole for good.
-                pasts = await read_dated(self._gateway, top.target, top.ids.largest, tracker.kind, ahead)
+                end = top.ids.last(tracker.direction)
+                pasts = await read_dated(self._gateway, top.target, end, tracker.kind, ahead, tracker.direction)
             except ServerError as error:
                 self._has_holes(f"Ids could not be dated ({trouble_of(_HISTORY, error).title})")
                 continue
-            # A larger id is from before a reset of the counter, or not issued by it.
-            low = tracker.series.first if len(tracker.series) else float("inf")
-            tracker.add_past([past for past in pasts if past.number <= low])
+            # An id beyond is from before a reset of the counter, or not issued by it.
+            first = tracker.series.first if len(tracker.series) else float("inf")
+            tracker.add_past([past for past in pasts if past.number * tracker.direction <= first])
 
     async def save(self, trackers: Sequence[Tracker], now: float) -> None:
         """Keep a sample of each counter that is due, every few minutes. ``trackers`` are the most urgent first."""

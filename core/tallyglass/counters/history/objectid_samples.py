@@ -36,25 +36,27 @@ _AT_ONCE = 4
 """Requests under way at a time, as for the oplog."""
 
 
-async def read_dated(gateway: Gateway, target: IdField, largest: int, kind: NumericType, ahead: int) -> list[PastValue]:
+async def read_dated(
+    gateway: Gateway, target: IdField, last: int, kind: NumericType, ahead: int, direction: int = 1
+) -> list[PastValue]:
     """Past values of a counter whose ids are in ``target``, oldest first, over at most the last four months.
 
-    ``largest`` is the largest id there; ``ahead`` is 1 if the counter stores the next id, else 0. Raises PrivilegeError
-    or ReadError.
+    ``last`` is the id there that a counter of this ``direction`` (1, -1) reaches last; ``ahead`` is 1 if the counter
+    stores the next id, else 0. Raises PrivilegeError or ReadError.
     """
     oldest, newest = await asyncio.gather(*(_dated(gateway, target, _ANY, end) for end in (1, -1)))
     if oldest is None or newest is None or oldest[0] >= newest[0]:
         return []
-    last = newest[0]
-    first = max(oldest[0], last - _LONGEST)
-    parts = max(1, min(POINTS, int((last - first) / _CLOSEST)))
-    moments = [first + (last - first) * n / parts for n in range(parts + 1)]
+    first, span = max(oldest[0], newest[0] - _LONGEST), min(newest[0] - oldest[0], _LONGEST)
+    parts = max(1, min(POINTS, int(span / _CLOSEST)))
+    moments = [first + span * n / parts for n in range(parts + 1)]
     found: set[tuple[float, int]] = set()
     while moments:
         batch, moments = moments[:_AT_ONCE], moments[_AT_ONCE:]
         rows = await asyncio.gather(*(_dated(gateway, target, _from(at), 1) for at in batch))
-        found |= {(at, number) for at, number in filter(None, rows) if number is not None and number <= largest}
-    return [PastValue(at, number + ahead, kind) for at, number in _rising(found)]
+        ids = [(at, number * direction) for at, number in filter(None, rows) if number is not None]
+        found |= {(at, place) for at, place in ids if place <= last * direction}
+    return [PastValue(at, (place + ahead) * direction, kind) for at, place in _rising(found)]
 
 
 def _rising(points: Iterable[tuple[float, int]]) -> list[tuple[float, int]]:
