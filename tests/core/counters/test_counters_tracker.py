@@ -343,6 +343,20 @@ def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
 def test_a_bound_of_any_name_counts_where_the_shape_is_known() -> None:
     (view,) = Shop("ids").look(T0, {"_id": "orders", "index": 5, "max": 99})
     assert view.ceiling == Ceiling(99, "max")
+    inner = Shop("settings", Rule(Namespace("shop", "settings"), field="ids.n"))
+    (view,) = inner.look(T0, {"_id": "orders", "max": 7, "ids": {"n": 30, "first": 20, "limit": 40}})
+    assert (view.start, view.ceiling, view.used) == (20, Ceiling(40, "ids.limit"), 0.5)
+
+
+@pytest.mark.parametrize("name", ["max", "limit", "max_value", "first", "step"])
+def test_a_number_whose_name_is_that_of_a_bound_or_a_step_is_not_its_own(name: str) -> None:
+    ns = Namespace("shop", "numbers")
+    used = Shop("numbers")
+    used.collection.learn({name: UsageFinding(ns, name, Grade.CERTAIN, target=IdField(Namespace("shop", "o"), "_id"))})
+    for shop in (used, Shop("numbers", Rule(ns, field=name))):
+        (view,) = shop.look(T0, {"_id": "orders", name: 5})
+        assert (view.value, view.start, view.step, view.flags) == (5, 0, 1, ())
+        assert view.ceiling == Ceiling(2**63 - 1, "int64", is_storage=True)
 
 
 @pytest.mark.parametrize(

@@ -245,10 +245,11 @@ def may_have_target(match: Match) -> bool:
 
 def _step(row: Document, match: Match) -> int | None:
     """What is added for each id, if the document says so next to the number."""
-    above, dot, _ = match.path.rpartition(".")
+    above, dot, own = match.path.rpartition(".")
     siblings = dig(row, above) if dot else row
-    steps = (whole(siblings.get(key)) for key in STEP_FIELDS) if isinstance(siblings, Mapping) else ()
-    return next((step for step in steps if step), None)
+    if not isinstance(siblings, Mapping):
+        return None
+    return next((step for key in STEP_FIELDS if key != own and (step := whole(siblings.get(key)))), None)
 
 
 def bound_of(row: Document, match: Match) -> int | None:

@@ -185,10 +185,12 @@ def bounded(match: Match, document: Document, *, specific: bool = False) -> Matc
     ``specific`` takes only names such as ``max_value`` for a bound, since ``limit`` or ``end`` may mean anything in a
     document of an unknown shape.
     """
-    above, dot, _ = match.path.rpartition(".")
+    above, dot, own = match.path.rpartition(".")
     siblings = dig(document, above) if dot else document
     if not isinstance(siblings, Mapping) or RANGE_KEYS.isdisjoint(siblings):
         return match
+    # A number that is called "max" or "first" does not bound itself.
+    siblings = {key: value for key, value in siblings.items() if key != own}
     names = SPECIFIC_BOUNDS if specific else MAX_FIELDS
     bound = next((key for key in names if numeric_type(siblings.get(key)) is not None), "")
     start = next((key for key in START_FIELDS if numeric_type(siblings.get(key)) is not None), "")
