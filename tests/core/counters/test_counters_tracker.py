@@ -323,6 +323,13 @@ def test_a_month_and_a_year_begin_earlier_or_later_elsewhere(moment: str, resets
 def test_a_configured_step_is_not_doubted_and_its_sign_is_the_direction() -> None:
     shop = Shop("counters", Rule(Namespace("shop", "counters"), step=1))
     assert [shop.look(T0 + n, {"_id": "a", "seq": 7 + 3 * n * n})[0].step for n in range(7)] == [1] * 7
+    shop = Shop("counters", Rule(Namespace("shop", "counters"), step=1))
+    falls = [shop.look(T0 + n, {"_id": "a", "seq": 500 - n})[0] for n in range(5)]
+    assert [view.flags for view in falls] == [(), *[(Flag.REWOUND,)] * 4]
+    fresh = Shop("counters", Rule(Namespace("shop", "counters"), step=1))
+    fresh.look(T0, {"_id": "a", "seq": 496})
+    fresh.tracker().add_past([PastValue(T0 - 100 + n, 500 - n, INT32) for n in range(4)])
+    assert fresh.tracker().view().flags == (Flag.REWOUND,)
     down = Rule(Namespace("shop", "counters"), step=-2, start=100, min=10)
     (view,) = Shop("counters", down).look(T0, {"_id": "a", "seq": 40})
     assert (view.step, view.left, view.used, view.ceiling) == (-2, 30, 60 / 90, Ceiling(10, "min (configured)"))

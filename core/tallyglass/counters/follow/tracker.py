@@ -187,8 +187,13 @@ class Tracker:
         """Reverse the direction if the history only falls, by the same amount each time."""
         changes = [b - a for a, b in pairwise([*numbers, self.value]) if b != a]
         falls_alike = len(changes) >= DESCENDS_AFTER and len(set(changes)) == 1 and changes[0] < 0
-        if self.direction > 0 and not self.rose and falls_alike:
+        if self._may_descend and falls_alike:
             self._reverse_direction()
+
+    @property
+    def _may_descend(self) -> bool:
+        """Whether nothing says that it counts up: no rise, and no step in its document or the configuration."""
+        return self.direction > 0 and not (self.rose or self.identity.is_step_known)
 
     def _reverse_direction(self) -> None:
         self.direction = -1
@@ -380,7 +385,7 @@ class Tracker:
             self._before_fall = None
             self._forget_rewind()
             return
-        if not self.rose and self.direction > 0 and only_descends(self.falls):
+        if self._may_descend and only_descends(self.falls):
             self._reverse_direction()
             return
         flag = Flag.RESET if Decrease(at, high, number).to_start(start) else Flag.REWOUND
