@@ -182,10 +182,8 @@ class Discovery:
     def _again(self, ns: Namespace) -> float:
         return _LIST_SECONDS if ns.collection in KNOWN_COLLECTIONS else _SAMPLE_AGAIN_SECONDS
 
-    def _priority(self, ns: Namespace) -> tuple[int, bool, Namespace]:
-        if self._config.rules_for(ns):
-            return (0, False, ns)
-        return (1 if ns.collection in KNOWN_COLLECTIONS else 2, ns in self._sampled, ns)
+    def _priority(self, ns: Namespace) -> tuple[bool, bool, bool, Namespace]:
+        return (not self._config.rules_for(ns), ns.collection not in KNOWN_COLLECTIONS, ns in self._sampled, ns)
 
     async def _sample(self, ns: Namespace) -> None:
         before = self._sampled.get(ns)

@@ -439,10 +439,10 @@ def _explained(
     hits: Hits = defaultdict(_Hit)
     for issue, (key, target) in product(issues, fields):
         ids = [number for number in issue.ids if number in target.by_value]
-        if not ids or len(ids) < _RANGE_SEEN * len(issue.ids):
+        if len(ids) < _RANGE_SEEN * len(issue.ids):
             continue
         found = [one for number in ids if (one := _first_insert(target, number, issue.since, seconds))]
-        if found and len(found) >= _RANGE_SEEN * len(issue.ids):
+        if len(found) >= _RANGE_SEEN * len(issue.ids):
             first = min(found, key=attrgetter("wall"))
             moments = evidence.inserted[key[0]]
             rank = bisect_left(moments, first.at) - bisect_left(moments, issue.update.at)
