@@ -182,6 +182,11 @@ def test_a_new_trend_counts_and_not_that_of_the_months_before() -> None:
     assert basis is not None
     assert basis.trend == pytest.approx(-0.2, rel=0.1)
     assert basis.seconds == 5 * WEEK
+    recent, short = (read_basis(loaded(hours[-168 * weeks :])) for weeks in (5, 9))
+    assert recent is not None
+    assert short is not None
+    assert basis.trend_doubt > recent.trend_doubt + 0.05, "it may change again"
+    assert short.seconds == 9 * WEEK, "the months before are as long at least"
 
 
 @pytest.mark.parametrize(("days", "changed"), [(1, False), (2, False), (3, True)])
@@ -280,6 +285,8 @@ def test_with_less_than_a_day_the_next_hours_go_on_from_the_level_of_now() -> No
     assert soon > 2
     assert 1 < later < 1.2
     rng = random.Random(4)
+    # Blocks that differ by turns, at two levels: their steps are chance, so that the mean is the better guide.
+    assert level_now([8, 12] * 3 + [17, 21] * 3) == 1.0
     jumping = read_basis(loaded([rng.choice((1000, 9000)) for _ in range(6)]))
     assert jumping is not None
     assert jumping.level == 1.0
@@ -406,6 +413,7 @@ def test_memory_is_bounded_and_the_rate_survives_thinning() -> None:
     for n in range(400_000):
         series.add(NOW + n, n)
     assert len(series) <= 1_500
+    assert steady(200 * DAY, step=HOUR / 4).span < 150 * DAY, "four months, and what came since they were last thinned"
     found = forecast(series, 1e6, NOW + 400_000)
     assert found.rate == pytest.approx(1.0, rel=0.01)
     assert found.basis == "4 days"

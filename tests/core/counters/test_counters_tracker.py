@@ -274,6 +274,8 @@ def test_the_next_id_is_not_used_yet_and_a_pool_counts_what_its_documents_issued
     assert [(view.left, view.flags) for view in used] == [(50, ()), (1, ()), (0, (Flag.FULL,))]
     (view,) = Shop("pool").look(T0, *({"_id": n, "COUNT": 10 * n + 10, "MAX_VALUE": 10 * n + 9} for n in range(3)))
     assert (view.value, view.flags) == (30, (Flag.EMPTY,))
+    (view,) = Shop("pool").look(T0, *({"_id": n, "COUNT": 10 * n + 4, "MAX_VALUE": 10 * n + 9} for n in range(3)))
+    assert (view.value, view.start, view.used, view.left) == (12, 0, 0.4, 18)
 
 
 def test_of_a_pool_the_first_document_is_full_before_half_are_and_these_before_all() -> None:
@@ -842,6 +844,7 @@ def test_where_many_collections_hold_counters_smaller_groups_are_one_row() -> No
     for one in (shop, library):
         one.collection.group_above = 40
     tenants = [{"_id": f"tenant {n}", "seq": n} for n in range(41)]
+    assert len(shop.look(T0 - 1, *tenants[:40])) == 40
     (view,) = shop.look(T0, *tenants)
     assert view.members is not None
     assert view.members.count == 41

@@ -125,12 +125,13 @@ CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")])
         (used(list(range(START, START + 90, 3)), [(ORDERS, "n")], every=20), Grade.CERTAIN),
         (used(list(range(START, START + 60, 2)), [(ORDERS, "n")]), Grade.UNLIKELY),
         (CYCLE, Grade.CERTAIN),
-        (used([*range(1, 9)] * 4, [(ORDERS, "bay")], others=4), Grade.OPEN),
+        *((used([*range(1, 9)] * 4, [(ORDERS, "bay")], others=others), Grade.OPEN) for others in (2, 4)),
+        (used([*range(1, 5)] * 8, [(ORDERS, "bay")]), Grade.OPEN),
     ],
     ids=[
         "seconds later", "small and seconds later", "three of them", "two of them",
         "8 of 10", "7 of 10", "6 of 10", "5 of 10", "two an insert", "one collection", "copied in it", "like the time",
-        "times", "cycles", "cycles by chance",
+        "times", "cycles", "in the second insert", "in the fourth", "of four numbers",
     ],
 )  # fmt: skip
 def test_unusual_use(found: Evidence, grade: Grade) -> None:
@@ -331,24 +332,33 @@ def test_where_late_ids_are_sought_one_of_twenty_values_may_repeat(again: int, g
 
 
 def ranged(
-    rises: int, size: int = 10, used: int = 10, found: int = 99, short: int | None = None, ahead: int = 0
+    rises: int,
+    size: int = 10,
+    used: int = 10,
+    found: int = 99,
+    short: int | None = None,
+    ahead: int = 0,
+    early: int = 0,
 ) -> Evidence:
     """A counter that rises by ``size``: after each of the first ``found`` rises ``used`` of those ids are inserted, one
-    in three seconds. The inserts are read up to the next rise but for ``short`` seconds; None for all."""
-    every, seen, inserts = 3 * size + 100, Evidence(), InsertedField()
+    in three seconds; ``early`` of them were inserted before all rises. The inserts are read up to the next rise but for
+    ``short`` seconds; None for all."""
+    every, seen, rows = 3 * size + 100, Evidence(), list[Insert]()
     for n in range(rises + 1):
         at, value = START + every * n, 5_000 + size * n
         seen.updates.setdefault((CARTS, "n"), {}).setdefault("all", []).append(
             Update((at, 1, 0), float(at), 0, value, text=False, returned=True)
         )
         for k in range(used if 0 < n <= found else 0):
-            moment = (at + 3 + 3 * k, 1, 0)
-            inserts.add(Insert(moment, float(moment[0]), value - size + 1 - ahead + k))
-            seen.inserted[ORDERS].append(moment)
+            second = START - 1_000 + n if k < early else at + 3 + 3 * k
+            rows.append(Insert((second, 1 + k, 0), float(second), value - size + 1 - ahead + k))
         if short is not None:
             seen.probes.append(((at, 0, 0), (at + every - short, 0, 0)))
     seen.probes += [((START, 0, 0), (START + every * (rises + 1), 0, 0))] if short is None else []
-    seen.targets[ORDERS, "number"] = inserts
+    inserts = seen.targets[ORDERS, "number"] = InsertedField()
+    for row in sorted(rows):
+        inserts.add(row)
+        seen.inserted[ORDERS].append(row.at)
     return seen
 
 
@@ -362,6 +372,7 @@ def ranged(
         (ranged(3, used=8), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
         (ranged(3, size=2, used=2), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
         (ranged(3, size=2_000, used=2_000), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
+        (ranged(3, early=2), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
         (ranged(3, short=0), "3 of 3 ranges", Grade.CERTAIN, Semantics.LAST),
     ],
 )  # fmt: skip
@@ -375,9 +386,15 @@ def test_a_range_is_found_if_most_of_its_ids_are_inserted(
 
 @pytest.mark.parametrize(
     "found",
-    [ranged(1), ranged(5, found=2), ranged(3, used=7), ranged(3, size=2_001, used=2_001), ranged(3, short=1)],
-    ids=["one range", "two of five", "seven of ten ids", "too large", "inserts not read up to the next"],
-)
+    [
+        ranged(1), ranged(5, found=2), ranged(3, used=7), ranged(3, size=2_001, used=2_001), ranged(3, short=1),
+        ranged(3, early=3),
+    ],
+    ids=[
+        "one range", "two of five", "seven of ten ids", "too large", "inserts not read up to the next",
+        "three of ten were used before",
+    ],
+)  # fmt: skip
 def test_a_range_that_may_be_chance_is_not_found(found: Evidence) -> None:
     (finding,) = findings(found)
     assert "ranges" not in finding.evidence

@@ -93,6 +93,15 @@ async def test_an_entry_that_cannot_be_decoded_is_left_out() -> None:
     assert [one.value for updates in values for one in updates] == [1, 3]
 
 
+async def test_a_replaced_document_shows_its_numbers_but_not_its_id() -> None:
+    replaced = {"o": {"_id": 7, "value": 500, "last": {"n": 3}}, "o2": {"_id": 7}}
+    reader = reader_of(OplogGateway([update(START, 1) | replaced]))
+    assert await reader.advance(math.inf)
+    found = (await reader.evidence()).updates
+    values = {path: [one.value for rows in by_key.values() for one in rows] for (_, path), by_key in found.items()}
+    assert values == {"value": [500], "last.n": [3]}
+
+
 async def test_ranges_are_followed_until_they_are_used_however_slowly_they_are_read() -> None:
     gateway = OplogGateway(ranges())
     at_once, _ = await found_by(reader_of(gateway))
