@@ -866,6 +866,17 @@ def test_members_of_a_group_whose_ids_are_of_several_types_may_have_equal_number
         assert view.members.count == 300
 
 
+def test_a_member_that_moves_did_not_turn_into_what_it_was_before() -> None:
+    shop = Shop()
+    rows: list[dict[str, Any]] = [{"_id": f"tenant {n}", "seq": float(n) if n < 30 else n} for n in range(250)]
+    shop.look(T0, *rows)
+    rows[25] = {"_id": "tenant 25", "seq": 26.0}
+    (view,) = shop.look(T0 + 1, *rows)
+    assert view.members is not None
+    (moved,) = [member for member in view.members.worst if member.id == "tenant 25"]
+    assert (moved.flags, moved.notes) == ((Flag.DOUBLE,), ())
+
+
 def test_a_group_shows_its_doubles_and_numbers_beyond_64_bits() -> None:
     rows = [{"_id": f"tenant {n}", "seq": Int64(2**60 + n)} for n in range(300)]
     rows[5] = {"_id": "tenant 5", "seq": 3.0}

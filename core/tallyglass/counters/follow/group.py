@@ -165,7 +165,7 @@ class Group:
         else:
             before = self._values[place]
             if value != before:
-                self._change(key, row, before, value)
+                self._change(key, row, before, value, kind)
                 self._values[place] = value
             self._rounds[place] = self._round
         tracker = self.followed.get(key)
@@ -181,12 +181,13 @@ class Group:
         elif value > largest[0][0]:
             heappushpop(largest, (value, -place, key, row))
 
-    def _change(self, key: Hashable, row: Document, before: int, value: int) -> None:
+    def _change(self, key: Hashable, row: Document, before: int, value: int, kind: NumericType) -> None:
         if key in self.followed or (value > before and len(self.followed) >= _MOST_FOLLOWED):
             return
         tracker = self._follow(row)
         if tracker is not None:
-            tracker.observe(before, self.kind, self.tracker.last_at)
+            # The type that it had was not kept: that of now, so that nothing is said to have turned.
+            tracker.observe(before, kind, self.tracker.last_at)
             self.followed[key] = tracker
 
     def finish(self) -> None:
