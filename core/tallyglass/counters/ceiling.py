@@ -6,6 +6,7 @@ programs reading the ids can hold, and a configured number of digits.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -62,15 +63,20 @@ _NEAR = 100
 
 
 def near_limit(
-    number: Number, *, bound: int | None = None, bound_name: str = "", consumers: tuple[Consumer, ...] = ()
+    number: Number,
+    *,
+    bound: int | None = None,
+    bound_name: str = "",
+    consumers: tuple[Consumer, ...] = (),
+    block: int = 1,
 ) -> Ceiling | None:
     """The numeric limit, or the bound in its own document, of which a number has used all but 1 %, or None.
 
     It does not matter how the number is stored: the programs that read the ids may have any of these limits, unless
-    ``consumers`` names them.
+    ``consumers`` names them. The number stands for ``block`` ids.
     """
     least = min((_CONSUMERS[consumer].value for consumer in consumers), default=0)
-    limits = [*(limit for limit in _LIMITS if limit.value >= least)]
+    limits = [in_blocks(limit, block) for limit in _LIMITS if limit.value >= least]
     if bound is not None and bound > 0:
         limits.insert(0, Ceiling(bound, bound_name))
     return next((limit for limit in limits if limit.value - limit.value // _NEAR <= number <= limit.value), None)
@@ -83,6 +89,11 @@ def floor_of(number: Number) -> Ceiling:
 
 CROSSING = Ceiling(INT32_MAX, "2^31")
 """The limit of readers that keep ids in 32 bits."""
+
+
+def in_blocks(limit: Ceiling, block: int) -> Ceiling:
+    """The limit of a number that stands for ``block`` ids, from a limit of ids."""
+    return limit if block == 1 else replace(limit, value=limit.value // block)
 
 
 @lru_cache(maxsize=4096)

@@ -153,7 +153,8 @@ class CounterView:
     ``repair`` is the mongosh command that moves the counter up. ``crossing`` is
     the forecast for 2^31, None once it is passed or if the readers are known to have 64 bits; ``crossing_used`` the
     used share of 0..2^31. ``grade`` is the confidence that the number hands out ids, ``evidence`` the reason. ``step``
-    is added for each id and negative for a descending counter; ``cycles`` marks intended resets. ``acknowledged`` are
+    is added for each id and negative for a descending counter, ``block`` how many ids one number stands for;
+    ``cycles`` marks intended resets. ``acknowledged`` are
     the flags that do not alarm; ``rewound_at`` is when the value last went back. ``members`` is set for many counters
     shown as one row. ``history`` holds (seconds since 1970, value) points, oldest first, thinned for a graph. ``burn``
     is the share of the ids handed out that no document of ``target`` has: never used, or deleted since. ``confidence``
@@ -192,6 +193,7 @@ class CounterView:
     grade: Grade = Grade.CERTAIN
     evidence: str = ""
     step: int = 1
+    block: int = 1
     cycles: bool = False
     crossing_used: float | None = None
     acknowledged: tuple[Flag, ...] = ()

@@ -152,12 +152,12 @@ def nearest_limit(counter: CounterView, now: datetime) -> tuple[str, int] | None
     if counter.near is not None:
         return _word(counter.near.reason), counter.near.value - issued
     if any(crossing_warnings(counter, Thresholds(), now)):
-        return "int32", INT32_MAX - issued
+        return "int32", INT32_MAX // counter.block - issued
     return (_word(counter.ceiling.reason), counter.left) if counter.ceiling and counter.left is not None else None
 
 
 def _word(reason: str) -> str:
-    return reason.partition(" ")[0]
+    return reason.replace(",", " ").partition(" ")[0]
 
 
 def _of_time(counter: CounterView, thresholds: Thresholds, now: datetime) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ import itertools
 import math
 import sqlite3
 from collections.abc import AsyncIterator
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tallyglass.counters.history.store import KnownCounter, SampleStore
 from tallyglass.counters.recognise.config import IdField, Resets, Rule
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
+from tallyglass.counters.verdict import nearest_limit
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.oplog.entry.entry import read_entry
@@ -821,6 +822,22 @@ def test_the_ceiling_of_a_counter_of_blocks_is_that_of_its_ids_unless_its_docume
     shop.collection.learn({"seq": finding})
     (view,) = shop.look(T0, {"_id": "orders", "seq": 7, **more})
     assert view.ceiling == ceiling
+
+
+def test_a_counter_of_blocks_is_near_2_31_where_its_ids_are_also_if_a_rule_only_names_it() -> None:
+    ns, now, last = Namespace("shop", "counters"), datetime.fromtimestamp(T0, UTC), (2**31 - 1) // 50
+    target = IdField(Namespace("shop", "orders"), "_id")
+    for rules in ((), (Rule(ns, name="orders"),), (Rule(ns, block=50),)):
+        shop = Shop("counters", *rules)
+        block = 1 if rules and rules[0].block else 50
+        shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.CERTAIN, target=target, block=block)})
+        early, late, past = (
+            shop.look(T0 + n, {"_id": "orders", "seq": seq})[0] for n, seq in enumerate((last // 2, last - 9, last + 9))
+        )
+        assert (early.near, early.crossing_used) == (None, pytest.approx(0.5))
+        assert (late.near, nearest_limit(late, now)) == (Ceiling(last, "int32"), ("int32", 9))
+        assert (past.near, past.crossing) == (None, None)
+        assert nearest_limit(past, now) == ("int64", (2**63 - 1) // 50 - last - 9)
 
 
 def test_many_tenants_are_one_row_with_the_worst_under_it() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from operator import attrgetter
 
-from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, near_limit
+from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, in_blocks, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
 from tallyglass.counters.follow.restarts import (
     CYCLES_IN_USE,
@@ -23,7 +23,6 @@ from tallyglass.counters.follow.restarts import (
 from tallyglass.counters.forecast.forecast import NO_HISTORY, forecasts
 from tallyglass.counters.forecast.series import Series
 from tallyglass.counters.history.oplog_samples import PastValue
-from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.numbers import Number, is_stalled
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.identity import Identity
@@ -232,7 +231,9 @@ class Tracker:
         if issued is None or self.cells or self.direction < 0:
             return None
         consumers = known.consumers if known.are_consumers_known else ()
-        return near_limit(issued, bound=known.bound, bound_name=known.bound_name, consumers=consumers)
+        return near_limit(
+            issued, bound=known.bound, bound_name=known.bound_name, consumers=consumers, block=known.block
+        )
 
     @property
     def is_listed(self) -> bool:
@@ -433,9 +434,13 @@ class Tracker:
             self.kind, bound=known.bound, bound_name=known.bound_name, consumers=known.consumers, digits=known.digits
         )
         if known.block > 1 and limit.value != known.bound:
-            reason = f"{limit.reason}, {known.block:,} ids a block"
-            return replace(limit, value=limit.value // known.block, reason=reason)
+            return replace(in_blocks(limit, known.block), reason=f"{limit.reason}, {known.block:,} ids a block")
         return limit
+
+    @property
+    def crossing(self) -> Ceiling:
+        """The last value before an id is beyond 32 bits."""
+        return in_blocks(CROSSING, self.identity.block)
 
     def is_due(self, now: float) -> bool:
         """Whether the value changed since the forecasts were made, and these are old enough for an update."""
@@ -455,7 +460,7 @@ class Tracker:
             ahead = outlook(self.cells)
             made = forecasts(self.series, (ahead.empty, ahead.first_full, ahead.two_tries), now)
         else:
-            limits = (self.ceiling, CROSSING) if self.may_cross(issued) else (self.ceiling,)
+            limits = (self.ceiling, self.crossing) if self.may_cross(issued) else (self.ceiling,)
             made = forecasts(self.series, [(limit.value - issued) * self.direction for limit in limits], now)
         self.forecasts, self.forecast_at = made, now
         self.stale_forecast, self._view = False, None
@@ -464,9 +469,9 @@ class Tracker:
         """Whether a reader that keeps ids in 32 bits could still fail: not if the ids are known to be 64-bit."""
         known = self.identity
         return (
-            issued < CROSSING.value
+            issued < self.crossing.value
             and not (self.cells or self.readers_64 or known.consumers or self.direction < 0)
-            and self.ceiling.value > CROSSING.value
+            and self.ceiling.value > self.crossing.value
         )
 
     def issued(self) -> Number | None:
@@ -512,7 +517,7 @@ def _view_of(tracker: Tracker) -> CounterView:
     crossing, crossing_used = None, None
     if issued is not None and tracker.may_cross(issued):
         crossing = tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY
-        crossing_used = max(0.0, issued / INT32_MAX)
+        crossing_used = max(0.0, issued / tracker.crossing.value)
     pool = _pool(tracker) if tracker.cells else None
     return CounterView(
         key=known.key,
@@ -544,6 +549,7 @@ def _view_of(tracker: Tracker) -> CounterView:
         grade=known.grade,
         evidence=known.evidence,
         step=tracker.step,
+        block=known.block,
         cycles=bool(tracker.reset_note or known.starts_again),
         rewound_at=None if tracker.rewound_at is None else from_seconds(tracker.rewound_at),
         confidence=known.confidence,

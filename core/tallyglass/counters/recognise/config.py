@@ -93,7 +93,7 @@ class Rule:
     name: str = ""
     semantics: Semantics | None = None
     step: int | None = None
-    block: int = 1
+    block: int | None = None
     start: int | None = None
     min: int | None = None
     max: int | None = None
@@ -281,7 +281,7 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
         name=_text(entry, "name", where),
         semantics=_choice(entry, "semantics", Semantics, where),
         step=_whole(entry, "step", where, -(2**63)),
-        block=_whole(entry, "block", where, 1) or 1,
+        block=_whole(entry, "block", where, 1),
         start=_whole(entry, "start", where, -(2**63)),
         min=_whole(entry, "min", where, -(2**63)),
         max=_whole(entry, "max", where, 0),

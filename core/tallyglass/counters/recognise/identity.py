@@ -148,7 +148,7 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         confidence=1.0,
         step=step,
         is_step_known=identity.is_step_known or rule.step is not None,
-        block=rule.block,
+        block=rule.block or identity.block,
         cycle=rule.cycle or identity.cycle,
         resets=rule.resets,
         grade=Grade.CERTAIN,

@@ -102,7 +102,7 @@ class Recogniser:
     def is_near_limit(self, row: Document, match: Match) -> bool:
         """Whether the number has used all but 1 % of a numeric limit, or of the bound in its document."""
         read = read_number(dig(row, match.path))
-        return read is not None and near_limit(read[0], bound=bound_of(row, match)) is not None
+        return read is not None and near_limit(read[0], bound=bound_of(row, match), block=match.block) is not None
 
     def _configured(self, row: Document) -> tuple[Match, ...]:
         """The numbers that rules name in a document, each path once, by its first rule."""
