@@ -437,6 +437,8 @@ def test_members_are_one_row_and_the_worst_are_named() -> None:
         ("[[counter]]\ncollection = 'a.b'\nmin = 1", "min is the end of a descending counter"),
         ("[[counter]]\ncollection = 'a.b'\nstep = 0", "step must not be 0"),
         ("[[counter]]\ncollection = 'a.b'\ncycle = true", "needs max"),
+        ("[[counter]]\ncollection = 'a.b'\nmin = 9\nmax = 5\ncycle = true", "min 9 is not below max 5"),
+        ("[[counter]]\ncollection = 'a.b'\nstep = -1\nmin = 9\nmax = 5", "max 5 is not above min 9"),
         ("[[counter]]\ncollection = 'a.b'\nmax = 9\ncycle = true\nresets = 'yearly'", "exclude each other"),
         ("[[counter]]\ncollection = 'a.b'\nresets = 'weekly'", "resets must be"),
         ("include = ['shop']", "list of patterns"),

@@ -341,8 +341,18 @@ def test_a_configured_step_is_not_doubted_and_its_sign_is_the_direction() -> Non
 def test_a_configured_cycle_starts_again_from_its_end_only() -> None:
     for value, flags in ((99, ()), (98, ()), (50, (Flag.RESET,))):
         shop = Shop("counters", Rule(Namespace("shop", "counters"), cycle=True, max=99))
-        shop.look(T0, {"_id": "a", "seq": value})
+        (view,) = shop.look(T0, {"_id": "a", "seq": value})
+        assert (view.flags, view.near) == ((), None), "it does not end there"
         assert shop.look(T0 + 1, {"_id": "a", "seq": 1})[0].flags == flags
+
+
+@pytest.mark.parametrize(("step", "values"), [(1, (1_500, 1_999, 1_000)), (-1, (1_500, 1_000, 1_999))])
+def test_a_configured_cycle_starts_again_at_the_other_end_of_its_range(step: int, values: tuple[int, ...]) -> None:
+    shop = Shop("counters", Rule(Namespace("shop", "counters"), step=step, cycle=True, min=1_000, max=1_999))
+    views = [shop.look(T0 + n, {"_id": "a", "seq": value})[0] for n, value in enumerate(values)]
+    assert [(view.start, view.flags, round(view.used or 0, 1)) for view in views] == [
+        (values[-1], (), 0.5), (values[-1], (), 1.0), (values[-1], (), 0.0),
+    ]  # fmt: skip
 
 
 def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
@@ -802,6 +812,7 @@ def test_a_sequence_document_says_itself_that_it_cycles(cycle: bool) -> None:
     shop.look(T0, row)
     (view,) = shop.look(T0 + 1, row | {"last_value": 199})
     assert view.ceiling == Ceiling(199, "max_value")
+    assert (Flag.FULL in view.flags, view.near is not None) == (not cycle, not cycle)
     (view,) = shop.look(T0 + 2, row | {"last_value": 1})
     assert (Flag.RESET in view.flags, view.cycles) == (not cycle, cycle)
 

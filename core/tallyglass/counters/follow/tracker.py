@@ -231,9 +231,8 @@ class Tracker:
         if issued is None or self.cells or self.direction < 0:
             return None
         consumers = known.consumers if known.are_consumers_known else ()
-        return near_limit(
-            issued, bound=known.bound, bound_name=known.bound_name, consumers=consumers, block=known.block
-        )
+        bound = None if known.cycles else known.bound
+        return near_limit(issued, bound=bound, bound_name=known.bound_name, consumers=consumers, block=known.block)
 
     @property
     def is_listed(self) -> bool:
@@ -569,7 +568,8 @@ def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: Pool
     flags: list[Flag] = []
     if not pool and is_stalled(tracker.value, tracker.kind):
         flags.append(Flag.STALLED)
-    if issued is not None and (issued - ceiling.value) * tracker.direction >= 0:
+    is_full = issued is not None and (issued - ceiling.value) * tracker.direction >= 0
+    if is_full and not tracker.identity.cycles:
         flags.append(Flag.EMPTY if pool else Flag.FULL)
     if tracker.standing in _STANDING_FLAGS:
         flags.append(_STANDING_FLAGS[tracker.standing])

@@ -16,8 +16,8 @@
     block = 1000                      # each number stands for so many ids (the "hi" of hi/lo)
     start = 1000                      # the number before the first id
     min = 1                           # of a descending counter: the last id that may be handed out
-    max = 999999                      # the last id that may be handed out
-    cycle = true                      # after max it starts again: that is no fault
+    max = 999999                      # the last id that may be handed out; of a descending counter the first
+    cycle = true                      # after max it starts again, at start or at min: that is no fault
     resets = "yearly"                 # it starts again each day, month or year: that is no fault
     digits = 6                        # or: so many digits fit
     consumer = "int32"                # what keeps the ids: int32, uint32, javascript or int64
@@ -113,6 +113,12 @@ class Rule:
     def covers(self, ns: Namespace) -> bool:
         """Whether the rule is about a collection."""
         return self.ns == ns or (self.is_pattern and fnmatchcase(str(ns), str(self.ns)))
+
+    def first(self, step: int) -> int | None:
+        """Where a counter with this step begins: at the start, or else at the end of its range that it leaves."""
+        if self.start is not None:
+            return self.start
+        return self.max if step < 0 else self.min
 
     def wants(self, identity: object) -> bool:
         """Whether the rule is about the document with this ``_id``."""
@@ -300,14 +306,16 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
 def _fit_together(rule: Rule, where: str) -> None:
     """Raise InputError for settings that contradict each other."""
     descends = (rule.step or 0) < 0
-    low, high = (rule.min, rule.start) if descends else (rule.start, rule.max)
+    first = rule.first(rule.step or 1)
+    low, high = (rule.min, first) if descends else (first, rule.max)
     if rule.step == 0:
         raise InputError(f"{where}: step must not be 0.")
     if rule.min is not None and not descends and not rule.cycle:
         raise InputError(f"{where}: min is the end of a descending counter.", "Add step = -1, or use start instead.")
     if low is not None and high is not None and low >= high:
         end = f"above min {low}" if descends else f"below max {high}"
-        raise InputError(f"{where}: start {rule.start} is not {end}.")
+        name = "start" if rule.start is not None else "max" if descends else "min"
+        raise InputError(f"{where}: {name} {first} is not {end}.")
     if rule.cycle and all(end is None for end in (rule.max, rule.min, rule.digits)):
         raise InputError(f"{where}: a counter that cycles needs max (or min, or digits).")
     if rule.cycle and rule.resets:

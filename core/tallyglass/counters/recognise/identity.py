@@ -66,7 +66,12 @@ class Identity:
     @property
     def starts_again(self) -> bool:
         """Whether it goes back on purpose, as it is configured or was seen in use."""
-        return self.cycle or self.cycles_in_use or self.resets is not None
+        return self.cycles or self.resets is not None
+
+    @property
+    def cycles(self) -> bool:
+        """Whether it starts again after its last id, so that this is no end."""
+        return self.cycle or self.cycles_in_use
 
     @property
     def is_loose(self) -> bool:
@@ -132,12 +137,12 @@ def counter_key(ns_text: str, identity: Any, path: str) -> str:
 def apply_rule(identity: Identity, rule: Rule) -> Identity:
     """The identity with the settings of a configuration rule applied."""
     step = rule.step if rule.step is not None else identity.step
-    bound = rule.max if step > 0 else rule.min
+    bound, first = rule.max if step > 0 else rule.min, rule.first(step)
     return replace(
         identity,
         id=rule.name or identity.id,
         semantics=rule.semantics or identity.semantics,
-        start=identity.start if rule.start is None else rule.start,
+        start=identity.start if first is None else first,
         bound=identity.bound if bound is None else bound,
         bound_name=identity.bound_name if bound is None else f"{'max' if step > 0 else 'min'} (configured)",
         digits=identity.digits if rule.digits is None else rule.digits,
