@@ -436,10 +436,11 @@ async def test_an_idle_guess_is_the_largest_id_of_a_collection_or_moves_past_it(
     [
         ({"key": {"number": 1}}, Grade.LIKELY),
         ({"key": {"number": 1}, "partialFilterExpression": {"paid": True}}, Grade.POSSIBLE),
+        ({"key": {"number": 1}, "hidden": True}, Grade.POSSIBLE),
         ({"key": {"number": "hashed"}}, Grade.POSSIBLE),
         ({"key": {"number": 1, "at": 1}}, Grade.POSSIBLE),
     ],
-    ids=["an index", "a partial index", "a hash", "an index of two"],
+    ids=["an index", "a partial index", "a hidden index", "a hash", "an index of two"],
 )
 async def test_an_idle_guess_is_compared_with_fields_that_have_an_index_of_their_own(index: Row, grade: Grade) -> None:
     server = Server(0, [])

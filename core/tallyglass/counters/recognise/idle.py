@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.identity import resembles
-from tallyglass.counters.recognise.ids import IdReader
+from tallyglass.counters.recognise.ids import IdReader, leads
 from tallyglass.errors import ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
@@ -95,8 +95,7 @@ async def _indexed_fields(gateway: Gateway, ns: Namespace) -> list[str]:
     fields = ["_id"]
     for index in await gateway.list_indexes(ns):
         key = index.get("key")
-        if isinstance(key, Mapping) and len(key) == 1 and "partialFilterExpression" not in index:
-            (field, direction), *_ = key.items()
-            if direction in (1, -1) and field not in fields:
-                fields.append(str(field))
+        field = str(next(iter(key))) if isinstance(key, Mapping) and len(key) == 1 else ""
+        if field not in fields and leads(index, field):
+            fields.append(field)
     return fields[:_MOST_FIELDS]

@@ -49,10 +49,11 @@ async def is_indexed(gateway: Gateway, target: IdField) -> bool:
     """Whether an index serves a sort on the numbers of a field: the field is first, and the index is complete."""
     if target.field == "_id":
         return True
-    return any(_leads(index, target.field) for index in await gateway.list_indexes(target.ns))
+    return any(leads(index, target.field) for index in await gateway.list_indexes(target.ns))
 
 
-def _leads(index: Mapping[str, object], field: str) -> bool:
+def leads(index: Mapping[str, object], field: str) -> bool:
+    """Whether an index serves a sort on the numbers of a field, as :func:`is_indexed` says."""
     keys = index.get("key")
     first = next(iter(keys), "") if isinstance(keys, Mapping) else ""
     unusable = "partialFilterExpression" in index or index.get("hidden")
