@@ -105,7 +105,7 @@ def used_of(issued: int, inserted: int, others: int = 0) -> Evidence:
     return found
 
 
-CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")])
+CYCLE = used([*range(1, 9)] * 4, [(ORDERS, "bay")], others=1)
 
 
 @pytest.mark.parametrize(
