@@ -142,6 +142,22 @@ def test_a_pool_of_small_transactions_is_one_row(sessions: int) -> None:
     assert acts(incidents(write)) == [("fan_out", 800, "high")]
 
 
+def test_of_small_transactions_only_deletes_and_updates_by_users_are_writes_of_a_pool() -> None:
+    other: list[dict[str, Any]] = [
+        {"op": "i", "ns": "shop.orders", "ui": UI, "o": {"_id": 1}},
+        {"op": "u", "ns": "config.transactions", "ui": UI, "o": {"n": 1}, "o2": {"_id": 1}},
+        {"op": "d", "ns": "shop.orders", "ui": UI, "o": {"_id": 2}, "fromMigrate": True},
+    ]
+
+    def write(writer: OplogWriter) -> None:
+        for n in range(400):
+            inner = [{"op": "d", "ns": "shop.orders", "ui": UI, "o": {"_id": 9_000 + n}}, *other]
+            owner = {"lsid": session(n % 100).lsid, "txnNumber": Int64(n // 100 + 1)}
+            writer.command(600_000 + n * 5, "admin", {"applyOps": inner}, **owner, **FIRST)
+
+    assert acts(incidents(write)) == [("fan_out", 400, "high")]
+
+
 def test_what_of_a_pool_recurs_has_a_row_of_routine() -> None:
     def write(writer: OplogWriter) -> None:
         pool = [session(n) for n in range(200)]

@@ -154,3 +154,10 @@ def test_a_damaged_length_is_an_error_and_no_wrong_write(damage: bytes) -> None:
     at = raw.index(b"\x03o\0") + 3
     with pytest.raises(Malformed):
         list(BatchWalker(Sink()).walk(raw[:at] + damage + raw[at + 4 :]))
+
+
+def test_a_batch_that_is_cut_within_an_entry_is_an_error_wherever_it_is_cut() -> None:
+    raw = bson.encode(usual()[0])
+    for size in range(1, len(raw)):
+        with pytest.raises(Malformed):
+            list(BatchWalker(Sink()).walk(raw + raw[:size]))
