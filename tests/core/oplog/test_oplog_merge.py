@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
+from typing import Any
 
 import bson
 import pytest
@@ -16,7 +17,7 @@ from tallyglass.oplog.incidents.across_shards import combine
 from tallyglass.oplog.read.export import Entries, ExportItem
 from tallyglass.oplog.read.merge import MergedItem, ShardEntry, ShardEvent, ShardLost, merge
 from tallyglass.oplog.read.stream import Gap
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident
 
 
 def batch(*seconds: int) -> Entries:
@@ -157,3 +158,33 @@ def test_statements_that_follow_each_other_on_two_shards_are_one_or_several() ->
     one, other = combine({name: [replace(row, op="d") for row in rows] for name, rows in apart.items()})
     assert one.reading == "One or two statements: one from 300:1, or two from 300:1 (4), 306:1 (5)."
     assert (other.limit, other.parts) == (Ts(313, 1), ())
+
+
+ANN, BOB = Candidate("ann@admin", "shell", documents=4), Candidate("bob@admin", "shell", documents=6)
+EXACT, UNIQUE, AMBIGUOUS, NONE = Certainty
+
+
+@pytest.mark.parametrize(
+    ("parts", "grade", "by", "documents", "reason"),
+    [
+        ([(EXACT, ANN), (UNIQUE, ANN)], UNIQUE, "ann, shell", [8], "unique"),
+        ([(UNIQUE, ANN), (UNIQUE, replace(ANN, documents=None))], UNIQUE, "ann, shell", [None], "unique"),
+        ([(UNIQUE, ANN, BOB), (EXACT, BOB, ANN)], UNIQUE, "ann, shell and 1 more", [8, 12], "unique"),
+        ([(EXACT, ANN), (EXACT, BOB)], AMBIGUOUS, "2 possible", [4, 6], "Its parts"),
+        ([(EXACT, ANN, BOB), (EXACT, ANN)], AMBIGUOUS, "2 possible", [8, 6], "Its parts"),
+        ([(AMBIGUOUS, ANN), (AMBIGUOUS, ANN)], AMBIGUOUS, "1 possible", [8], "ambiguous"),
+        ([(EXACT, ANN), (AMBIGUOUS, ANN, BOB)], AMBIGUOUS, "2 possible", [8, 6], "ambiguous"),
+        ([(NONE,), (UNIQUE, BOB)], UNIQUE, "bob, shell", [6], "unique"),
+    ],
+)
+def test_who_wrote_an_incident_of_two_shards(
+    parts: list[Any], grade: Certainty, by: str, documents: list[int | None], reason: str
+) -> None:
+    found = [Authorship(first, tuple(candidates), "log", str(first)) for first, *candidates in parts]
+    rows = {
+        name: [incident("drop", "shop.a", 100, 101, 5, evidence=one)] for name, one in zip("ab", found, strict=True)
+    }
+    (one,) = combine(rows)
+    assert one.evidence is not None
+    assert (one.evidence.grade, one.by, [who.documents for who in one.evidence.candidates]) == (grade, by, documents)
+    assert one.evidence.reason.startswith(reason)

@@ -14,7 +14,7 @@ from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS
 from tallyglass.oplog.incidents.rows import joined
 from tallyglass.oplog.read.fan_in import FanIn
-from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan, StatementPart
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident, IncidentScan, StatementPart
 
 Named = Callable[[Gateway, AsyncIterator[IncidentScan]], AsyncIterator[IncidentScan]]
 """What adds to the incidents of one replica set who wrote them."""
@@ -27,6 +27,8 @@ _AGAIN_SECONDS = 2.0
 
 _FLUSH_SECONDS = 0.25
 """How long what shards find is collected before it is merged, which costs as much for one change as for many."""
+
+_OTHERS = "Its parts on two shards were written by different clients."
 
 
 def combine(by_shard: Mapping[str, Sequence[Incident]]) -> tuple[Incident, ...]:
@@ -101,15 +103,23 @@ def _parts(whole: Incident, part: Incident) -> tuple[StatementPart, ...]:
 
 
 def _both(one: Authorship | None, other: Authorship | None) -> Authorship | None:
-    """Who wrote an incident of two shards: the same client on both, or several candidates."""
+    """Who wrote an incident of two shards: the same clients on both, or several candidates."""
     if one is None or other is None or not one.candidates or not other.candidates:
         return one if one is not None and one.candidates else other or one
+    candidates, rest = list[Candidate](), list(other.candidates)
+    for candidate in one.candidates:
+        same = next((found for found in rest if found.name == candidate.name), None)
+        if same is not None:
+            rest.remove(same)
+            known = None not in (candidate.documents, same.documents)
+            total = (candidate.documents or 0) + (same.documents or 0) if known else None
+            candidate = replace(candidate, documents=total)
+        candidates.append(candidate)
     grade = max(one.grade, other.grade, key=[*Certainty].index)
-    if one.who is None or other.who is None or one.who.name != other.who.name:
-        return replace(one, grade=Certainty.AMBIGUOUS, candidates=(*one.candidates, *other.candidates))
-    counts = (one.who.documents, other.who.documents)
-    total = sum(count for count in counts if count is not None) if None not in counts else None
-    return replace(one, grade=grade, candidates=(replace(one.who, documents=total),))
+    if grade in (Certainty.EXACT, Certainty.UNIQUE) and (rest or len(candidates) > len(other.candidates)):
+        return replace(one, grade=Certainty.AMBIGUOUS, candidates=(*candidates, *rest), reason=_OTHERS)
+    reason = one.reason if one.grade is grade else other.reason
+    return replace(one, grade=grade, candidates=(*candidates, *rest), reason=reason)
 
 
 async def scan_shards(
