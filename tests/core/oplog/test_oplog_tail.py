@@ -15,10 +15,10 @@ import pytest
 from bson import Int64, Timestamp
 
 from builders.virtual_time import run
-from tallyglass.errors import DeploymentError, ReadError, RefusedError
+from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read import notes, tail
+from tallyglass.oplog.read import notes, shard_tail, tail
 from tallyglass.oplog.read.past import ATTEMPTS
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 
@@ -86,14 +86,20 @@ class Member:
 @pytest.fixture(autouse=True)
 def virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time(), time=time.time)
-    monkeypatch.setattr(tail, "time", clock)
+    for module in (tail, shard_tail):
+        monkeypatch.setattr(module, "time", clock)
 
 
-def updates(member: Member, enough: Callable[[list[OplogUpdate]], bool], **how: Any) -> list[OplogUpdate]:
+def updates(
+    member: Member | dict[str, Member], enough: Callable[[list[OplogUpdate]], bool], **how: Any
+) -> list[OplogUpdate]:
+    """What is told of a member, or of shards by name."""
     found: list[OplogUpdate] = []
+    gateway: Any = member
 
     async def follow() -> None:
-        async with aclosing(tail.follow(member, **how)) as following:  # type: ignore[arg-type, type-var]
+        tails = shard_tail.follow_shards if isinstance(member, dict) else tail.follow
+        async with aclosing(tails(gateway, **how)) as following:  # type: ignore[type-var, operator]
             async for update in following:
                 found.append(update)
                 if enough(found):
@@ -227,6 +233,86 @@ def test_a_member_that_does_not_answer_is_named_with_how_long() -> None:
     assert all(update.since is not None and update.since < update.at for update in mute)
     assert min(update.answered_seconds for update in mute) >= 4
     assert found[-1].trouble == ""
+
+
+def test_the_tails_of_shards_are_one_and_of_a_lost_one_only_what_it_had() -> None:
+    shards = {
+        "s0": Member([entry(3)], (entry(3), 1.0, entry(4) + entry(8), 9.0, entry(9)), newest=9),
+        "s1": Member([entry(3)], (entry(3), 1.0, entry(5) + entry(6), 9.0, PrivilegeError("no")), newest=8),
+    }
+    found = updates(shards, lambda found: len(rows(found)) == 5, backlog=0)
+    assert [(row.ts.t, row.shard) for row in rows(found)] == [
+        (104, "s0"), (105, "s1"), (106, "s1"), (108, "s0"), (109, "s0"),
+    ]  # fmt: skip
+    before = [update for update in found if update.seen == 4 and not update.trouble][-1]
+    assert (before.connected_to, before.majority, before.behind_seconds) == ("s0 host:1, s1 host:1", Ts(103, 1), 2.0)
+    assert (before.matched, before.last) == (4, Ts(108, 1))
+    assert max(update.per_second for update in found) == 4 / 5
+    after = found[-1]
+    assert (after.trouble, after.connected_to, after.behind_seconds) == ("s1 is not read: no", "s0 host:1", 0.0)
+    assert (after.matched, after.seen, after.last, after.per_second) == (5, 5, Ts(109, 1), 1 / 5)
+
+
+def test_a_rollback_of_one_shard_takes_no_later_rows_of_it_before_those_of_others() -> None:
+    left = [entry(3), entry(4), entry(7, 2)]
+    rolled = Member(left, (entry(3) + entry(4) + entry(6),), (entry(7, 2),), (entry(4) + entry(7, 2),))
+    other = Member([entry(3)], (entry(3) + entry(4), 1.0, entry(5), 1.0, entry(9)))
+    found = updates({"s0": rolled, "s1": other}, lambda found: len(rows(found)) == 7, backlog=0)
+    assert [(row.ts.t, row.shard) for row in rows(found)] == [
+        (104, "s0"), (104, "s1"), (105, "s1"), (106, "s0"), (104, "s0"), (107, "s0"), (109, "s1"),
+    ]  # fmt: skip
+    assert [row.kind for row in rows(found)].index(RowKind.ROLLBACK) == 4
+
+
+class Past(Member):
+    """A member of which only the past is read; its search for older entries may be cut short."""
+
+    def __init__(self, *numbers: int, cut: bool = False) -> None:
+        super().__init__([entry(n) for n in numbers])
+        self.cut = cut
+
+    async def find_raw(self, _: Any, query: dict[str, Any], *, sort: Any = (), **how: Any) -> AsyncIterator[bytes]:
+        async for raw in super().find_raw(_, query, sort=sort, **how):
+            if query.get("ts", {}).get("$gte", Timestamp(0, 0)) <= bson.decode(raw)["ts"]:
+                yield raw
+        if self.cut:
+            raise ReadError("too slow")
+
+
+@pytest.mark.parametrize(
+    ("since", "limit", "cut", "wanted"),
+    [
+        (None, 0, False, [101, 102, 102, 103]),
+        (None, 2, False, [102, 103]),
+        (None, 9, False, [101, 102, 102, 103]),
+        (None, 3, True, [0, 102, 102, 103]),
+        (Ts(101, 1), 2, False, [101, 102]),
+        (Ts(102, 1), 0, False, [102, 102, 103]),
+    ],
+)
+def test_of_the_past_of_shards_as_many_are_kept_as_are_asked_for(
+    since: Ts | None, limit: int, cut: bool, wanted: list[int]
+) -> None:
+    """That one shard was not searched to its beginning is said, whatever the others have."""
+    shards: Any = {"s0": Past(1, 2, cut=cut), "s1": Past(2, 3)}
+    found = run(shard_tail.read_shards(shards, OplogFilter(since=since), limit=limit))
+    assert [row.ts.t for row in found] == wanted
+    assert [row.kind for row in found].count(RowKind.NOTE) == cut
+
+
+def test_a_shard_that_cannot_be_read_is_named_before_the_rows_of_the_others() -> None:
+    class Closed(Past):
+        async def find_one(self, *_: Any, **__: Any) -> Any:
+            raise PrivilegeError("no")
+
+    shards: Any = {"s0": Closed(1), "s1": Past(2, 3)}
+    found = run(shard_tail.read_shards(shards))
+    assert [(row.ts.t, row.shard, row.what) for row in found][:2] == [
+        (102, "s0", "s0 is not read: no"),
+        (102, "s1", "insert"),
+    ]
+    with pytest.raises(PrivilegeError):
+        run(shard_tail.read_shards({"s0": shards["s0"]}))
 
 
 def test_a_duration_has_two_units_at_most() -> None:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from tallyglass.errors import TallyglassError
 from tallyglass.moment import ZERO, Ts
@@ -76,9 +77,11 @@ def _merged(shards: list[_Shard], errors: Mapping[str, TallyglassError]) -> Oplo
         shard.dropped = 0
     known = {shard.name: shard.update for shard in shards if shard.update is not None}
     updates = [*known.values()]
+    now = {name: update for name, update in known.items() if name not in errors}
+    current = [*now.values()]  # what the last update of a lost shard says of that moment is not so any more
     lost = [f"{shard.name} is not read: {errors[shard.name]}" for shard in shards if shard.name in errors]
-    lost += [f"{name}: {update.trouble}" for name, update in known.items() if update.trouble]
-    majorities = [update.majority for update in updates]
+    lost += [f"{name}: {update.trouble}" for name, update in now.items() if update.trouble]
+    majorities = [update.majority for update in current]
     return OplogUpdate(
         at=datetime.now(UTC),
         rows=rows,
@@ -86,20 +89,20 @@ def _merged(shards: list[_Shard], errors: Mapping[str, TallyglassError]) -> Oplo
         matched=sum(update.matched for update in updates),
         dropped=dropped,
         last=max((update.last for update in updates if update.last), default=None),
-        window=_shortest(update.window for update in updates),
-        rates=_summed(update.rates for update in updates),
-        per_second=sum(update.per_second for update in updates),
-        connected_to=", ".join(f"{name} {update.connected_to}".rstrip() for name, update in known.items()),
+        window=_shortest(update.window for update in current),
+        rates=_summed(update.rates for update in current),
+        per_second=sum(update.per_second for update in current),
+        connected_to=", ".join(f"{name} {update.connected_to}".rstrip() for name, update in now.items()),
         trouble=" ".join(lost),
-        since=min((update.since for update in updates if update.since), default=None),
-        majority=None if None in majorities else min(one for one in majorities if one is not None),
-        rates_5m=_summed(update.rates_5m for update in updates),
+        since=min((update.since for update in current if update.since), default=None),
+        majority=None if None in majorities else min((one for one in majorities if one is not None), default=None),
+        rates_5m=_summed(update.rates_5m for update in current),
         rates_all=_summed(update.rates_all for update in updates),
         partial=any(update.partial for update in updates),
-        behind_seconds=max((u.behind_seconds for u in updates if u.behind_seconds is not None), default=None),
+        behind_seconds=max((u.behind_seconds for u in current if u.behind_seconds is not None), default=None),
         gaps=sum(update.gaps for update in updates),
         rollbacks=sum(update.rollbacks for update in updates),
-        answered_seconds=min(update.answered_seconds for update in updates),
+        answered_seconds=min((update.answered_seconds for update in current), default=0.0),
         older_unread=any(update.older_unread for update in updates),
     )
 
@@ -110,10 +113,10 @@ def _ready(shards: list[_Shard], errors: Mapping[str, TallyglassError]) -> tuple
     old = time.monotonic() - HOLD_SECONDS
     ready: list[list[OplogRow]] = []
     for shard in shards:
-        count = sum(1 for at, row in shard.waiting if row.ts <= horizon or at <= old)
         # Within a shard the order stays, whatever the rows are: a rollback names an earlier moment.
-        ready.append([row for _, row in shard.waiting[:count]])
-        del shard.waiting[:count]
+        rows = [row for _, row in takewhile(lambda one: one[1].ts <= horizon or one[0] <= old, shard.waiting)]
+        ready.append(rows)
+        del shard.waiting[: len(rows)]
     return tuple(heapq.merge(*ready, key=lambda row: row.ts))
 
 
@@ -152,15 +155,12 @@ async def read_shards(
 
     found, errors = await answers_by_name({name: rows_of(name) for name in shards})
     rows = list(heapq.merge(*found.values(), key=lambda row: row.ts))
-    if limit:
-        entries = 0
-        ordered = rows if wanted.since is not None else rows[::-1]
-        for place, row in enumerate(ordered, 1):
-            entries += row.kind is RowKind.ENTRY
-            if entries == limit:
-                ordered = ordered[:place]
-                break
-        rows = ordered if wanted.since is not None else ordered[::-1]
+    places = [place for place, row in enumerate(rows) if row.kind is RowKind.ENTRY]
+    if limit and len(places) > limit:
+        if wanted.since is not None:
+            del rows[places[limit - 1] + 1 :]
+        else:  # that the search for older entries of a shard was cut short stays
+            rows = [row for place, row in enumerate(rows) if row.kind is not RowKind.ENTRY or place >= places[-limit]]
     at = rows[0].ts if rows else wanted.since or ZERO
     notes = [
         OplogRow(RowKind.NOTE, at, None, None, "", "", f"{name} is not read: {error}", shard=name)
