@@ -12,7 +12,7 @@ from bson import Int64, Timestamp
 from pymongo.errors import OperationFailure
 
 from builders.virtual_time import run
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, ReadError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.mongo.driver_errors import translate
 from tallyglass.oplog.entry.batch import entries
@@ -63,6 +63,25 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
     assert rows == [898, 899, 900]
     rows = [row.ts.t async for row in read(Log(103, 100), OplogFilter(), limit=9)]  # type: ignore[arg-type]
     assert rows == [100, 101, 102, 103], "all that there are"
+
+
+@pytest.mark.parametrize(
+    ("error", "ended"),
+    [
+        (RefusedError("The server took too long.", code=50), "stopped after 30 s"),
+        (ReadError("The link was lost.", "The read is retried."), "failed: The link was lost"),
+    ],
+)
+async def test_why_the_newest_may_not_be_all_is_said_before_them(error: ReadError, ended: str) -> None:
+    class Failing(Log):
+        async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
+            async for batch in super().find_raw(*args, **how):
+                yield batch
+            raise error
+
+    note, *others = [row async for row in read(Failing(103, 102), OplogFilter(), limit=9)]  # type: ignore[arg-type]
+    assert (note.kind, note.what) == (RowKind.NOTE, f"older entries may match: the search for them {ended}")
+    assert [row.ts.t for row in others] == [102, 103]
 
 
 @pytest.mark.parametrize(("limit", "last"), [(0, 900), (1, 700), (3, 702)])

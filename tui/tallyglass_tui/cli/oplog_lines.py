@@ -113,8 +113,8 @@ class Printer:
             case Opened() if self._trouble:
                 self._report("entries flow again.")
                 self._trouble = ""
-            case Incomplete(seconds):
-                self._report(f"older entries may match: the search for them stopped after {seconds:.0f} s.")
+            case Incomplete():
+                self._report(f"{item.what}.")
         return []
 
     def _entries(self, raws: Sequence[bytes]) -> list[str]:

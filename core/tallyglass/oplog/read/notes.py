@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tallyglass.moment import ZERO, Ts
+from tallyglass.oplog.read.past import Incomplete
 from tallyglass.oplog.read.stream import Gap, RolledBack
 from tallyglass.oplog.snapshot import OplogRow, RowKind
 from tallyglass.text import plural
@@ -33,9 +34,9 @@ def begins_later(wanted: Ts, oldest: Ts) -> OplogRow:
     )
 
 
-def search_cut_short(seconds: float) -> OplogRow:
+def search_cut_short(found: Incomplete) -> OplogRow:
     """Older entries may exist."""
-    return _row(RowKind.NOTE, ZERO, f"older entries may match: the search for them stopped after {seconds:.0f} s")
+    return _row(RowKind.NOTE, ZERO, found.what)
 
 
 def _row(kind: RowKind, ts: Ts, what: str) -> OplogRow:

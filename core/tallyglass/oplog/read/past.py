@@ -10,7 +10,7 @@ from typing import Any
 
 from bson import Timestamp
 
-from tallyglass.errors import ReadError
+from tallyglass.errors import ReadError, RefusedError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
@@ -34,6 +34,9 @@ SEARCH_SECONDS = 30.0
 ATTEMPTS = 5
 """Failed reads in a row, over some 5 s, after which a read of the past gives up."""
 
+_TIME_IS_UP = 50
+"""The code of a server that has looked for as long as it was allowed to."""
+
 _PAST_MS = 60_000
 """Milliseconds that the server may take for one slice."""
 
@@ -43,9 +46,16 @@ _SLICE_BYTES = 12_000_000
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Older entries may match: the search for them was stopped."""
+    """Older entries may match: the search for them was stopped after so many seconds, or failed for a ``reason``."""
 
     seconds: float
+    reason: str = ""
+
+    @property
+    def what(self) -> str:
+        """That in a sentence without an end."""
+        ended = f"failed: {self.reason}" if self.reason else f"stopped after {self.seconds:.0f} s"
+        return f"older entries may match: the search for them {ended}"
 
 
 async def safe_end(gateway: Gateway, among: Document | None = None) -> EntryPosition:
@@ -75,11 +85,11 @@ async def end_of_past(gateway: Gateway, wanted: OplogFilter) -> Ts:
 
 async def newest(
     gateway: Gateway, wanted: OplogFilter, until: Ts, count: int, *, seconds: float = BACKLOG_SECONDS
-) -> tuple[list[bytes], bool]:
-    """The ``count`` newest wanted entries before ``until``, oldest first, and whether the search
-    reached the beginning or found them all. It stops after ``seconds``."""
+) -> tuple[list[bytes], Incomplete | None]:
+    """The ``count`` newest wanted entries before ``until``, oldest first, and why there may be others: None where the
+    search reached the beginning or found them all. It stops after ``seconds``."""
     if count <= 0:
-        return [], True
+        return [], None
     query: dict[str, Any] = {"ts": {"$lt": Timestamp(*until)}, **wanted.on_server()}
     if not wanted.noops:
         query = {"$and": [query, {"op": {"$ne": "n"}}]}
@@ -102,12 +112,13 @@ async def newest(
                         found.append(raw)
                     matched += wants
                     if matched >= count:
-                        return found[::-1], True
+                        return found[::-1], None
                 if time.monotonic() > ends:
-                    return found[::-1], False
-    except ReadError:
-        return found[::-1], False
-    return found[::-1], True
+                    return found[::-1], Incomplete(seconds)
+    except ReadError as error:
+        in_time = not isinstance(error, RefusedError) or error.code != _TIME_IS_UP
+        return found[::-1], Incomplete(seconds, error.title.rstrip(".") if in_time else "")
+    return found[::-1], None
 
 
 async def wanted_past(
@@ -119,9 +130,9 @@ async def wanted_past(
     Errors: as for :func:`past`.
     """
     if count is not None and wanted.since is None:
-        found, complete = await newest(gateway, wanted, end, count, seconds=seconds)
-        if not complete:
-            yield Incomplete(seconds)
+        found, incomplete = await newest(gateway, wanted, end, count, seconds=seconds)
+        if incomplete is not None:
+            yield incomplete
         yield tuple(found)
         return
     async with closing(past(gateway, wanted.since or ZERO, end, wanted.on_server())) as batches:

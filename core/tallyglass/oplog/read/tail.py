@@ -270,7 +270,7 @@ def _rows(collector: Collector, item: tuple[bytes, ...] | Gap | Incomplete) -> t
     if isinstance(item, Gap):
         return (notes.gap(item),)
     if isinstance(item, Incomplete):
-        return (notes.search_cut_short(item.seconds),)
+        return (notes.search_cut_short(item),)
     for batch in item:
         collector.add(batch)
     return collector.rows(None)[0]
