@@ -18,7 +18,7 @@ from builders.virtual_time import run
 from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read import notes, shard_tail, tail
+from tallyglass.oplog.read import export, notes, shard_tail, tail
 from tallyglass.oplog.read.past import ATTEMPTS
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 
@@ -86,7 +86,7 @@ class Member:
 @pytest.fixture(autouse=True)
 def virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time(), time=time.time)
-    for module in (tail, shard_tail):
+    for module in (tail, shard_tail, export):
         monkeypatch.setattr(module, "time", clock)
 
 
@@ -313,6 +313,34 @@ def test_a_shard_that_cannot_be_read_is_named_before_the_rows_of_the_others() ->
     ]
     with pytest.raises(PrivilegeError):
         run(shard_tail.read_shards({"s0": shards["s0"]}))
+
+
+@pytest.mark.parametrize(("since", "seconds"), [(None, 2.0), (Ts(101, 1), 0.0)])
+@pytest.mark.parametrize(("newest", "behind"), [(12, []), (14, [11])])
+def test_a_reader_of_what_is_rare_is_not_behind_where_nothing_is_wanted(
+    since: Ts | None, seconds: float, newest: int, behind: list[int]
+) -> None:
+    """The last of the past that is wanted is older than the last that was read."""
+
+    class Slow(Member):
+        async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
+            await asyncio.sleep(seconds)
+            async for raw in super().find_raw(*args, **how):
+                yield raw
+
+    found: list[export.ExportItem] = []
+    slow: Any = Slow([entry(1), entry(newest, ns="c.d")], (1.5, b"", 0.1, entry(3)), newest=newest)
+
+    async def follow() -> None:
+        async with aclosing(export.follow_entries(slow, OplogFilter(namespaces=("a.b",), since=since))) as items:  # type: ignore[type-var]
+            async with asyncio.timeout(8):
+                async for item in items:
+                    found.append(item)
+
+    with pytest.raises(TimeoutError):
+        run(follow())
+    assert (entry(1),) in found
+    assert [item.behind_seconds for item in found if isinstance(item, export.Lag)] == behind
 
 
 def test_a_duration_has_two_units_at_most() -> None:

@@ -60,8 +60,9 @@ async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator
             elif isinstance(item, tuple):
                 last = last_ts(item[-1]) if item else last
                 yield selected(selector, item)
-                if found := await lag.news(last):
+                if wanted.since is not None and (found := await lag.news(last)):
                     yield found
+    last = max(last, anchor.ts)  # what is wanted may be older than all that was read
     wants = CompiledFilter(wanted).wants
     stream = OplogStream(gateway, anchor.ts, wanted.on_server(), anchor=anchor, wants=wants)
     async with closing(stream.events()) as events:
