@@ -116,6 +116,40 @@ async def test_an_interruption_while_new_entries_are_followed_is_told_at_once_wi
     assert after == replace(before, trouble="The server closed the connection.")
 
 
+async def test_a_collection_is_asked_about_again_where_the_answer_was_lost() -> None:
+    """What its TTL index removes is not called a person's for as long as one watches."""
+
+    class Forgetful(Plain):
+        asked = 0
+
+        async def command(self, name: str, **how: Any) -> dict[str, Any]:
+            return {"ttlMonitorSleepSecs": 60} if name == "getParameter" else await super().command(name, **how)
+
+        async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
+            async for batch in super().find_raw(*args, **how):
+                rows = [row for row in map(bson.decode, entries(batch)) if 400 < row["ts"].time <= 440]
+                yield b"".join(bson.encode(row | {"op": "d", "ns": "shop.sessions"}) for row in rows)
+
+        async def list_indexes(self, _: Any) -> list[dict[str, Any]]:
+            self.asked += 1
+            if self.asked == 1:
+                raise ReadError("lost")
+            return [{"name": "at_1", "key": {"at": 1}, "expireAfterSeconds": 60}]
+
+        async def list_collections(self, _: str) -> list[Any]:
+            return []
+
+        async def tail_raw(self, *_: Any, on_open: Any, **__: Any) -> AsyncIterator[bytes]:
+            on_open("host:1")
+            yield b""
+            raise ReadError("The server closed the connection.")
+
+    looks = watch(Forgetful(900, 100))  # type: ignore[arg-type]
+    found = [one for _ in range(2) for one in (await anext(looks)).incidents]
+    assert [one.documents for one in found] == [40, 40]
+    assert ["or the TTL index of this collection" in one.note for one in found] == [False, True]
+
+
 async def seconds(log: Log, since: Ts, until: Ts) -> list[int]:
     """The second of each entry that is read, in order."""
     found = [part async for part in past(log, since, until)]  # type: ignore[arg-type]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -51,6 +52,9 @@ KEPT_BYTES = 500_000
 
 _ASKED_LIMIT = 2_000
 """The most collections that the server is asked about, a command each."""
+
+_TRIES = 5
+"""How often a collection is asked about where the answer fails."""
 
 _SECOND = 1.0
 """How often new incidents are looked for, and how soon a lost server is tried again."""
@@ -226,11 +230,12 @@ async def _ttl_millis(gateway: Gateway) -> int:
 
 
 class _Definitions:
-    """Asks the server which collections with mass deletes have a TTL index or are capped, each once."""
+    """Asks the server which collections with mass deletes have a TTL index or are capped, each until it answers."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._asked: set[str] = set()
+        self._failures: Counter[str] = Counter()
         self._options: dict[str, dict[Namespace, Document | None]] = {}
         self.refused = ""
         """The names of those that may not be read; they stay unknown."""
@@ -251,6 +256,9 @@ class _Definitions:
                 self.refused = f"Not known without listIndexes on {clean(name)}: {what}."
                 continue
             except (ConnectError, ReadError):
+                self._failures[name] += 1
+                if self._failures[name] < _TRIES:
+                    self._asked.discard(name)
                 continue
             listed = self._options[ns.db]
             options = listed.get(Namespace(ns.db, ns.collection.removeprefix("system.buckets.")), listed.get(ns, {}))
