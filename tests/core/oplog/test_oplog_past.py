@@ -19,7 +19,7 @@ from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.read import past as past_module
-from tallyglass.oplog.read.past import SliceLength, past, safe_end
+from tallyglass.oplog.read.past import SliceLength, backward, past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
 from tallyglass.oplog.read.tail import read
 from tallyglass.oplog.snapshot import RowKind
@@ -73,13 +73,13 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
     ],
 )
 async def test_why_the_newest_may_not_be_all_is_said_before_them(error: ReadError, ended: str) -> None:
-    class Failing(Log):
+    class Ending(Log):
         async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
             async for batch in super().find_raw(*args, **how):
                 yield batch
             raise error
 
-    note, *others = [row async for row in read(Failing(103, 102), OplogFilter(), limit=9)]  # type: ignore[arg-type]
+    note, *others = [row async for row in read(Ending(103, 102), OplogFilter(), limit=9)]  # type: ignore[arg-type]
     assert (note.kind, note.what) == (RowKind.NOTE, f"older entries may match: the search for them {ended}")
     assert [row.ts.t for row in others] == [102, 103]
 
@@ -185,19 +185,36 @@ async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: p
     assert log.failures == 3
 
 
-def test_failures_between_reads_that_find_nothing_are_not_in_a_row() -> None:
-    class Seldom(Log):
-        reads = 0
+class Failing(Log):
+    """A server that fails at each read, or at each but every ``answers``th, which finds nothing."""
 
-        async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
-            self.reads += 1
-            if self.reads % 2:
-                raise ReadError("lost")
-            yield b""
+    def __init__(self, answers: int = 0) -> None:
+        super().__init__(900, 100)
+        self.answers, self.reads = answers, 0
 
-    log = Seldom(900, 100)
-    assert run(seconds(log, Ts(100, 1), Ts(901, 0))) == []
-    assert log.reads > 2 * past_module.ATTEMPTS
+    async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+        self.reads += 1
+        if not self.answers or self.reads % self.answers:
+            raise ReadError("lost")
+        yield b""
+
+
+@pytest.mark.parametrize(
+    "read_all",
+    [lambda log: past(log, Ts(100, 1), Ts(130, 0)), lambda log: backward(log, Ts(100, 1), Ts(130, 0), {})],
+    ids=["forward", "backward"],
+)
+def test_five_failures_in_a_row_end_a_read_of_the_past_and_others_do_not(read_all: Any) -> None:
+    async def drained(log: Failing) -> int:
+        async for _ in read_all(log):
+            pass
+        return log.reads
+
+    dead, seldom = Failing(), Failing(answers=5)
+    with pytest.raises(ReadError):
+        run(drained(dead))
+    assert dead.reads == 5
+    assert run(drained(seldom)) > 20, "four in a row, again and again"
 
 
 @pytest.mark.parametrize(("oldest", "lost"), [((100,), ""), ((100, 100, 700), "from 100:1 to 700:1")])
