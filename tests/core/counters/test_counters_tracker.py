@@ -394,6 +394,9 @@ def test_a_pool_with_other_documents_is_another_pool() -> None:
     (before,) = shop.look(T0, *rows)
     (after,) = shop.look(T0 + 1, *rows[:5])
     assert (before.value, after.value, after.flags, after.rate) == (5400, 4500, (), None)
+    fresh = {"_id": 5, "COUNT": 5000, "MAX_VALUE": 5999}
+    (after,) = shop.look(T0 + 2, *rows[1:5], fresh)
+    assert (after.value, after.flags, after.rate) == (3600, (), None)
 
 
 def test_the_rate_of_a_pool_is_not_taken_from_an_estimate() -> None:

@@ -137,7 +137,7 @@ class Tracker:
 
     def observe_pool(self, cells: Sequence[PoolPart], kind: NumericType, at: float) -> None:
         """Record all documents of a pool; the tracked value is the sum of the ids they issued."""
-        if self.cells and len(cells) != len(self.cells):
+        if self.cells and [cell.key for cell in cells] != [cell.key for cell in self.cells]:
             # The sum over another set of documents is not comparable with the old one.
             self.series = _EMPTY
             self.first_at, self.window, self.rate = None, None, None
