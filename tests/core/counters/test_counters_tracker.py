@@ -241,6 +241,24 @@ def test_a_deleted_counter_disappears_and_a_new_one_appears() -> None:
     assert [view.id for view in shop.look(T0 + 1, {"_id": "b", "seq": 1}, {"_id": "c", "seq": 1})] == ["b", "c"]
 
 
+def test_a_document_whose_fields_change_is_recognised_again() -> None:
+    shop = Shop()
+    assert shop.look(T0, {"_id": "orders"}) == []
+    for n in range(3):
+        shop.look(T0 + 10 * n, {"_id": "orders", "next": 5 + n})
+    before = shop.tracker()
+    (view,) = shop.look(T0 + 30, {"_id": "orders", "next": Int64(8), "max": 8})
+    assert (view.ceiling, view.flags, len(view.history)) == (Ceiling(8, "max"), (Flag.FULL,), 4)
+    assert shop.tracker() is before
+    for gone in ({}, {"next": "none"}):
+        assert shop.look(T0 + 40, {"_id": "orders", **gone}) == []
+    parts = Shop("settings", Rule(Namespace("shop", "settings"), field="items.*.next"))
+    found = [parts.look(T0 + n, {"_id": "ids", "items": [{"next": 5}, {"next": 7}][:n]}) for n in (1, 2, 1)]
+    assert [[view.value for view in views] for views in found] == [[5], [5, 7], [5]]
+    assert parts.look(T0 + 3, {"_id": "ids", "items": [{"next": 5}]}) == found[-1]
+    assert parts.tracker().view() is found[-1][0]
+
+
 def test_promotion_to_int64_is_no_break_but_a_double_is() -> None:
     shop = Shop()
     shop.look(T0, {"_id": "a", "seq": 2**31 - 2})

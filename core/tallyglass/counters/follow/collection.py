@@ -27,10 +27,12 @@ from tallyglass.text import clean_name
 class FoundCounters:
     """The matches in one document, and the trackers for them.
 
-    ``unnamed`` is what the document is beside counters of that shape, if it matches nothing by itself.
+    ``form`` is what they depend on, ``unnamed`` what the document is beside counters of that shape, if it matches
+    nothing by itself.
     """
 
     matches: tuple[Match, ...]
+    form: int | None
     trackers: tuple[Tracker, ...] = ()
     unnamed: tuple[Match, ...] = ()
 
@@ -92,7 +94,7 @@ class CounterCollection:
             key = document_key(row.get("_id"))
             if not (self._observe_member(key, row) or self._join_groups(key, row)):
                 documents[key] = row
-                found = self.found[key] = self.found.get(key) or self._recognise(row)
+                found = self._recognise(key, row)
                 if not found.unnamed and self._may_be_grouped(row, found.matches):
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
@@ -187,9 +189,20 @@ class CounterCollection:
             group.observe(key, row, *read)
         return True
 
-    def _recognise(self, row: Document) -> FoundCounters:
+    def _recognise(self, key: Hashable, row: Document) -> FoundCounters:
+        """What is found in a document; what was found before, if it still has that form."""
+        known, form = self.found.get(key), self.recogniser.form_of(row)
+        if known is not None and form is not None and known.form == form:
+            return known
         matches = self.recogniser.matches(row)
-        return FoundCounters(matches, unnamed=() if matches else self.recogniser.unnamed(row))
+        unnamed = () if matches else self.recogniser.unnamed(row)
+        if known is not None:
+            if unnamed == known.unnamed and (unnamed or matches == known.matches):
+                known.form = form
+                return known
+            self._former |= {tracker.identity.key: tracker for tracker in known.trackers}
+        found = self.found[key] = FoundCounters(matches, form, unnamed=unnamed)
+        return found
 
     def _add_unnamed(self, documents: Mapping[Hashable, Document]) -> None:
         """Make guesses of documents that differ from the counters beside them only in what their ``_id`` is.
@@ -268,7 +281,7 @@ class CounterCollection:
         return Tracker(identity) if identity else None
 
     def _observe(self, row: Document, found: FoundCounters, at: float) -> Iterable[Tracker]:
-        """Bring the trackers of one document up to date; returns those to show."""
+        """Bring the trackers of one document up to date; returns those to show, whose numbers are still there."""
         if not found.matches:
             return ()
         if not found.trackers and not self._is_pooled(found):
@@ -277,6 +290,7 @@ class CounterCollection:
                 for match in found.matches
                 if (identity := self.recogniser.identify(row, match, found.matches)) is not None
             )
+        shown: list[Tracker] = []
         bounds = {match.path: match for match in found.matches if match.bound_key}
         for tracker in found.trackers:
             match = bounds.get(tracker.identity.path)
@@ -285,7 +299,8 @@ class CounterCollection:
             read = read_number(dig(row, tracker.identity.path), text=tracker.identity.text)
             if read is not None:
                 tracker.observe(*read, at)
-        return [tracker for tracker in found.trackers if tracker.is_listed]
+                shown += [tracker] * tracker.is_listed
+        return shown
 
     def _told_apart(self, identity: Identity) -> Identity:
         """The identity of a counter without a name; if another has what it shows for a name, with its type."""

@@ -64,6 +64,10 @@ class Recogniser:
         self._signatures.clear()
         return True
 
+    def form_of(self, row: Document) -> int | None:
+        """A hash of the fields of a document and their types; None if a rule also looks at any element below them."""
+        return None if any("*" in rule.field for rule in self.rules) else hash(signature_of(row))
+
     def is_text(self, path: str) -> bool:
         """Whether the number at a path was seen in use as text."""
         finding = self.findings.get(path)
