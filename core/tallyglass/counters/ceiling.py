@@ -68,7 +68,7 @@ def near_limit(
     bound: int | None = None,
     bound_name: str = "",
     consumers: tuple[Consumer, ...] = (),
-    block: int = 1,
+    block: int,
 ) -> Ceiling | None:
     """The numeric limit, or the bound in its own document, of which a number has used all but 1 %, or None.
 

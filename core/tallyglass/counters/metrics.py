@@ -171,7 +171,7 @@ def _remaining(counter: CounterView) -> Rows:
     if counter.ceiling is not None and counter.left is not None:
         yield (ceiling_label(counter.ceiling),), float(counter.left)
     if counter.crossing is not None and counter.issued is not None:
-        yield ("int32",), float(max(0, INT32_MAX // counter.block - counter.issued))
+        yield ("int32",), float(INT32_MAX // counter.block - counter.issued)
 
 
 def _used(counter: CounterView) -> Rows:

@@ -185,13 +185,14 @@ async def test_a_counter_beside_its_collection(
     [
         ({}, 1, [1], 0.0, 0, []),
         ({}, 0, [5], None, 0, []),
+        ({}, 10, {*range(1, 11)} - {5}, 0.1, 1, [(5, 5)]),
         ({"semantics": "next"}, 11, range(1, 11), 0.0, 0, []),
         ({"step": 10}, 120, {*range(10, 101, 10)} - {40, 50}, 1 / 3, 4, [(40, 50), (110, 120)]),
         ({"step": 10}, 100, {*range(1, 101)} - {*range(41, 51)}, 0.1, 10, [(41, 50)]),
         ({"step": -10}, 10, range(20, 101, 10), 0.1, 1, [(10, 10)]),
         ({"cycle": True, "max": 100}, 50, range(1, 101), None, 0, []),
     ],
-    ids=["first id", "none yet", "next id", "steps of ten", "ten at once", "steps of ten down", "cycles"],
+    ids=["first id", "none yet", "one missing", "next id", "steps of ten", "ten at once", "steps of ten down", "cycles"],
 )
 async def test_ids_without_a_document_are_counted_in_steps_unless_those_between_exist(
     rule: Row, seq: int, ids: Iterable[int], burn: float | None, missing: int, gaps: list[tuple[int, ...]]

@@ -437,6 +437,9 @@ def test_crossing_is_reported_until_it_is_passed() -> None:
     assert before.crossing is not None
     (after,) = shop.look(T0 + 1, {"_id": "a", "seq": Int64(2**31 - 1)})
     assert after.crossing is None
+    for last, crosses in ((2**31 - 1, False), (2**31, True)):
+        (view,) = Shop("counters", Rule(Namespace("shop", "counters"), max=last)).look(T0, {"_id": "a", "seq": 5})
+        assert (view.crossing is not None) is crosses
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1.5])

@@ -53,6 +53,12 @@ async def test_a_young_collection_takes_few_requests(seconds: int, every: int, r
     assert len(found) == requests - 2
 
 
+async def test_an_old_collection_is_dated_over_the_last_four_months() -> None:
+    gateway, target = Dated(86_400 * 200, 86_400), IdField(Namespace("shop", "orders"), "n")
+    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0)
+    assert [past.number for past in found] == list(range(81, 202))
+
+
 @pytest.mark.parametrize(
     ("step", "semantics", "ahead"),
     [(1, Semantics.LAST, 0), (1, Semantics.NEXT, 1), (-1, Semantics.LAST, 0), (-1, Semantics.NEXT, -1)],
