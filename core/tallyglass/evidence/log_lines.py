@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from tallyglass.evidence.book import Book, Coverage, Recent
 from tallyglass.evidence.facts import (
@@ -39,7 +39,7 @@ SLOW, TTL = 51803, 5479200  # ids of a slow query and of a TTL pass
 DROPPED_TABLE, DROPPED_INDEX, BUILT = 22214, 22206, 20345  # ids of collections and indexes
 DROP_DATABASE, RENAMED, COLL_MOD, REGISTERED = 20342, 20319, 5324200, 20438  # ids of other definitions
 
-_ID = re.compile(r'"id":(\d+)')
+_ID = re.compile(r'"id":\s*(\d+)')
 _ID_WITHIN = 160
 """Characters within which a line names its id."""
 
@@ -70,6 +70,16 @@ class Line:
     at: int
     thread: str
     attr: dict[str, Any]
+
+
+class _Parent(NamedTuple):
+    """The command of deletes and updates: the cluster time that its client knew, whether it has a transaction number,
+    and whether the client's next command of the session has a cluster time that is not before that of the writes."""
+
+    command: SessionCommand
+    after: Ts
+    keyed: bool
+    is_told: bool
 
 
 class LogReader:
@@ -112,7 +122,10 @@ class LogReader:
                 tally.foreign += 1
                 continue
             found = _ID.search(text, 0, _ID_WITHIN)
-            read = _READERS.get(int(found[1])) if found else None
+            if found is None:
+                tally.foreign += 1
+                continue
+            read = _READERS.get(int(found[1]))
             if read is None:
                 continue
             line = parse_line(text)
@@ -227,18 +240,16 @@ class LogReader:
             return
         session, txn, after = session_of(body)
         command = SessionCommand(session, txn, client, began, line.at)
-        keyed = "txnNumber" in body
+        parent = _Parent(command, after, "txnNumber" in body, bool(session) and _is_told(body))
         self._check_clock(line, session, began, after)
         self._followed(session, after if after != ZERO else None)
-        self._settle(line.thread, (command, after, keyed))
+        self._settle(line.thread, parent)
         if session:
             self._book.add_command(command)
         if "findAndModify" in body or "findandmodify" in body:
             write = write_of(line.attr, client, began, line.at, floor, self._book.tally)
             if write is not None:
-                self._settled.setdefault(session, []).append(
-                    replace(write, session=session, txn=txn, in_session=keyed, after=after)
-                )
+                self._own(write, parent)
         if users := users_definition(body, client, line.at):
             self._book.add_definition(users)
 
@@ -251,20 +262,27 @@ class LogReader:
         if wrote and after != ZERO and (after.t + 1) * 1_000 + _CLOCK_MILLIS < wrote:
             self._book.doubt_clock(line.at)
         own = any(began - _SLACK_MILLIS <= one.began for one in self._pending.get(line.thread, ()))
-        is_told = within(body, "writeConcern", "w") != 0 and "autocommit" not in body
-        self._wrote[session] = began if is_told and (own or line.attr.get("ninserted")) else 0
+        self._wrote[session] = began if _is_told(body) and (own or line.attr.get("ninserted")) else 0
 
-    def _settle(self, thread: str, parent: tuple[SessionCommand, Ts, bool] | None) -> None:
+    def _settle(self, thread: str, parent: _Parent | None) -> None:
         """Add the writes that waited for their command, with its session if it is really theirs."""
         for write in self._pending.pop(thread, ()):
-            if parent and parent[0].began - _SLACK_MILLIS <= write.began and write.ended <= parent[0].ended:
-                command, after, keyed = parent
-                write = replace(write, session=command.session, txn=command.txn, in_session=keyed, after=after)
-                self._settled.setdefault(command.session, []).append(write)
+            command = parent.command if parent else None
+            if parent and command and command.began - _SLACK_MILLIS <= write.began and write.ended <= command.ended:
+                self._own(write, parent)
             else:
                 self._add(write)
         if len(self._settled) > _PENDING_LIMIT:
             self._followed(next(iter(self._settled)), None)
+
+    def _own(self, write: Statement, parent: _Parent) -> None:
+        """Give a write the session of its command. It waits for the next one if its client was told of it."""
+        session, txn = parent.command.session, parent.command.txn
+        write = replace(write, session=session, txn=txn, in_session=parent.keyed, after=parent.after)
+        if parent.is_told:
+            self._settled.setdefault(session, []).append(write)
+        else:
+            self._add(write)
 
     def _followed(self, session: bytes, before: Ts | None) -> None:
         """Add the writes of a session; its next command was sent with that cluster time."""
@@ -336,6 +354,12 @@ class LogReader:
         body = line.attr.get("cmdObj")
         name = str(body.get("collMod", "")) if isinstance(body, dict) else ""
         self._define("collMod", line, name, text=f"collMod {json.dumps(body)[:300]}")
+
+
+def _is_told(body: Mapping[str, Any]) -> bool:
+    """Whether the answer to a command has the cluster time of what it wrote: nothing answers a write that is not
+    acknowledged, and a transaction writes when it is committed."""
+    return within(body, "writeConcern", "w") != 0 and "autocommit" not in body
 
 
 def lines_in_memory(answer: Mapping[str, Any]) -> list[str]:

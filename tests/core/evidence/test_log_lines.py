@@ -32,6 +32,13 @@ def test_the_next_command_of_the_session_bounds_it() -> None:
     assert [one.before for one in statements(read(*lines[:3]))] == [None]
 
 
+def test_a_command_that_its_client_was_not_told_of_is_not_bounded_by_the_next() -> None:
+    same = {"clusterTime": {"$timestamp": {"t": 1795409595, "i": 265}}}
+    for more, next_more in (({"lsid": None}, {"lsid": None}), ({"writeConcern": {"w": 0}}, {})):
+        lines = [remove(722, 200), command(727, **more), command(729, **next_more, **{"$clusterTime": same})]
+        assert [one.before for one in statements(read(*lines))] == [None]
+
+
 def test_a_retryable_write_is_of_its_session() -> None:
     book = read(metadata(), login(), remove(722, 1), command(727, txnNumber=2))
     (found,) = statements(book)
@@ -107,6 +114,14 @@ def test_unknown_forms_do_not_end_the_reading(damage: dict[str, Any]) -> None:
     book = read(json.dumps(json.loads(remove(20, 5)) | damage, separators=(",", ":")), remove(30, 6))
     assert [one.documents for one in statements(book)] == [6]
     assert book.tally.cut == 1
+
+
+def test_lines_that_a_collector_wrote_again_are_read_or_counted() -> None:
+    spaced = json.dumps(json.loads(remove(20, 5)))
+    sorted_by_key = json.dumps(json.loads(remove(30, 6)), sort_keys=True)
+    book = read(spaced, sorted_by_key)
+    assert [one.documents for one in statements(book)] == [5]
+    assert book.tally.foreign == 1
 
 
 def test_hostile_text_is_made_visible() -> None:
