@@ -104,29 +104,32 @@ class AuditReader:
         if session:
             self._book.add_command(SessionCommand(session, txn, client, at, at))
         ns = clean_name(str(param.get("ns", "")), 255)
-        for op, query, text in _writes(command, args):
+        for op, query, text, is_collated in _writes(command, args):
             hidden = is_redacted(query)
             self._book.tally.redacted += hidden
             self._book.add_statement(
                 Statement(
                     op, ns, client, at, at + RUN_MILLIS, None, after=after, session=session, txn=txn,
                     in_session=None if txn is None else True, text="" if hidden else text,
-                    ids=None if hidden or "collation" in args else ids_of(query), source=Source.AUDIT,
+                    ids=None if hidden or is_collated else ids_of(query), source=Source.AUDIT,
                 )
             )  # fmt: skip
 
 
-def _writes(command: str, args: dict[str, Any]) -> Iterable[tuple[str, object, str]]:
-    """The kind, filter and text of each delete or update of a command; a filter that is unknown is None."""
+def _writes(command: str, args: dict[str, Any]) -> Iterable[tuple[str, object, str, bool]]:
+    """The kind, filter and text of each delete or update of a command, and whether its collation may make one ``_id``
+    find another; a filter that is unknown is None."""
     if command in ("delete", "update"):
-        rows = args.get(f"{command}s")
-        for one in rows if isinstance(rows, list) else [{}]:
-            query = one.get("q") if isinstance(one, Mapping) else None
-            yield _WRITES[command], query, clean(f"{command}({shell_text(query)})", STATEMENT_CELLS) if query else ""
+        rows, key, op, name = args.get(f"{command}s"), "q", _WRITES[command], command
     else:
-        query = args.get("query")
-        name = "findOneAndDelete" if args.get("remove") else "findOneAndUpdate"
-        yield "d" if args.get("remove") else "u", query, clean(f"{name}({shell_text(query)})", STATEMENT_CELLS)
+        removes = bool(args.get("remove"))
+        rows, key = [args], "query"
+        op, name = ("d", "findOneAndDelete") if removes else ("u", "findOneAndUpdate")
+    for row in rows if isinstance(rows, list) else [{}]:
+        one = row if isinstance(row, Mapping) else {}
+        query = one.get(key)
+        text = "" if query is None else clean(f"{name}({shell_text(query)})", STATEMENT_CELLS)
+        yield op, query, text, "collation" in one
 
 
 def _millis(value: object) -> int:

@@ -81,6 +81,19 @@ def test_a_delete_of_documentdb_names_its_session_and_never_a_count() -> None:
     assert (found.in_session, found.text) == (None, "delete({_id: 1})")
 
 
+def test_a_delete_of_all_is_shown_and_a_collation_may_find_another_id() -> None:
+    def audited(*deletes: object) -> Any:
+        line = json.loads(DOCUMENTDB)
+        line["param"]["args"]["deletes"] = deletes
+        return read(json.dumps(line)).statements("test.col", "d", 0, 10**14)
+
+    collated = {"q": {"_id": "a"}, "limit": 0, "collation": {"locale": "en", "strength": 2}}
+    found = audited({"q": {}, "limit": 0}, {"q": {"_id": "a"}, "limit": 0}, collated, 7)
+    assert [(one.text, one.ids) for one in found] == [
+        ("delete({})", None), ("delete({_id: 'a'})", {"a"}), ("delete({_id: 'a'})", None), ("", None),
+    ]  # fmt: skip
+
+
 def test_redacted_cut_and_foreign_lines() -> None:
     hidden = DOCUMENTDB.replace('{"_id":1}', '{"_id":"###"}')
     book = read(hidden, DROP[:90], '{"atype":"x"}', changed(DROP, ts={"$date": "yesterday"}), changed(DROP, users=[7]))
