@@ -28,7 +28,7 @@ from tallyglass.evidence.facts import (
     users_definition,
     within,
 )
-from tallyglass.evidence.statement import write_of
+from tallyglass.evidence.statement import is_find_and_modify, write_of
 from tallyglass.moment import ZERO, Ts
 from tallyglass.text import clean, clean_name
 
@@ -246,7 +246,7 @@ class LogReader:
         self._settle(line.thread, parent)
         if session:
             self._book.add_command(command)
-        if "findAndModify" in body or "findandmodify" in body:
+        if is_find_and_modify(body):
             write = write_of(line.attr, client, began, line.at, floor, self._book.tally)
             if write is not None:
                 self._own(write, parent)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, Source, session_of
-from tallyglass.evidence.statement import shell_text, write_of
+from tallyglass.evidence.statement import is_find_and_modify, shell_text, write_of
 from tallyglass.mongo.gateway import Document
 from tallyglass.text import clean, clean_name
 
@@ -42,7 +42,7 @@ def _read(book: Book, row: Document) -> bool:
         return False
     ended = round(at.timestamp() * 1000)
     client = Client(*(clean_name(str(row.get(name, "")), NAME_CELLS) for name in ("user", "appName", "client")))
-    if row.get("op") in ("remove", "update") or "findAndModify" in body:
+    if row.get("op") in ("remove", "update") or is_find_and_modify(body):
         return _add_write(book, dict(row), body, client, ended - millis, ended)
     name = next((one for one in _DEFINITIONS if one in body), "")
     if name and "errCode" not in row:

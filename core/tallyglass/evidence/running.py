@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from tallyglass.evidence.book import LineTally
 from tallyglass.evidence.facts import RunningOperation, client_of
-from tallyglass.evidence.statement import shell_text, write_of
+from tallyglass.evidence.statement import is_find_and_modify, shell_text, write_of
 from tallyglass.mongo.gateway import Document
 from tallyglass.mongo.mongosh import literal
 from tallyglass.text import clean, clean_name
@@ -35,10 +35,11 @@ def _running(row: Document) -> RunningOperation | None:
         return None
     name = next((one for one in _COMMANDS if one in body), "")
     op = str(row.get("op", ""))
-    if not name and op not in _WRITES:
+    writes = op in _WRITES or is_find_and_modify(body)
+    if not name and not writes:
         return None
     counted = {"nModified": 1, "ndeleted": 1, **row, "type": op}
-    write = write_of(counted, client, 0, 0, 0, LineTally()) if op in _WRITES else None
+    write = write_of(counted, client, 0, 0, 0, LineTally()) if writes else None
     progress = row.get("progress")
     done, total = (progress.get(one) if isinstance(progress, Mapping) else None for one in ("done", "total"))
     return RunningOperation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from tallyglass.evidence.book import LineTally
@@ -52,7 +52,7 @@ def write_of(
     query, update = body.get("q", body.get("query")), body.get("u", body.get("update"))
     many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
     shape = hash((many, _shape(query), _shape(update, replaces=True))) if isinstance(query, dict) else 0
-    if not body or is_redacted(query) or is_redacted(body.get("limit")):
+    if not body or any(map(is_redacted, (query, body.get("limit"), body.get("multi")))):
         tally.redacted += 1
         query = update = None
     whole = "truncated" not in attr
@@ -89,11 +89,16 @@ def _counts_of(attr: dict[str, Any], tally: LineTally, *, removes: bool) -> tupl
     return (None, keys) if given else None
 
 
+def is_find_and_modify(body: Mapping[str, Any]) -> bool:
+    """Whether a command finds and changes one document: older drivers and shells write its name in small letters."""
+    return "findAndModify" in body or "findandmodify" in body
+
+
 def is_redacted(value: object) -> bool:
-    """Whether a value, or one at the top of a document, was replaced by the server."""
+    """Whether a value, or one inside a document or an array, was replaced by the server."""
     if isinstance(value, dict):
-        return any(is_redacted(one) for one in value.values())
-    return value == REDACTED
+        return any(map(is_redacted, value.values()))
+    return any(map(is_redacted, value)) if isinstance(value, list) else value == REDACTED
 
 
 def id_key(value: object) -> object:

@@ -116,6 +116,17 @@ def test_unknown_forms_do_not_end_the_reading(damage: dict[str, Any]) -> None:
     assert book.tally.cut == 1
 
 
+def test_an_update_without_its_values_names_no_documents() -> None:
+    hidden: tuple[dict[str, Any], ...] = (
+        {"q": {"_id": {"$in": ["###", "###"]}}, "u": {"$set": {"a": "###"}}, "multi": True},
+        {"q": {}, "u": [{"$set": {"a": "###"}}], "multi": "###"},
+    )
+    attr = {"type": "update", "ns": "shop.orders", "nModified": 2, "durationMillis": 0}
+    book = read(*(line(51803, 5, attr | {"command": body}) for body in hidden))
+    assert [(one.text, one.ids, one.fields) for one in statements(book, "u")] == [("", None, None)] * 2
+    assert book.tally.redacted == 2
+
+
 def test_lines_that_a_collector_wrote_again_are_read_or_counted() -> None:
     spaced = json.dumps(json.loads(remove(20, 5)))
     sorted_by_key = json.dumps(json.loads(remove(30, 6)), sort_keys=True)

@@ -41,9 +41,10 @@ def test_whether_a_session_is_in_its_entries_is_known_only_outside_transactions_
     assert found.in_session is None
 
 
-def test_find_and_modify_names_its_session() -> None:
+@pytest.mark.parametrize("name", ["findAndModify", "findandmodify"])
+def test_find_and_modify_names_its_session(name: str) -> None:
     command = {
-        "findAndModify": "orders", "query": {"_id": 4}, "remove": True, "lsid": {"id": Binary(SESSION, 4)},
+        name: "orders", "query": {"_id": 4}, "remove": True, "lsid": {"id": Binary(SESSION, 4)},
         "txnNumber": 3, "$clusterTime": {"clusterTime": Timestamp(1795409595, 4)},
     }  # fmt: skip
     book = read(profiled(7, op="command", command=command, ndeleted=1))

@@ -96,6 +96,23 @@ async def test_open_connections_and_sessions_name_what_the_log_no_longer_does() 
     assert [one.client.user for one in statements(one.book)] == ["ann@admin", ""]
 
 
+async def test_a_find_and_modify_that_runs_is_shown_with_its_filter() -> None:
+    server = Server()
+    running = CONNECTION | {"active": True, "op": "command", "ns": "shop.orders", "opid": 7}
+    bodies = (
+        {"findAndModify": "orders", "query": {"s": 1}, "update": {"$set": {"x": 1}}},
+        {"findandmodify": "orders", "query": {"s": 2}, "remove": True},
+    )
+    server.rows["$currentOp"] = [
+        running | {"command": body, "microsecs_running": 9_000_000 - n} for n, body in enumerate(bodies)
+    ]
+    found = await observing(server).read_running()
+    assert [one.statement for one in found] == [
+        "findOneAndUpdate({s: 1}, {$set: {x: 1}})",
+        "findOneAndDelete({s: 2})",
+    ]
+
+
 def test_refused_sources_are_named_and_the_others_read() -> None:
     server = Server(remove(10, 1))
     server.refused = {
