@@ -245,21 +245,32 @@ class Observer:
         return read_profile(self.book, new)
 
     def _member_of(self, row: Document) -> str:
-        """The member of a row of ``$currentOp``, which names its host perhaps otherwise than clients do."""
-        port = str(row.get("host", "")).rpartition(":")[2]
-        return next((one for one in self.gateway.members() if one.endswith(f":{port}")), ROUTER)
+        """The member of a row of ``$currentOp``, which names its host perhaps otherwise than clients do; empty where
+        that can be several."""
+        address = str(row.get("host", "")).lower()
+        host, _, port = address.rpartition(":")
+        members = [one for one in self.gateway.members() if one.endswith(f":{port}")]
+        alike = [one for one in members if one.rpartition(":")[0].partition(".")[0] == host.partition(".")[0]]
+        for found in ([one for one in members if one == address], alike, members):
+            if len(found) == 1:
+                return found[0]
+        return ""
 
     async def _operations(self, gateway: Gateway) -> int:
         self.spend()
-        rows = await gateway.inspect("$currentOp", {"allUsers": True, "idleConnections": True}, limit=ROWS_LIMIT)
+        options = {"allUsers": True, "idleConnections": True}
+        # Without this a router answers with the connections of the shards.
+        options |= {"localOps": True} if gateway is self.router else {}
+        rows = await gateway.inspect("$currentOp", options, limit=ROWS_LIMIT)
         if gateway is self.gateway:
             self.running = running_of(rows)
         for row in rows:
             client = client_of(row)
             if client is not None:
                 known = self.book.by_address(client.connection, client.address)
-                if self.keeps and self.folder is not None and known != client:
-                    self.folder.write(self._member_of(row), lines_of(client))
+                member = ROUTER if gateway is self.router else self._member_of(row)
+                if self.keeps and self.folder is not None and known != client and member:
+                    self.folder.write(member, lines_of(client))
                 self.book.is_connected(client)
                 session, _, _ = session_of(row)
                 if session:

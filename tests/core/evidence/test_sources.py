@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Source, user_of
 from tallyglass.evidence.log_files import files_of, foreign_files, log_beside, read_files
 from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE, PROFILE_PAUSE, STATE_PAUSE
+from tallyglass.evidence.store import EvidenceFolder
 
 CONNECTION = {
     "desc": "conn9", "client": "127.0.0.1:43610", "appName": "nightly",
@@ -94,6 +96,23 @@ async def test_open_connections_and_sessions_name_what_the_log_no_longer_does() 
     await one.read(urgent=True)
     one._rings["a:1"].reader.flush()
     assert [one.client.user for one in statements(one.book)] == ["ann@admin", ""]
+
+
+async def test_an_open_connection_is_kept_for_the_member_that_has_it(tmp_path: Path) -> None:
+    server, router = Server(), Server()
+    server.names = ("db1.lan:27017", "db1.wan:27017", "db2.lan:27017", "db3.lan:27018")
+    hosts = ("db2:27017", "vm7:27018", "db1.wan:27017", "db1:27017", "vm8:27017")
+    server.rows["$currentOp"] = [CONNECTION | {"host": host, "desc": f"conn{n}"} for n, host in enumerate(hosts)]
+    router.rows["localOps"] = [CONNECTION | {"host": "db2:27017", "desc": "conn9"}]
+    folder = EvidenceFolder(tmp_path / "kept")
+    await observing(server, router=router, folder=folder, keeps=True).read()
+    kept = {
+        member: set(re.findall(r"conn\d", "".join(path.read_text() for path in paths)))
+        for member, paths in folder.by_member().items()
+    }
+    assert kept == {
+        "db2.lan_27017": {"conn0"}, "db3.lan_27018": {"conn1"}, "db1.wan_27017": {"conn2"}, "router": {"conn9"},
+    }  # fmt: skip
 
 
 async def test_a_find_and_modify_that_runs_is_shown_with_its_filter() -> None:
