@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.evidence.log_lines import tells
-from tallyglass.text import clean
+from tallyglass.text import clean, shell_quote
 
 KEEP_BYTES = 256_000_000
 """The most bytes of a folder; the oldest files are removed first."""
@@ -56,7 +56,7 @@ class EvidenceFolder:
         except OSError as error:
             raise self._refusal(error) from None
         if mode & 0o077:
-            raise InputError(f"Others may read {clean(str(self.path))}.", f"chmod 700 {clean(str(self.path))}")
+            raise InputError(f"Others may read {clean(str(self.path))}.", f"chmod 700 {shell_quote(str(self.path))}")
 
     def write(self, member: str, lines: Iterable[str]) -> None:
         """Append the lines that are evidence. Raises InputError if the folder cannot be written."""

@@ -70,9 +70,12 @@ def test_what_is_too_old_goes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o750, 0o705, 0o701])
 def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path, mode: int) -> None:
-    tmp_path.chmod(mode)
-    with pytest.raises(InputError, match="Others may read"):
-        EvidenceFolder(tmp_path)
+    folder = tmp_path / "who wrote"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(InputError, match="Others may read") as refused:
+        EvidenceFolder(folder)
+    assert refused.value.advice == f"chmod 700 '{folder}'"
 
 
 def test_a_path_that_is_no_folder_and_a_link_in_its_place(tmp_path: Path) -> None:
