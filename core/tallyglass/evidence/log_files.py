@@ -32,12 +32,14 @@ _SAME_LINES = 50  # newest lines of the server, one of which its file must have:
 
 def files_of(path: Path) -> list[Path]:
     """The files that a path names: a file with those beside it that logrotate or ``logRotate`` made of it
-    (``mongod.log.1.gz``, ``mongod.log.2026-11-23T04-53-15``), or all logs of a folder. Raises InputError."""
+    (``mongod.log.1.gz``, ``mongod.log-20261123``, ``mongod.log.2026-11-23T04-53-15``), or all logs of a folder. Raises
+    InputError."""
     try:
         if path.is_dir():
             found = [one for one in path.iterdir() if ".log" in one.name or "audit" in one.name.lower()]
         else:
-            found = [one for one in path.parent.iterdir() if one == path or one.name.startswith(f"{path.name}.")]
+            rotated = (f"{path.name}.", f"{path.name}-")
+            found = [one for one in path.parent.iterdir() if one == path or one.name.startswith(rotated)]
         found = [one for one in found if one.is_file()]
     except OSError as error:
         raise InputError(f"{clean(str(path))} cannot be read: {error.strerror}.", "Name a log file.") from None
@@ -63,8 +65,8 @@ def read_files(
     differ only in what follows ``.log`` in their names, are read as one, the oldest first. ``others`` of the paths are
     of other servers, whose statements did not write what is looked at.
 
-    Returns the last line of each server, by which a later source can go on, with the name by which the book knows its
-    connections. Raises InputError for a file that cannot be read.
+    Returns the last whole line that each server wrote, by which a later source can go on, with the name by which the
+    book knows its connections. Raises InputError for a file that cannot be read.
     """
     servers: dict[tuple[Path, str], list[tuple[int, str, Path]]] = {}
     for path in paths:
@@ -80,10 +82,17 @@ def read_files(
         for _, _, path in sorted(files):
             for text in _lines(path, most):
                 reader.feed((text,))
-                last = text
+                last = text if _is_whole(text) else last
         reader.flush()
-        lasts[last] = name
+        if last:
+            lasts[last] = name
     return lasts
+
+
+def _is_whole(text: str) -> bool:
+    """Whether a server wrote this line, to its end: the one that it is just writing is not in its memory so, nor is a
+    line that was made of an open connection."""
+    return text.startswith("{") and text.endswith("}") and '"msg":' in text
 
 
 def _server_of(path: Path) -> tuple[Path, str]:

@@ -15,8 +15,9 @@ from builders.evidence import MILLIS, Server, command, login, metadata, observin
 from builders.virtual_time import run
 from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import Source, user_of
+from tallyglass.evidence.facts import Client, Source, user_of
 from tallyglass.evidence.log_files import files_of, foreign_files, log_beside, read_files
+from tallyglass.evidence.log_lines import lines_of
 from tallyglass.evidence.observer import LEAST_PAUSE, MOST_PAUSE, PROFILE_PAUSE, STATE_PAUSE
 from tallyglass.evidence.store import EvidenceFolder
 
@@ -212,13 +213,14 @@ def test_rotated_and_compressed_files_in_order_of_their_lines(tmp_path: Path) ->
     log = tmp_path / "mongod.log"
     log.write_text("\n".join([remove(700, 4), remove(800, 5)]) + "\n" + remove(900, 6)[:80])
     (tmp_path / "mongod.log.2026-11-23T04-53-15").write_text(remove(500, 3))
+    (tmp_path / "mongod.log-20261123").write_text(remove(600, 7))
     (tmp_path / "mongod.log.1.gz").write_bytes(gzip.compress("\n".join([metadata(), login(), remove(10, 2)]).encode()))
     (tmp_path / "other.txt").write_text(remove(999, 99))
     book = Book()
     (last,) = read_files(book, files_of(log))
-    assert (sizes(book), book.tally.cut, last[:20]) == ([2, 3, 4, 5], 1, remove(900, 6)[:20])
+    assert (sizes(book), book.tally.cut, last) == ([2, 3, 7, 4, 5], 1, remove(800, 5))
     assert {one.client.user for one in statements(book)} == {"alice@admin"}
-    assert len(files_of(tmp_path)) == 3
+    assert len(files_of(tmp_path)) == 4
     chosen = Book()
     read_files(chosen, files_of(log), lambda _, began, ended: began <= MILLIS + 500 <= ended)
     assert 3 in sizes(chosen)
@@ -288,6 +290,19 @@ def test_files_that_are_no_log_of_the_server_are_refused(tmp_path: Path) -> None
             files_of(path)
     (tmp_path / "mongod.log.1").write_text(remove(10, 2) + "\n")
     assert len(files_of(log)) == 2, "of rotated files, some may be empty"
+
+
+async def test_memory_goes_on_after_the_last_line_that_the_server_wrote_whole(tmp_path: Path) -> None:
+    server = Server(metadata(), login(), remove(10, 1), remove(20, 2))
+    made = lines_of(Client("bob@admin", connection="conn5", address="10.0.0.5:1"))
+    for number, ending in enumerate((remove(20, 2)[:99], "\n", "\n".join(made))):
+        log = tmp_path / f"{number}.log"
+        log.write_text("\n".join([*server.lines[:3], ending]))
+        one = observing(server)
+        one.last_lines[""] = read_files(one.book, [log])
+        await one.read(urgent=True)
+        one._rings["a:1"].reader.flush()
+        assert sizes(one.book) == [1, 2], "a statement that is counted twice names nobody"
 
 
 async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp_path: Path) -> None:
