@@ -101,7 +101,9 @@ class MongoGateway:
             return await session.call(_all_rows(rows))
 
     def members(self) -> tuple[str, ...]:
-        return tuple(sorted(f"{host}:{port}" for host, port in self.link.session.client.nodes))
+        # Not the client's nodes: an arbiter is among them, which it never sends a read.
+        known = self.link.session.client.topology_description.readable_servers
+        return tuple(sorted(f"{one.address[0]}:{one.address[1]}" for one in known))
 
     async def list_databases(self) -> list[str]:
         async with self._session("listDatabases") as session:
