@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -153,6 +154,21 @@ HOUR, DAY, YEAR = 3_600, 86_400, 365.25 * 86_400
 )
 def test_texts(text: str, wanted: str) -> None:
     assert text == wanted
+
+
+@pytest.mark.parametrize(
+    ("zone", "typed"), [("XXX-5", "9999-12-31T23:59:59Z"), ("XXX+5", "0001-01-01T00:00:00Z")], ids=("last", "first")
+)
+def test_a_time_that_is_no_date_in_the_zone_of_the_machine_is_unknown_there(
+    zone: str, typed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert " = ? local, " in fmt.time_meaning(typed)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_time_left_is_a_band_and_says_what_it_is_not() -> None:

@@ -197,7 +197,10 @@ def clock(when: datetime | None) -> str:
 
 def local(when: datetime | None) -> str:
     """A date in this machine's zone, with its offset: ``2026-11-20 19:06:14 +0100``."""
-    return f"{when.astimezone():%Y-%m-%d %H:%M:%S %z}" if when else UNKNOWN
+    try:
+        return f"{when.astimezone():%Y-%m-%d %H:%M:%S %z}" if when else UNKNOWN
+    except (OverflowError, ValueError):  # in this zone it is outside the years 1 to 9999
+        return UNKNOWN
 
 
 def ago(when: datetime | None, now: datetime) -> str:

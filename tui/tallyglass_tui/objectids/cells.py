@@ -98,13 +98,15 @@ class Span:
 def parse_span(text: str, now: datetime | None = None) -> Span:
     """Read ``moment`` or ``moment .. moment``. A single moment reaches until now, or over its own second.
 
-    Raises InputError.
+    Raises InputError, also for what no ObjectId has.
     """
     now = (now or clock.now()).replace(microsecond=0)
     left, divided, right = text.partition(RANGE)
     start = parse_time(left, now)
+    first_of(start)
     alone = now if start < now else start + timedelta(seconds=1)
     end = parse_time(right or "now", now) if divided else alone
+    first_of(end)
     span = Span(text.strip(), start, end)
     if end <= start:
         raise InputError("That range is empty: its end is not after its start.", "Write the earlier moment first.")
