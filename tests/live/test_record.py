@@ -33,9 +33,9 @@ class Noting(Recorder):
         self.seen: set[str] = set()
         self.complete = threading.Event()
 
-    def put(self, feed: str, subject: str, value: Any, merge: Any = None) -> None:
+    def put(self, feed: str, subject: str, value: Any, merge: Any = None, **options: Any) -> None:
         """Record, and note what was."""
-        super().put(feed, subject, value, merge)
+        super().put(feed, subject, value, merge, **options)
         if not (isinstance(value, IncidentScan) and not value.done):
             self.seen.add(feed)
         if self.seen.issuperset(FEEDS):

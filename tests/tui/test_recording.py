@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -9,7 +10,8 @@ import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +27,7 @@ from idle import opened
 from tallyglass.connection.target import Target
 from tallyglass.counters.snapshot import Ceiling, CountersSnapshot, CounterView, Forecast, NumericType, Semantics
 from tallyglass.deployment.cluster import Deployment, Kind
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan, OplogRow, OplogUpdate, RowKind
 from tallyglass.restore.model.source import Backup, FromBackup, FromImages
@@ -38,8 +40,9 @@ from tallyglass_tui.restore.draft import Planned
 from tallyglass_tui.shell import recording as recording_module
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.difference import changed, difference
+from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
 from tallyglass_tui.shell.recording import FORMAT, Recorder, Recording
-from tallyglass_tui.shell.replay import ReplayDashboard
+from tallyglass_tui.shell.replay import RecordedFeeds, ReplayDashboard
 
 T0 = 1_795_000_000
 AT = datetime.fromtimestamp(T0, UTC)
@@ -253,6 +256,7 @@ def test_a_cut_file_is_read_up_to_the_cut(tmp_path: Path, now: list[float]) -> N
         ((head() + b"[]\n"), "damaged"),
         ((head() + b"[" * 100_000 + b"\n"), "damaged"),
         ((head() + b'[5, "a", "", "room", [1]]\n[4, "a", "", "room", [1]]\n'), "not in order"),
+        ((head() + b'[1, "a", "", "room", [1]]\n[9000000000000000, "a", "", "room", [1]]\n'), "not end in any year"),
         ((head() + b" " * 9_000_000 + b"\n"), "larger than a recording can be"),
     ],
 )  # fmt: skip
@@ -325,3 +329,52 @@ async def test_a_replay_shows_copies_and_writes_nothing(tmp_path: Path, now: lis
         assert "Not in this recording: sources" in await press("r")
     app.feeds.close()
     assert clock.now().year == datetime.now(UTC).year
+
+
+class NoGateway:
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def replayed(path: Path, feed: str) -> tuple[RecordedFeeds, Feed[Any]]:
+    feeds = RecordedFeeds(Recording(path, KINDS))
+    return feeds, feeds.follow(feed, lambda _: pytest.fail("nothing is read"))
+
+
+def test_a_problem_is_over_in_a_replay_once_the_feed_delivers_the_same_again(tmp_path: Path) -> None:
+    begun: list[int] = []
+    again = threading.Event()
+
+    async def shaky(_: Any) -> AsyncIterator[Deployment]:
+        begun.append(1)
+        yield DEPLOYMENT
+        if len(begun) == 1:
+            raise ReadError("No server answers.")
+        again.set()
+        await asyncio.sleep(3600)
+
+    recorder = Recorder(tmp_path / "r", "", KINDS)
+    live = Feeds(NoGateway, recorder)  # type: ignore[arg-type]
+    live.start()
+    live.follow("deployment", shaky)
+    assert again.wait(60)
+    live.close()
+    recorder.close()
+    feeds, feed = replayed(tmp_path / "r", "deployment")
+    feeds.go(feeds.recording.first("deployment: trouble", ""))
+    assert feed.trouble is not None
+    assert feed.trouble.title == "No server answers."
+    feeds.go(feeds.recording.milliseconds)
+    assert feed.trouble is None
+    feeds.close()
+
+
+def test_a_replay_says_why_a_feed_never_delivered(tmp_path: Path, now: list[float]) -> None:
+    trouble = FeedTrouble("This user may not read the oplog.", "", AT, lost=False)
+    record(tmp_path / "r", now, (1, "deployment", "", DEPLOYMENT), (2, "oplog: trouble", "", trouble))
+    feeds, feed = replayed(tmp_path / "r", "oplog")
+    assert feed.trouble == trouble
+    feeds.go(1_500)
+    assert feed.trouble is not None
+    assert feed.trouble.title.startswith("Not recorded before ")
+    feeds.close()

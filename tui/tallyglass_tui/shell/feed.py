@@ -281,8 +281,9 @@ class Feeds:
                 while not feed.stopped:
                     async with asyncio.timeout(feed.silence):
                         value = await anext(values)
+                    recovered = feed.trouble is not None
                     feed.put(value)
-                    self._keep(feed, value)
+                    self._keep(feed, value, recovered=recovered)
                     delay = _FIRST_DELAY
             except StopAsyncIteration:
                 if once:
@@ -301,11 +302,11 @@ class Feeds:
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_DELAY)
 
-    def _keep(self, feed: Feed[T], value: T | FeedTrouble) -> None:
+    def _keep(self, feed: Feed[T], value: T | FeedTrouble, *, recovered: bool = False) -> None:
         if self._record and isinstance(value, FeedTrouble):
             self._record.put(trouble_of(feed.name), feed.subject, value)
         elif self._record:
-            self._record.put(feed.name, feed.subject, value, feed._merge)
+            self._record.put(feed.name, feed.subject, value, feed._merge, recovered=recovered)
 
 
 def trouble_of(feed: str) -> str:

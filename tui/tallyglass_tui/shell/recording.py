@@ -66,6 +66,7 @@ class _Track:
     at: float = 0.0
     due: float = 0.0
     waiting: bool = False
+    again: bool = False
     before: Any = None
     changes: int = 0
 
@@ -108,14 +109,17 @@ class Recorder:
         gaps = [f"Some of this could not be recorded: {', '.join(sorted(self.left_out))}."] if self.left_out else []
         return gaps + [self.ended] * bool(self.ended)
 
-    def put(self, feed: str, subject: str, value: object, merge: Merge | None = None) -> None:
-        """Record a value that a feed delivered. Of values that come fast only the last is written."""
+    def put(
+        self, feed: str, subject: str, value: object, merge: Merge | None = None, *, recovered: bool = False
+    ) -> None:
+        """Record a value that a feed delivered. Of values that come fast only the last is written; one that changes
+        nothing is written only if the feed has ``recovered``: in a replay its problem would go on without it."""
         with self._lock:
             if self._closed or self.ended or type(value) not in self._names:
                 return
             track = self._tracks.setdefault((feed, subject), _Track())
             track.value = merge(track.value, value) if track.waiting and merge else value
-            track.at, track.waiting = time.monotonic(), True
+            track.at, track.waiting, track.again = time.monotonic(), True, track.again or recovered
             self._write_due(track.at)
 
     def close(self) -> None:
@@ -154,9 +158,9 @@ class Recorder:
             self.left_out.add(feed)
         if len(line) > _LONGEST_LINE:
             self.left_out.add(feed)
-        elif change is not None:
+        elif line and (change is not None or track.again):
             self._write(line)
-            track.before, track.changes = after, track.changes + 1
+            track.before, track.changes, track.again = after, track.changes + 1, False
         pace = max(1.0, (began - self._began) / _PACE)
         track.due = began + max(pace, _IDLE_SHARE * (time.monotonic() - began))
 
@@ -234,6 +238,10 @@ class Recording:
         for line in lines:
             self._add(line)
         self.milliseconds = max((tape.times[-1] for tape in self._tapes.values()), default=0)
+        try:
+            self.time(self.milliseconds)
+        except OverflowError:
+            raise InputError(f"{self._name} is damaged: it does not end in any year.") from None
         if not self._tapes:
             raise InputError(f"{self._name} is an empty recording: it ended before anything was shown.")
 
@@ -260,7 +268,7 @@ class Recording:
 
     def places(self, feed: str, subject: str, after: int, until: int) -> range:
         """The numbers of the values that the feed delivered in a span: after the first time, until the second."""
-        times = self._tapes[feed, subject].times
+        times = self._tapes[feed, subject].times if self.has(feed, subject) else []
         return range(bisect_right(times, after), bisect_right(times, until))
 
     def value(self, feed: str, subject: str, place: int) -> tuple[int, Any]:

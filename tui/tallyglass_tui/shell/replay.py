@@ -109,8 +109,8 @@ class RecordedFeeds(Feeds):
     def _fill(self, feed: Feed[Any], after: int) -> None:
         """Deliver what was recorded after ``after``, as far as the moment that is shown."""
         recording, name, subject = self.recording, feed.name, feed.subject
-        if not recording.has(name, subject):
-            missing = [one for one in self._feeds.values() if not recording.has(one.name, one.subject)]
+        if not self._has(feed):
+            missing = [one for one in self._feeds.values() if not self._has(one)]
             for one in missing:
                 self._warn(one, f"Not in this recording: {', '.join(found.name for found in missing)}.")
             return
@@ -122,17 +122,21 @@ class RecordedFeeds(Feeds):
         except TallyglassError as error:
             self._warn(feed, str(error))
 
+    def _has(self, feed: Feed[Any]) -> bool:
+        """Whether something that the feed delivered was recorded, or why it delivered nothing."""
+        return any(self.recording.has(name, feed.subject) for name in (feed.name, trouble_of(feed.name)))
+
     def _show_trouble(self, feed: Feed[Any]) -> None:
         """The problem that the feed had then: it lasts until the feed delivers again."""
         recording, key = self.recording, (feed.name, feed.subject)
         said = (trouble_of(feed.name), feed.subject)
-        places = recording.places(*said, -1, self.at) if recording.has(*said) else range(0)
+        places = recording.places(*said, -1, self.at)
         if places:
             since, trouble = recording.value(*said, places[-1])
             if isinstance(trouble, FeedTrouble) and not recording.places(*key, since, self.at):
                 feed.show_trouble(trouble)
-        elif self.at < recording.first(*key):
-            first = recording.time(recording.first(*key))
+        elif not recording.places(*key, -1, self.at):
+            first = recording.time(min(recording.first(*one) for one in (key, said) if recording.has(*one)))
             self._warn(feed, f"Not recorded before {first:%H:%M:%S}Z: {feed.name}.")
 
     def _warn(self, feed: Feed[Any], title: str) -> None:
