@@ -106,6 +106,29 @@ def test_a_trouble_keeps_its_first_time_and_ends_with_the_next_value() -> None:
     assert not feed.trouble.lost
 
 
+def test_the_trouble_of_a_feed_is_over_once_it_is_stopped() -> None:
+    feed: Feed[int] = Feed("plan", None, 60)
+    feed.fail(ReadError("No data for 60 s."))
+    feed.stop()
+    assert feed.trouble is None
+
+
+def test_a_time_out_of_the_system_is_not_taken_for_silence(feeds: Feeds) -> None:
+    begun: list[int] = []
+
+    async def on_a_share(_: Any) -> AsyncIterator[int]:
+        begun.append(1)
+        yield len(begun)
+        raise TimeoutError("Connection timed out")
+
+    feed = feeds.follow("sources", on_a_share, silence=3600)
+    said: set[str] = set()
+    feed.show_trouble = lambda trouble: said.add(trouble.title)  # type: ignore[method-assign]
+    taken(feed, lambda n: n >= 2)
+    assert all(title.startswith("The sources feed stopped: TimeoutError at ") for title in said)
+    assert said
+
+
 def test_what_is_shared_runs_once_and_each_reader_has_a_mailbox(feeds: Feeds) -> None:
     begun: list[int] = []
     go_on = asyncio.Event()

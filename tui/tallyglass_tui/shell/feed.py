@@ -83,8 +83,8 @@ class Feed(Generic[T]):
 
     @property
     def trouble(self) -> FeedTrouble | None:
-        """The current problem; None while it delivers."""
-        return self._trouble
+        """The current problem; None while it delivers, and once it is stopped: then nobody tries again."""
+        return None if self.stopped else self._trouble
 
     @property
     def silent_seconds(self) -> float | None:
@@ -279,7 +279,7 @@ class Feeds:
             values = make(gateway)
             try:
                 while not feed.stopped:
-                    async with asyncio.timeout(feed.silence):
+                    async with asyncio.timeout(feed.silence) as patience:
                         value = await anext(values)
                     recovered = feed.trouble is not None
                     feed.put(value)
@@ -289,8 +289,9 @@ class Feeds:
                 if once:
                     feed.ended = True
                     return
-            except TimeoutError:
-                feed.fail(ReadError(f"No data for {feed.silence:.0f} s."))
+            except TimeoutError as error:  # of the system, such as a file on a share that hangs, if patience lasts
+                silent = ReadError(f"No data for {feed.silence:.0f} s.")
+                feed.fail(silent if patience.expired() else _unexpected(feed.name, error))
             except TallyglassError as error:
                 feed.fail(error)
             except Exception as error:  # noqa: BLE001 - the outermost guard of a feed: it reports and restarts
