@@ -530,6 +530,18 @@ async def test_a_jump_shows_the_past_and_the_end_returns(screen_at: Any) -> None
         assert "is not a time" in screen.text
 
 
+async def test_a_jump_among_large_entries_begins_where_it_was_asked_to(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        screen.feeds.answer = [entry(n, text="x" * 100_000) for n in range(200)]
+        await screen.press("t", *"now-1h", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        shown = screen.app.screen.tail.rows
+        assert shown[0] is screen.feeds.answer[0]
+        assert f", {len(shown)} entries" in screen.text
+
+
 async def test_a_jump_to_before_the_oplog_says_so_and_shows_no_other_entries(screen_at: Any, monkeypatch: Any) -> None:
     class Ends:
         async def find_one(self, *_: Any, sort: Any, **__: Any) -> dict[str, Any]:

@@ -129,6 +129,16 @@ def test_the_ring_is_bounded_in_bytes() -> None:
     assert ring.rows[-1].id == "id-100"
 
 
+def test_of_large_past_entries_the_ring_holds_the_first() -> None:
+    ring = RowRing()
+    ring.add([entry(1)])
+    ring.hold_past([entry(n, size=row_ring.BYTES // 8) for n in range(20)])
+    assert [row.id for row in ring.rows] == [f"id-{n}" for n in range(8)]
+    assert ring.new == ring.lost == 0
+    ring.hold_past([entry(0, size=row_ring.BYTES * 2), entry(1)])
+    assert [row.id for row in ring.rows] == ["id-0"]
+
+
 def test_updates_that_wait_are_merged_and_bounded() -> None:
     merged = oplog_reads.merge(update((entry(1),), 2), update(tuple(entry(n) for n in range(row_ring.ROWS)), 3))
     assert len(merged.rows) == row_ring.ROWS

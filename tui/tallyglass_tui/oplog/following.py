@@ -79,8 +79,9 @@ class Following:
 
     def show_past(self, rows: Sequence[OplogRow]) -> None:
         """Show past entries in place of the live ones, until :meth:`start`."""
-        self.past = f"the past from {fmt.moment(rows[0].ts.time)}, {fmt.plural(len(rows), 'entry', 'entries')}"
         self._page.tail.replace(rows)
+        shown = fmt.plural(self._page.tail.count, "entry", "entries")
+        self.past = f"the past from {fmt.moment(rows[0].ts.time)}, {shown}"
 
     def explain_empty(self) -> None:
         """Show in an empty tail why the feed fails."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.snapshot import OplogRow
@@ -42,6 +42,17 @@ class RowRing:
             self._waiting_bytes -= len(self._waiting.popleft().raw)
             self.lost += 1
         return 0 if self.held else self._settle()
+
+    def hold_past(self, rows: Sequence[OplogRow]) -> None:
+        """Hold past rows in place of all others: from the first, which was asked for, as many as the bounds allow."""
+        self.clear()
+        for row in rows[:ROWS]:
+            self._bytes += len(row.raw)
+            if self._bytes > BYTES and self.rows:
+                self._bytes -= len(row.raw)
+                break
+            self.rows.append(row)
+        self.hold()
 
     @property
     def new(self) -> int:

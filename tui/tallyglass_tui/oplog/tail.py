@@ -156,10 +156,8 @@ class Tail(RowList):
 
     def replace(self, rows: Sequence[OplogRow]) -> None:
         """Show these past rows, from the first, and do not follow."""
-        self.ring.clear()
+        self.ring.hold_past(rows)
         self._shown = None
-        self.ring.add(rows)
-        self.ring.hold()
         self.following, self.cursor, self.top, self.marked = False, 0, 0, None
         self.show_changes()
 
