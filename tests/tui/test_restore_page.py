@@ -235,6 +235,11 @@ async def test_a_blocked_plan_says_why_and_has_nothing_to_write(screen_at: Any) 
         assert "A check blocks, so there are no commands." in screen.lines[-1]
         await screen.press("y")
         assert screen.app.clipboard == "The oplog does not reach. Use a newer backup."
+        await plan(screen, Planned(changed(PLAN, checks=(blocked,), commands=(), loss=(), reissue=())))
+        for part in ("Loss", "Counters"):
+            await screen.press("tab")
+            assert f"{part} 0" not in screen.text, "it was not computed"
+            assert "Not known: a check blocks" in screen.text
 
 
 async def test_the_last_drill_is_shown_with_its_age_and_in_red_if_failed_or_old(screen_at: Any) -> None:
@@ -291,6 +296,9 @@ async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
         assert draft(screen) == Draft(LOST.point, LOST, "/backup", planning=True, way=FROM_BACKUP)
         text = await plan(screen, Planned(PLAN, ways=ways, way=FROM_BACKUP))
         assert "backup   /backup  onto 127.0.0.1:27117  f: pre-images" in text
+        await plan(screen, Planned(images, ways=ways, way=FROM_IMAGES))
+        await screen.put("restore room", Room(0.0, gone=True))
+        assert "this plan is void" not in screen.text, "that was the start of the other plan"
         impossible = Way(FROM_IMAGES, False, "It keeps none.")
         await plan(screen, Planned(PLAN, ways=(ways[1], impossible), way=FROM_BACKUP))
         await screen.press("f")

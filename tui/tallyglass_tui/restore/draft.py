@@ -124,9 +124,13 @@ class Draft:
     def count(self) -> dict[str, int | None]:
         """How many items each part has; None if not known yet."""
         plan = self.plan
+        if plan is None:
+            return dict.fromkeys(("checks", "loss", "counters", "commands"))
+        # What a check blocks may not have been computed: then none is no number.
+        none = None if plan.is_blocked else 0
         return {
-            "checks": len(merged_checks(plan.checks)) + len(self.ways) if plan else None,
-            "loss": len(plan.proof.loss) if plan else None,
-            "counters": len(plan.proof.reissue) if plan else None,
-            "commands": len(plan.steps.commands) if plan else None,
+            "checks": len(merged_checks(plan.checks)) + len(self.ways),
+            "loss": len(plan.proof.loss) or none,
+            "counters": len(plan.proof.reissue) or none,
+            "commands": len(plan.steps.commands),
         }

@@ -32,6 +32,7 @@ _WAYS = {
     Strategy.BESIDE: "for you to compare",
 }
 BLOCKED = "A check blocks, so there are no commands."
+UNPROVEN = "Not known: a check blocks, so this may not have been computed."
 _INDENT = 6
 """Cells of the word before an item, and a space."""
 _INSET = ("  ", "")
@@ -52,9 +53,10 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
     if part == "checks":
         return group_items(plan) + way_items(draft) + check_items(plan.checks), ""
     if part == "loss":
-        return loss_items(plan), "Nothing happened after the point."
+        return loss_items(plan), UNPROVEN if plan.is_blocked else "Nothing happened after the point."
     if part == "counters":
-        return reissue_items(plan.proof.reissue), "No counter would hand out an id twice."
+        none = "No counter would hand out an id twice."
+        return reissue_items(plan.proof.reissue), UNPROVEN if plan.is_blocked else none
     return command_items(plan.steps.commands), BLOCKED
 
 

@@ -125,17 +125,20 @@ class RestorePage(DraftView):
         if plan and plan.proof.start:
             start = plan.proof.start
             self.subscribe(
-                self.feeds.follow("restore room", lambda gateway: watch_room(gateway, start)), self.show_room
+                self.feeds.follow("restore room", lambda gateway: watch_room(gateway, start)),
+                lambda room: self._show_room(room, planned),
             )
         self.show_draft()
         self.query_one(PickList).action_go(0)
         if planned.needs_backup:
             self._choices.ask("backup")
 
-    def show_room(self, room: Room) -> None:
-        """Show how long the start stays in the oplog."""
-        self._choices.draft = replace(self._draft, room=room)
-        self.show_draft()
+    def _show_room(self, room: Room, planned: Planned) -> None:
+        """Show how long the start of a plan stays in the oplog, unless another plan, which may need none of it, came
+        since."""
+        if self._draft.plan is planned.plan:
+            self._choices.draft = replace(self._draft, room=room)
+            self.show_draft()
 
     def on_tick(self, _: Tick) -> None:
         """Keep the ages up to date, and show whether the plan still fits the server's version."""
