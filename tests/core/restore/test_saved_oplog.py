@@ -231,6 +231,30 @@ async def test_slices_join_by_construction(tmp_path: Path) -> None:
             await save(Server(WHOLE))
 
 
+class Ahead(Server):
+    """A member that holds more than it knows a majority to have."""
+
+    def __init__(self, rows: list[bytes], majority: int) -> None:
+        super().__init__(rows)
+        self.majority = majority
+
+    async def command(self, name: str, *_: Any, **__: Any) -> Mapping[str, Any]:
+        ends = {"lastWrite": {"majorityOpTime": {"ts": stamp(self.majority)}}}
+        return await Server(WHOLE).command(name) | (ends if name == "hello" else {})
+
+
+async def test_a_member_that_lags_behind_the_slices_has_nothing_new(tmp_path: Path) -> None:
+    async def save(server: Server) -> Any:
+        return await save_slice(cast("Gateway", server), tmp_path, 1_000)
+
+    await save(Server(WHOLE[:20]))
+    for lagging in (Server(WHOLE[:15]), Ahead(WHOLE[:22], 14)):
+        found = await save(lagging)
+        assert (found.path, found.last, found.hole, found.differs) == (None, ts(19), None, "")
+    other = await save(Server([*WHOLE[:14], entry(14, filler=41)]))
+    assert "has no such entry" in other.differs, "a set that was set back has another history"
+
+
 def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:
     def of(n: int) -> dict[str, Any]:
         return {"$timestamp": {"t": ts(n).t, "i": ts(n).i}}
@@ -245,12 +269,7 @@ def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:
 
 
 async def test_an_oplog_of_which_a_majority_has_nothing_is_not_saved(tmp_path: Path) -> None:
-    class Ahead(Server):
-        async def command(self, name: str, *_: Any, **__: Any) -> Mapping[str, Any]:
-            ends = {"lastWrite": {"majorityOpTime": {"ts": stamp(10)}}}
-            return await Server(WHOLE).command(name) | (ends if name == "hello" else {})
-
     for rows in (WHOLE[11:], []):
         with pytest.raises(ReadError, match="no entry that a majority"):
-            await save_slice(cast("Gateway", Ahead(rows)), tmp_path, 1_000)
-    assert (await save_slice(cast("Gateway", Ahead(WHOLE[10:])), tmp_path, 1_000)).entries == 1
+            await save_slice(cast("Gateway", Ahead(rows, 10)), tmp_path, 1_000)
+    assert (await save_slice(cast("Gateway", Ahead(WHOLE[10:], 10)), tmp_path, 1_000)).entries == 1

@@ -83,6 +83,8 @@ async def _save(
     if oldest is None or oldest.ts > newest:
         raise ReadError("The oplog holds no entry that a majority of the members has.")
     start = Ts(max(int(newest.t - keep_seconds), 0), 0)
+    if before is not None and newest < before.last and await _lags(gateway, before, newest):
+        return SavedSlice(None, before.last)
     if before is not None:
         held = await edge(gateway, 1, {"ts": stamp(before.last)})
         if held is not None and is_same_entry(held, read_entry(before.last_entry)):
@@ -106,6 +108,12 @@ async def _save(
     finally:
         draft.unlink(missing_ok=True)
     return SavedSlice(path, last, count, size, hole, differs)
+
+
+async def _lags(gateway: Gateway, before: SliceFile, newest: Ts) -> bool:
+    """Whether the member is only behind the last slice, as far as that slice tells; else it has another history."""
+    held, saved = await edge(gateway, 1, {"ts": stamp(newest)}), before.entry(newest)
+    return held is None or not saved or is_same_entry(held, read_entry(saved))
 
 
 async def _write(batches: AsyncIterator[bytes], path: Path) -> tuple[Ts, Ts, int, int]:

@@ -51,7 +51,8 @@ def save_oplog(
     saved = ask(target_of(given), lambda gateway: save_slice(gateway, place, keep))
     trouble = f"entries are missing {saved.hole}" if saved.hole else saved.differs
     if trouble:
-        print_message(f"the new slice does not continue the last one: {trouble}. Save more often.")
+        advice = " Save more often." if saved.hole else ""
+        print_message(f"the new slice does not continue the last one: {trouble}.{advice}")
     if wants_json:
         found = {
             "path": str(saved.path) if saved.path else None, "last": str(saved.last), "entries": saved.entries,
