@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,10 @@ from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.entry import walk
+from tallyglass.restore.drill.point import point
+from tallyglass.restore.drill.request import DrillRequest, DrillRun
+from tallyglass.restore.drill.result import begun
+from tallyglass.restore.drill.stopped import Failed
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
 from tallyglass.restore.saved_oplog.joined import JoinedOplog, join, open_joined
@@ -253,6 +258,24 @@ async def test_a_member_that_lags_behind_the_slices_has_nothing_new(tmp_path: Pa
         assert (found.path, found.last, found.hole, found.differs) == (None, ts(19), None, "")
     other = await save(Server([*WHOLE[:14], entry(14, filler=41)]))
     assert "has no such entry" in other.differs, "a set that was set back has another history"
+
+
+async def test_a_drill_takes_a_backup_that_only_the_saved_oplog_continues(tmp_path: Path) -> None:
+    rows = [entry(n) for n in range(80)]
+    backup, slices = tmp_path / "all" / "monday", write(tmp_path, "oplog-1.bson", rows[:60])
+    (backup / "d").mkdir(parents=True)
+    write(backup / "d", "a.bson", [bson.encode({"_id": 1})])
+    (backup / "d" / "a.metadata.json").write_text('{"indexes": [], "type": "collection", "collectionName": "a"}')
+    write(backup, "oplog.bson", rows[48:50])
+    request = DrillRequest(backup.parent, "", tmp_path, None, (), to=ts(70))
+
+    async def chosen(request: DrillRequest) -> Path:
+        gateway = cast("Gateway", Server(rows[55:]))
+        return (await point(DrillRun(gateway, request, lambda _: None, begun(request))))[0]
+
+    with pytest.raises(Failed, match="can be continued"):
+        await chosen(request)
+    assert await chosen(replace(request, oplog=slices)) == backup
 
 
 def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:

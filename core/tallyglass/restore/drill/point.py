@@ -33,7 +33,7 @@ async def point(run: DrillRun) -> tuple[Path, Ts]:
         return await _random_point(run, backup, request.seed)
     limit = request.to or await _newest(run.gateway)
     with counted(run, PHASES[0]):
-        backup = await _chosen(run.gateway, backup, limit)
+        backup = await _chosen(run.gateway, backup, limit, request.oplog)
     if request.to is None:
         end = (await asyncio.to_thread(read_backup, backup, request.backup_start)).backup.end
         limit = await _newest(run.gateway, after=end)
@@ -52,10 +52,10 @@ async def _random_point(run: DrillRun, backup: Path, seed: int) -> tuple[Path, T
     return drawn.base, drawn.limit
 
 
-async def _chosen(gateway: Gateway, backup: Path, limit: Ts) -> Path:
+async def _chosen(gateway: Gateway, backup: Path, limit: Ts, oplog: Path | None) -> Path:
     """The backup, or of a folder of backups the newest that ended before the point. Raises Failed."""
     try:
-        return await newest_backup(gateway, backup, limit)
+        return await newest_backup(gateway, backup, limit, oplog)
     except InputError as error:
         raise Failed("no-backup", error.title, error.advice) from None
 
