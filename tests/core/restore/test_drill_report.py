@@ -23,8 +23,8 @@ from tallyglass.moment import Ts
 from tallyglass.report.html import to_html
 from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
-from tallyglass.restore.drill import past_drills
-from tallyglass.restore.drill.drill import drill
+from tallyglass.restore.drill import drill, past_drills
+from tallyglass.restore.drill.components import check_components
 from tallyglass.restore.drill.last_window import last_window, store_window, summary
 from tallyglass.restore.drill.metrics import families
 from tallyglass.restore.drill.past_drills import LastDrill, restore_seconds
@@ -113,6 +113,8 @@ def test_the_line_and_the_exit_code_are_those_of_a_monitoring_plugin(level: str,
     made = report(level, id="deadline", title="Too | late.", rto_seconds=61.5)
     assert made.code == code
     assert made.line == f"DRILL {word} - [deadline] Too / late. | rto=61.5s"
+    old = report(backup_age=1_234_567.8, documents=123_456_789)
+    assert old.line.endswith(" | backup_age=1234567.8s documents=123456789"), "monitoring systems read no exponents"
 
 
 def test_names_of_the_data_do_nothing_in_the_markdown() -> None:
@@ -262,7 +264,7 @@ async def test_a_full_disk_ends_a_drill_with_a_report(tmp_path: Path) -> None:
     """Metrics of the drill before would go on saying that all is well."""
     gateway: Any = AsyncMock()
     gateway.command.side_effect = OSError(errno.ENOSPC, "No space left on device", "/work\x1b/x")
-    found = await drill(gateway, DrillRequest(tmp_path, "mongodb://a/", tmp_path, None, ("tallyglass",)))
+    found = await drill.drill(gateway, DrillRequest(tmp_path, "mongodb://a/", tmp_path, None, ("tallyglass",)))
     assert (found.level, found.id, found.code) == ("unknown", "disk", 3)
     assert found.title.startswith(r"/work\u{1b}/x cannot be used: No space left on device. Give another folder")
 
@@ -281,6 +283,34 @@ def test_the_newest_point_of_a_drill_lies_after_the_end_of_its_backup() -> None:
     shows(10)
     with pytest.raises(ReadError, match="does not say which entries a majority"):
         run(_newest(gateway, after=Ts(10, 1)))
+
+
+async def test_a_drill_without_a_folder_says_nothing_of_the_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drill, "_identified", AsyncMock())
+    monkeypatch.setattr(drill, "check_components", lambda *_: {})
+    (tmp_path / "file").touch()
+    for root, why in ((tmp_path / "file", "File exists"), (Path("/proc"), "No such file or directory")):
+        request = DrillRequest(Path("/b"), "", root, Path("/mongod"), ())
+        made = await drill.drill(AsyncMock(), request)
+        assert (made.level, made.id) == ("unknown", "disk")
+        assert made.title.startswith(str(root))
+        assert f"cannot be used: {why}. Give another folder" in made.title
+
+
+def test_a_program_that_is_there_and_says_no_version_is_not_called_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "mongodump"
+    broken.write_text("#!/bin/sh\nexit 127\n")
+    broken.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Failed) as error:
+        check_components("6.0.5", broken)
+    assert "mongodump is of an unknown version, mongorestore is missing" in error.value.title
+    assert f"{broken} does not say its version" in error.value.title
+    assert "mongod 6.0 is missing" not in error.value.title
 
 
 def test_the_time_to_restore_is_that_of_all_phases() -> None:

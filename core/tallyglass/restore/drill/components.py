@@ -21,6 +21,7 @@ from tallyglass.restore.tools.toolset import (
     version_in,
     version_pair,
 )
+from tallyglass.text import clean
 
 _COMMON = ("bash", "ps", "awk", "sha256sum", "gzip")
 
@@ -31,7 +32,7 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
     problems: list[str] = []
     tools, floor = installed(), needed_for(server_version, plain=True)
     unfit = [
-        f"{name} is {'.'.join(map(str, version))}" if (version := tools.versions.get(name)) else f"{name} is missing"
+        f"{name} is {_as_found(tools.versions.get(name), name in tools.missing)}"
         for name in NAMES
         if tools.versions.get(name, ())[:2] < floor
     ]
@@ -43,7 +44,9 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
     found = {name: ".".join(map(str, version)) for name, version in tools.versions.items()}
     wanted = ".".join(map(str, version_pair(server_version) or ("?",)))
     mongod_version = version_in(said_of_version(mongod)) if mongod else ""
-    if not mongod_version:
+    if mongod and not mongod_version:
+        problems.append(f"{clean(str(mongod))} does not say its version: run it with --version to see why")
+    elif not mongod_version:
         problems.append(
             f"mongod {wanted} is missing: put one on PATH, name one with $TALLYGLASS_MONGOD, or, for 6.0, "
             "pip install 'tallyglass[demo]'"
@@ -56,6 +59,10 @@ def check_components(server_version: str, mongod: Path | None) -> dict[str, str]
     if problems:
         raise Failed("components", "A drill cannot run here: " + "; ".join(problems) + ".", level=UNKNOWN)
     return found | {"mongod": mongod_version}
+
+
+def _as_found(version: tuple[int, int, int] | None, missing: bool) -> str:
+    return ".".join(map(str, version)) if version else "missing" if missing else "of an unknown version"
 
 
 def search_path(mongod: Path | None) -> str:

@@ -27,8 +27,6 @@ from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.drill.stopped import Failed
 from tallyglass.text import clean
 
-_ELSEWHERE = "Give another folder (--work-dir)."
-
 
 async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], None] = lambda _: None) -> Report:
     """Run one drill; ``tell`` gets a line for each phase that begins.
@@ -53,9 +51,9 @@ async def drill(gateway: Gateway, request: DrillRequest, tell: Callable[[str], N
         report = ended(run, Failed("backup-unreadable", error.title, error.advice))
     except TallyglassError as error:
         report = ended(run, Failed("unreadable", error.title, error.advice, level=UNKNOWN))
-    except OSError as error:
-        where = clean(str(error.filename or request.work_root))
-        report = ended(run, Failed("disk", f"{where} cannot be used: {error.strerror}.", _ELSEWHERE, level=UNKNOWN))
+    except OSError as error:  # of the drill's own files: a backup that cannot be read is an InputError
+        title = f"{clean(str(error.filename or request.work_root))} cannot be used: {error.strerror or error}."
+        report = ended(run, Failed("disk", title, "Give another folder (--work-dir).", level=UNKNOWN))
     report = sealed(past_drills.with_random(report))
     past_drills.store(report)
     return report

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tallyglass.errors import InputError, TallyglassError
+from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
 
 PREFIX = "drill-"
@@ -62,15 +62,11 @@ def sole_run(state: Path, root: Path) -> Iterator[Path]:
     """A new folder under ``root`` for one run, which is removed at the end with every process that uses it.
 
     The lock in ``state`` names the folder of the last run: what a killed run left behind is removed first. Raises
-    DrillRunning, and InputError if one of the folders cannot be written.
+    DrillRunning, and OSError if one of the folders cannot be written.
     """
-    try:
-        for place in (state, root):
-            place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.fdopen(os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+")
-    except OSError as error:
-        raise InputError(f"{clean(str(error.filename))} cannot be written: {error.strerror}.") from None
-    with lock:
+    for place in (state, root):
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with os.fdopen(os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
