@@ -110,7 +110,7 @@ class Report:
             "operations": (self.operations, ""),
             "documents": (self.documents, ""),
         }
-        perfdata = [f"{name}={value:g}{unit}" for name, (value, unit) in figures.items() if value is not None]
+        perfdata = [f"{name}={value:.10g}{unit}" for name, (value, unit) in figures.items() if value is not None]
         name = f"[{self.id}] " if self.id else ""
         text = clean(f"{name}{self.title} {self.random_summary}".rstrip(), 600).replace("|", "/")
         return f"DRILL {WORDS[self.level]} - {text}" + (f" | {' '.join(perfdata)}" if perfdata else "")
