@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import sys
+import termios
 from pathlib import Path
 
 import click
@@ -110,9 +111,10 @@ class AtTerminal:
         self._shown = cells(line)
 
     def agrees(self) -> bool | None:
-        """Ask for y or n; anything else, and no answer, is a no."""
+        """Ask for y or n; anything else, and no answer, is a no. What was typed before the question is no answer."""
         try:
             with open(_TERMINAL, encoding="utf-8", errors="replace") as terminal:
+                termios.tcflush(terminal, termios.TCIFLUSH)
                 sys.stderr.write("  run it? [y/N] ")
                 sys.stderr.flush()
                 return terminal.readline().strip() in ("y", "Y")
