@@ -58,3 +58,15 @@ def duplicate(field: str) -> dict[str, Any]:
 )
 def test_outcome(error: errors.PyMongoError, outcome: Outcome) -> None:
     assert classify(error) is outcome
+
+
+_LEFT_OPEN = (6, 7, 50, 63, 89, 91, 133, 134, 150, 189, 217, 234, 262, 358, 9001)
+_LEFT_OPEN += (10107, 11600, 11601, 11602, 13388, 13435, 13436)
+_NOT_RUN = (24, 112, 261, 391)
+
+
+@pytest.mark.parametrize("code", [*_LEFT_OPEN, *_NOT_RUN, 10106, 10108, 11599, 11603, 13389, 13434, 13437])
+def test_only_some_codes_of_the_server_let_an_increment_be_tried_again(code: int) -> None:
+    """A failover, a shutdown or a lost link inside the cluster leaves open whether it was applied."""
+    wanted = Outcome.UNKNOWN if code in _LEFT_OPEN else Outcome.NOT_APPLIED if code in _NOT_RUN else Outcome.REFUSED
+    assert classify(errors.OperationFailure("failed", code)) is wanted

@@ -305,6 +305,28 @@ async def test_deletes_are_those_of_the_sender_unless_everything_is_undone(
         assert not history.ambiguous
 
 
+@pytest.mark.parametrize(
+    ("command", "db", "removes"),
+    [
+        ({"drop": "c"}, "s", True),
+        ({"drop": "d"}, "s", False),
+        ({"drop": "c"}, "t", False),
+        ({"dropDatabase": 1}, "s", True),
+        ({"dropDatabase": 1}, "t", False),
+        ({"emptycapped": "c"}, "s", True),
+        ({"create": "c"}, "s", False),
+        ({"renameCollection": "s.c", "to": "s.d"}, "s", True),
+        ({"renameCollection": "s.d", "to": "s.e"}, "s", False),
+    ],
+)
+async def test_a_command_removes_the_documents_of_its_own_collection(command: Row, db: str, removes: bool) -> None:
+    server = WithOptions([entry(100, "n", {}, ns=""), entry(102, "c", command, ns=f"{db}.$cmd")])
+    server.options, gateway = {}, cast("Gateway", server)
+    accident = Accident("removal", "", Ts(102, 1), Ts(102, 1))
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
+        assert [(step.ts, step.owner) for step in history.removals] == [(Ts(102, 1), OWN)] * removes
+
+
 def _rename(second: int, source: str, to: str) -> Row:
     return entry(second, "c", {"renameCollection": source, "to": to}, ns="s.$cmd")
 
