@@ -21,10 +21,11 @@ from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.saved_oplog.joined import JoinedOplog
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 from tallyglass.restore.undo.account import DocumentState
-from tallyglass.restore.undo.counterfactual import repair
+from tallyglass.restore.undo.counterfactual import Verdict, repair
 from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.judgement import judge_documents
+from tallyglass.restore.undo.recovery import compare_documents
 
 _POINT = Ts(100, 1)
 _OTHER_COLLECTION = Binary(bytes(16), 4)
@@ -327,8 +328,28 @@ async def test_a_command_removes_the_documents_of_its_own_collection(command: Ro
         assert [(step.ts, step.owner) for step in history.removals] == [(Ts(102, 1), OWN)] * removes
 
 
-def _rename(second: int, source: str, to: str) -> Row:
-    return entry(second, "c", {"renameCollection": source, "to": to}, ns="s.$cmd")
+def _rename(second: int, source: str, to: str, **more: Any) -> Row:
+    return entry(second, "c", {"renameCollection": source, "to": to, **more}, ns="s.$cmd")
+
+
+@pytest.mark.parametrize(
+    ("later", "verdict"),
+    [
+        (entry(103, "c", {"drop": "c"}, ns="s.$cmd"), Verdict.LEFT),
+        (_rename(103, "s.new", "s.c", dropTarget=COLLECTION), Verdict.LEFT),
+        (_rename(103, "s.new", "s.d", dropTarget=_OTHER_COLLECTION), Verdict.DAMAGED),
+        (_rename(103, "s.new", "s.c"), Verdict.DAMAGED),
+    ],
+    ids=["dropped", "replaced", "another replaced", "none was replaced"],
+)
+async def test_what_was_deleted_does_not_come_back_into_what_others_put_in_its_place(
+    later: Row, verdict: Verdict
+) -> None:
+    server = WithOptions([entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), later], *_DOCUMENTS)
+    server.options, gateway = {}, cast("Gateway", server)
+    with closing(await read_history(gateway, gateway, replace(_TAKEN, statement=""), "s.c", _POINT)) as history:
+        found = {one.key[1]: one.verdict async for one in compare_documents(gateway, history)}
+    assert found == {1: verdict}
 
 
 _AWAY, _HOME = _rename(103, "s.c", "s.away"), _rename(106, "s.away", "s.c")
@@ -346,6 +367,7 @@ _IN_TRANSACTION = entry(104, "c", {"applyOps": [{k: _REPLACED[k] for k in ("op",
         ([_AWAY, entry(104, "d", {"_id": 5}, ns="s.away"), _HOME], "c", "one of them was written to meanwhile"),
         ([_AWAY, _REPLACED, _HOME], "c", "one of them was written to meanwhile"),
         ([_AWAY, _IN_TRANSACTION, _HOME], "c", "one of them was written to meanwhile"),
+        ([_AWAY, _rename(106, "s.away", "s.c", dropTarget=_OTHER_COLLECTION)], "c", ""),
         ([_rename(106, "s.new", "s.c")], "c", ""),
     ],
     ids=[
@@ -356,6 +378,7 @@ _IN_TRANSACTION = entry(104, "c", {"applyOps": [{k: _REPLACED[k] for k in ("op",
         "written there",
         "written here",
         "in a transaction",
+        "back over another",
         "another came",
     ],
 )
@@ -376,4 +399,5 @@ async def test_a_collection_has_its_documents_again_once_it_is_renamed_back(
             await read_history(gateway, gateway, accident, "s.c", _POINT)
         return
     with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
-        assert [step.ts for step in history.removals] == [Ts(103, 1)] * (_AWAY in rows and _HOME not in rows)
+        away = _AWAY in rows and not any(row["o"].get("to") == "s.c" for row in rows)
+        assert [step.ts for step in history.removals] == [Ts(103, 1)] * away

@@ -28,6 +28,7 @@ from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.renamed import refuse_renamed, renamed_back
 
 _STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_STORE_REMOVAL = "INSERT INTO removal VALUES (?, ?, ?, ?)"
 
 
 async def read_history(
@@ -106,12 +107,13 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
 
 async def _note_command(source: Gateway, history: History, entry: Entry, step: HistoryStep, limit: Ts) -> None:
     """Store what a command means for the history: that it removes all documents, as ``step`` says, or renamed them
-    back, makes a staging collection, or lets documents expire."""
+    back, makes a staging collection, or lets documents expire. A collection that others put in the place of this one,
+    as $out does, ends it like a drop."""
     rows = history.rows
     if _removes(entry, history.ns):
         if step.owner == OTHERS and rows.execute("SELECT 1 FROM removal").fetchone() is None:
             await refuse_renamed(source, history.ns, entry)
-        rows.execute("INSERT INTO removal VALUES (?, ?, ?, ?)", (step.number, step.owner, *step.ts))
+        rows.execute(_STORE_REMOVAL, (step.number, step.owner, *step.ts))
     elif name := staging_of(entry, history.ns):
         rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *step.ts))
     elif fields := list(defined_expiry(entry, history.ns)):
@@ -119,6 +121,8 @@ async def _note_command(source: Gateway, history: History, entry: Entry, step: H
     elif (away := await renamed_back(source, history.ns, entry, limit)) is not None:
         # Removals since then are of other collections.
         rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
+    elif step.owner == OTHERS and entry.replaced and entry.o.get("to") == history.ns:
+        rows.execute(_STORE_REMOVAL, (step.number, step.owner, *step.ts))
 
 
 def _removes(entry: Entry, ns: str) -> bool:
