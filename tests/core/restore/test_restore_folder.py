@@ -94,6 +94,22 @@ def test_a_name_with_a_line_break_has_a_step_of_its_own() -> None:
     assert "--nsFrom=shop.b\nc" in loads[1]
 
 
+@pytest.mark.parametrize("strategy", [Strategy.WHOLE, Strategy.COPY])
+@pytest.mark.parametrize("expires", [True, False])
+def test_what_comes_back_is_not_removed_at_once_by_a_ttl_index_of_its_own(strategy: Strategy, expires: bool) -> None:
+    at = (
+        '{"expireAfterSeconds": 60, "key": {"at": 1}, "name": "at_1"}'
+        if expires
+        else '{"key": {"at": 1}, "name": "at_1"}'
+    )
+    expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, at)),)
+    steps = restored(expected=expected, returns=(Return("shop.visits", strategy, "shop.visits_pitr"),)).steps
+    (load,) = [step.argv for step in steps.commands if "--dir=back/1" in step.argv]
+    built = [file.text for file in steps.files if "await buildIndexes(" in file.text and file.name != "helpers.js"]
+    assert ("--noIndexRestore" in load, len(built)) == (expires, int(expires))
+    assert all('"shop.visits_pitr"' in text and '"at_1"' in text for text in built)
+
+
 def test_a_folder_is_for_its_owner_alone_and_written_once(tmp_path: Path) -> None:
     made = with_work(tmp_path, step("true"))
     folder = write_folder(made, tmp_path / "plan")

@@ -279,6 +279,27 @@ async def test_documents_that_would_stop_or_undo_the_merge_are_left_out_and_repo
     assert shop.days.distinct("n") == [1, 2]
 
 
+async def test_a_copy_of_what_expired_is_there_to_look_at(scene: Scene) -> None:
+    """A TTL index would remove its documents within a minute, as it did in the collection itself."""
+    shop, old = scene.client["shop"], datetime.now(UTC) - timedelta(days=2)
+    scene.client.admin.command("setParameter", 1, ttlMonitorEnabled=False)
+    try:
+        shop.visits.create_index("at", expireAfterSeconds=3600)
+        shop.visits.create_index("who")
+        shop.visits.insert_many([{"_id": n, "at": old, "who": n} for n in range(10)])
+        backup, since = scene.backup("--oplog"), scene.now()
+        shop.visits.delete_many({})
+        scene.settle()
+        limit = scene.first_entry({"op": "d", "ns": "shop.visits"}, since)
+        scene.must_run(await scene.plan(backup, limit, choice=Choice("shop.visits", "other.copy")))
+    finally:
+        scene.client.admin.command("setParameter", 1, ttlMonitorEnabled=True)
+    copy = scene.client["other"]["copy"]
+    assert copy.count_documents({}) == 10
+    found = {index["name"]: index.get("expireAfterSeconds") for index in copy.list_indexes()}
+    assert found == {"_id_": None, "at_1": 2**31 - 1, "who_1": None}
+
+
 async def test_one_collection_and_two_documents_by_choice(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.orders.create_index("mail", unique=True)

@@ -27,13 +27,12 @@ def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
         if row.strategy is not Strategy.WHOLE and not row.beside:
             continue
         db, _, name = row.ns.partition(".")
-        beside = row.beside.partition(".")[2]
-        want(db, "", "listCollections")
-        want(
-            row.beside.partition(".")[0] or db, beside or name, "createCollection", "insert", "bypassDocumentValidation"
-        )
+        target, beside = row.beside.partition(".")[0] or db, row.beside.partition(".")[2]
+        for listed in (db, target):
+            want(listed, "", "listCollections")
+        want(target, beside or name, "createCollection", "insert", "bypassDocumentValidation")
         if beside:
-            want(row.beside.partition(".")[0], beside, "find", "dropCollection")
+            want(target, beside, "find", "dropCollection")
         if row.strategy is Strategy.MERGE:
             want(db, name, "find", "insert", "update", "bypassDocumentValidation", "listIndexes")
             want(db, beside, "update")
@@ -41,7 +40,7 @@ def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
             if row.recreated:
                 want(db, name, "createIndex", "collMod")
         elif row.strategy in (Strategy.WHOLE, Strategy.REPLACE, Strategy.COPY):
-            want(row.beside.partition(".")[0] or db, beside or name, "createIndex")
+            want(target, beside or name, "createIndex")
             if beside and row.strategy is not Strategy.COPY:
                 want(db, "", "renameCollectionSameDB")
         if row.strategy is Strategy.REPLACE:

@@ -55,7 +55,7 @@ def return_steps(work: ReturnWork) -> PlanSteps:
     written = (Strategy.MERGE, Strategy.REPLACE)
     merged = [(number, row) for number, row in enumerate(work.plan.undo.returns, start=1) if row.strategy in written]
     groups = list(_groups(work))
-    parts = [_before(work), *(_copy_back(work, group) for group in groups)]
+    parts = [_before(work), *(_copy_back(work, group) for group in groups), _build_indexes(work, groups)]
     if merged:
         parts.append(_load_repairs(work, merged))
     renamed = _renamed(groups)
@@ -349,10 +349,25 @@ def _restore(group: _Group) -> tuple[str, ...]:
     return ("mongorestore", *options, f"--dir={group.folder}")
 
 
+def _build_indexes(work: ReturnWork, groups: Sequence[_Group]) -> PlanSteps:
+    """The indexes of a copy under another name that has a TTL index; those of what is renamed are built right before
+    that."""
+    copies = [row for group in groups if group.strategy is Strategy.COPY for row in group.rows]
+    built = [(row.beside, indexes) for row in copies if (indexes := _expiring(work, row))]
+    if not built:
+        return PlanSteps()
+    return run_mongosh(
+        Phase.RETURN, f"Build the indexes of {_named([name for name, _ in built])}", Effect.WRITES_LIVE, "indexes.js",
+        [_on_live(work), *(mongosh.build_indexes(name, indexes) for name, indexes in built)],
+        why="A TTL index that would remove its documents at once is built without effect.", seconds=None,
+    )  # fmt: skip
+
+
 def _expiring(work: ReturnWork, row: Return) -> list[dict[str, Any]]:
-    """The indexes of a collection that comes back whole and has a TTL index, which could delete its documents again."""
+    """The indexes of a collection that comes back whole, or as a copy, and has a TTL index, which could delete its
+    documents again."""
     item = work.plan.proof.expected_of(row.ns)
-    if item is None or row.strategy is not Strategy.WHOLE:
+    if item is None or row.strategy not in (Strategy.WHOLE, Strategy.COPY):
         return []
     indexes = [index for index in map(json_util.loads, item.indexes) if not is_id_index(index)]
     expires = any("expireAfterSeconds" in index for index in indexes)
