@@ -94,19 +94,26 @@ def test_a_name_with_a_line_break_has_a_step_of_its_own() -> None:
     assert "--nsFrom=shop.b\nc" in loads[1]
 
 
-@pytest.mark.parametrize("strategy", [Strategy.WHOLE, Strategy.COPY])
-@pytest.mark.parametrize("expires", [True, False])
-def test_what_comes_back_is_not_removed_at_once_by_a_ttl_index_of_its_own(strategy: Strategy, expires: bool) -> None:
-    at = (
-        '{"expireAfterSeconds": 60, "key": {"at": 1}, "name": "at_1"}'
-        if expires
-        else '{"key": {"at": 1}, "name": "at_1"}'
-    )
-    expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, at)),)
-    steps = restored(expected=expected, returns=(Return("shop.visits", strategy, "shop.visits_pitr"),)).steps
+@pytest.mark.parametrize(
+    ("strategy", "expires", "bare"),
+    [
+        (Strategy.WHOLE, True, True),
+        (Strategy.WHOLE, False, False),
+        (Strategy.COPY, True, True),
+        (Strategy.COPY, False, False),
+        (Strategy.REPLACE, True, False),
+    ],
+)
+def test_what_comes_back_is_not_removed_at_once_by_a_ttl_index_of_its_own(
+    strategy: Strategy, expires: bool, bare: bool
+) -> None:
+    at = ({"expireAfterSeconds": 60} if expires else {}) | {"key": {"at": 1}, "name": "at_1"}
+    expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, json.dumps(at))),)
+    row = Return("shop.visits", strategy, "shop.visits_pitr", away="shop.visits_away")
+    steps = restored(expected=expected, returns=(row,)).steps
     (load,) = [step.argv for step in steps.commands if "--dir=back/1" in step.argv]
     built = [file.text for file in steps.files if "await buildIndexes(" in file.text and file.name != "helpers.js"]
-    assert ("--noIndexRestore" in load, len(built)) == (expires, int(expires))
+    assert ("--noIndexRestore" in load, len(built)) == (bare, int(bare))
     assert all('"shop.visits_pitr"' in text and '"at_1"' in text for text in built)
 
 

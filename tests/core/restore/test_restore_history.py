@@ -307,6 +307,24 @@ async def test_deletes_are_those_of_the_sender_unless_everything_is_undone(
 
 
 @pytest.mark.parametrize(
+    ("accident", "verdicts"),
+    [
+        (replace(_TAKEN, statement=""), {1: Verdict.DAMAGED, 2: Verdict.DAMAGED}),
+        (Accident("everything", "", Ts(101, 1), Ts(104, 1)), {1: Verdict.DAMAGED, 2: Verdict.LEFT}),
+    ],
+    ids=["deletes", "everything"],
+)
+async def test_without_an_incident_only_what_was_there_at_the_point_comes_back(
+    accident: Accident, verdicts: dict[int, Verdict]
+) -> None:
+    rows = [entry(100, "n", {}, ns=""), entry(101, "i", {"_id": 2}, **_OTHER)]
+    rows += [entry(101 + id_, "d", {"_id": id_}) for id_ in (1, 2)]
+    gateway, copy = cast("Gateway", Server(rows)), cast("Gateway", Server([], {"_id": 1}))
+    with closing(await read_history(gateway, copy, accident, "s.c", _POINT)) as history:
+        assert {one.key[1]: one.verdict async for one in compare_documents(copy, history)} == verdicts
+
+
+@pytest.mark.parametrize(
     ("command", "db", "removes"),
     [
         ({"drop": "c"}, "s", True),
