@@ -97,7 +97,8 @@ ACCIDENT = Accident("deletes", "s.c", Ts(10, 1), Ts(16, 1))
 
 
 class Streaming(Keeper, MongoGateway):
-    """One whose user may only open a change stream, which fails where more is read than is needed."""
+    """One whose user may only open a change stream, idle now and then, which fails where more is read than is
+    needed."""
 
     tells_less = False
 
@@ -108,7 +109,9 @@ class Streaming(Keeper, MongoGateway):
         for kind, second, id_, before in [("delete", 10, 1, {"_id": 1}), *updates, ("insert", 13, 3, None), *deletes]:
             assert Timestamp(second, 1) >= start
             event = {"operationType": kind, "clusterTime": Timestamp(second, 1), "documentKey": {"_id": id_}}
-            yield [RawBSONDocument(bson.encode(event | {"fullDocumentBeforeChange": before}))], f"82{second:08x}{1:08x}"
+            token = f"82{second:08x}{1:08x}"
+            yield [RawBSONDocument(bson.encode(event | {"fullDocumentBeforeChange": before}))], token
+            yield [], token
         raise AssertionError("all that is needed has come")
 
 
