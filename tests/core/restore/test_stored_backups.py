@@ -174,13 +174,15 @@ def change(**more: Any) -> Callable[[Path], None]:
     return work
 
 
-def rename(ns: str, to: str) -> Callable[[Path], None]:
+def describe(ns: str, **more: Any) -> Callable[[Path], None]:
+    """Change what the backup says of one collection."""
+
     def work(storage: Path) -> None:
         file = storage / FIRST / "rs0" / "metadata.json"
         content = json.loads(file.read_text())
         for row in content["namespaces"]:
             if f"{row['db']}.{row['collection']}" == ns:
-                row["collection"] = to
+                row |= more
         file.write_text(json.dumps(content))
 
     return work
@@ -202,7 +204,8 @@ def remove(pattern: str) -> Callable[[Path], None]:
         (change(nss=5), "it is selective, only 5"),
         (remove("rs0/shop.ctr.s2"), "the documents of shop.ctr are missing"),
         (remove("rs0/metadata.json"), "metadata.json cannot be read"),
-        (rename("shop.ctr", "../../../evil"), "lies outside the backup"),
+        (describe("shop.ctr", collection="../../../evil"), "lies outside the backup"),
+        (describe("shop.ctr", db="/tmp/x", size={"$numberLong": "0"}), "lies outside the backup"),
         (change(replsets=[{"name": "rs0"}, {"name": "rs1"}]), "a sharded cluster of 2 sets"),
     ],
 )
@@ -223,6 +226,14 @@ async def test_a_note_with_times_of_no_oplog_is_refused(stored: Path, ends: tupl
     change(last_write_ts=dict(zip("TI", ends, strict=True)))(storage)
     listed = [one async for one in list_backups(storage)]
     assert [f"{FIRST}.pbm.json is not a note of PBM, or damaged" in one.why for one in listed] == [True, False]
+
+
+def test_the_collection_of_buckets_is_clustered_without_a_name(stored: Path) -> None:
+    storage = stored / "pbm" / "main"
+    describe("shop.ctr", metadata='{"options": {"clusteredIndex": true}, "indexes": [{"key": {"a": 1}}]}')(storage)
+    found = read_backup(storage / FIRST)
+    assert found.problems == ()
+    assert [dict(index) for index in found.collections["shop.ctr"].indexes] == [{"key": {"a": 1}}]
 
 
 def test_documents_of_another_collection_do_not_pass(stored: Path) -> None:

@@ -125,7 +125,7 @@ def _collections(folder: Path, suffix: str, problems: list[str]) -> Iterator[Sto
             found = read_metadata(str(row.get("metadata") or ""))
             stated = Stated(int(row["size"]["$numberLong"]), int(row["crc"]["$numberLong"]))
             file = Path(os.path.normpath(f"{folder}/{ns}{suffix}"))
-            if not file.is_relative_to(folder):
+            if not file.is_relative_to(folder) or "/" in str(row["db"]):
                 problems.append(f"the file of {clean_name(ns)} lies outside the backup")
             elif stated.bytes and not file.is_file():
                 problems.append(f"the documents of {clean_name(ns)} are missing")
@@ -139,8 +139,10 @@ def _collections(folder: Path, suffix: str, problems: list[str]) -> Iterator[Sto
 def _indexes(found: Metadata) -> tuple[dict[str, Any], ...]:
     """The indexes, with the mark of a clustered one, which PBM does not store."""
     clustered = found.options.get("clusteredIndex")
-    name = clustered.get("name") if isinstance(clustered, dict) else None
-    return tuple(index | {"clustered": True} if index.get("name") == name else index for index in found.indexes)
+    name = clustered.get("name") if isinstance(clustered, Mapping) else None  # true for that of buckets
+    return tuple(
+        index | {"clustered": True} if name and index.get("name") == name else index for index in found.indexes
+    )
 
 
 def _own_oplog(folder: Path, start: Ts, end: Ts, problems: list[str]) -> tuple[Anchor, ...]:
