@@ -101,6 +101,13 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
     for wrong in ("", "12", "1234", "abc", "٣٣٣", "-12"):
         with pytest.raises(ValueError, match="not a number"):
             Digits(3).decode(wrong)
+    for wrong in ("ß", "1ſ"):
+        with pytest.raises(ValueError, match="not a number"):
+            Crockford(2).decode(wrong)
+    checked = NumberFormat(body=Crockford(4), check=Luhn())
+    assert checked.parse("000k-s") == checked.parse("000K-S") == Parsed(19)
+    with pytest.raises(ValueError, match="not in the format"):
+        checked.parse("000K-ſ")
     with pytest.raises(ValueError, match="made of %Y"):
         NumberFormat(date="%B")
     with pytest.raises(ValueError, match="Damm"):

@@ -86,7 +86,8 @@ class Crockford:
     def decode(self, text: str) -> int:
         """The number of a text; I and L are read as 1, O as 0."""
         plain = text.translate(_READ_AS).upper()
-        if not plain or any(letter not in _CROCKFORD for letter in plain):
+        # Some letters of other alphabets have capitals of this one.
+        if not plain or not text.isascii() or any(letter not in _CROCKFORD for letter in plain):
             raise _not_made_here(text)
         number = 0
         for letter in plain:

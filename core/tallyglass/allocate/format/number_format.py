@@ -66,7 +66,7 @@ class NumberFormat:
         if self.check is not None:
             at = len(rest) - self.check.length
             body, check = rest[:at].removesuffix(self.separator), rest[at:]
-            if at < 1 or rest[:at] != body + self.separator:
+            if at < 1 or rest[:at] != body + self.separator or not check.isascii():
                 raise self._refused(text)
         else:
             body, check = rest, ""
