@@ -40,6 +40,10 @@ def one(op: str, ns: str, n: int) -> dict[str, Any]:
     return {"op": op, "ns": ns, "ui": UI, "o": {"_id": n}}
 
 
+def command(o: dict[str, Any]) -> dict[str, Any]:
+    return {"op": "c", "ns": "shop.$cmd", "o": o}
+
+
 TXN = {"lsid": LSID, "txnNumber": Int64(4)}
 
 DESCRIPTIONS = [
@@ -211,6 +215,9 @@ def test_what_removes_data_is_destructive() -> None:
     for inner, what, removes in (
         (updates, "applyOps", False), ([*updates, *deletes[:1]], "applyOps", True),
         (deletes, "delete", True), ([*deletes, *updates[:1]], "applyOps", True),
+        ([command({"create": "x"})], "applyOps", False), ([command({"drop": "x"})], "applyOps", True),
+        ([command({"applyOps": updates[:1]})], "applyOps", False),
+        ([command({"applyOps": deletes[:1]})], "applyOps", True),
     ):  # fmt: skip
         shown = row(apply(*inner))
         assert (shown.what, shown.destructive) == (f"{what} of {len(inner):,}", removes)

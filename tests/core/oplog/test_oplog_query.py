@@ -14,7 +14,7 @@ from hostile.samples import TEXTS
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.row import row
-from tallyglass.oplog.filter.compile import CompiledFilter
+from tallyglass.oplog.filter.compile import CompiledFilter, EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter, words_for
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.read.notes import gap
@@ -167,6 +167,12 @@ def test_a_row_leads_to_its_own_document_and_namespace_whatever_they_are_called(
 def test_a_document_whose_id_is_shown_cut_is_not_looked_for_by_a_part_of_it() -> None:
     with pytest.raises(InputError, match="too long"):
         words_for("a.b", row(entry("i", "a.b", {"_id": "x" * 200})).id)
+
+
+def test_what_is_not_readable_is_wanted_whatever_is_asked_for() -> None:
+    wanted, damaged = OplogFilter.parse("ns:crm.people"), ENTRIES["insert"][:-3]
+    assert CompiledFilter(wanted).wants(damaged)
+    assert EntrySelector(wanted).select(b"".join(ENTRIES.values()) + damaged) == [ENTRIES["transaction"], damaged]
 
 
 def test_the_newest_rows_stay_and_the_others_are_counted() -> None:

@@ -9,6 +9,7 @@ from itertools import islice
 from tallyglass.oplog.entry import json, layout, walk
 from tallyglass.oplog.entry.changes import Change, ChangeKind
 from tallyglass.oplog.entry.entry import VECTORED_INSERT, Entry
+from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Element
 from tallyglass.text import clean, clean_name
 
@@ -235,8 +236,9 @@ def _apply_ops(entry: Entry) -> Description:
     inner = summarize_operations(entry)
     destructive = inner.ops["d"] > 0
     if inner.ops["c"]:
-        commands = (item for item in entry.inner(INNER_LIMIT) if item.op == "c")
-        destructive = destructive or any(describe(item).destructive for item in commands if item.command != "applyOps")
+        within = islice(operations_of(entry), INNER_LIMIT)
+        others = (item for item in within if item.op == "d" or (item.op == "c" and item.command != "applyOps"))
+        destructive = destructive or any(describe(item).destructive for item in others)
     if entry.multi == VECTORED_INSERT:
         what = f"insert of {inner.count:,}"
     elif entry.in_transaction:
