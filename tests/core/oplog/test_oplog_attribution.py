@@ -204,6 +204,12 @@ async def test_sessions_are_exact_by_their_own_key() -> None:
     session = bytes(LSID["id"])
     known = book_of(SessionCommand(session, 3, ANN, MILLIS, MILLIS + 5), ran(BOB, 0, 20, 10))
     assert told(await judge(oplog, known, sessions=2)) == (Certainty.EXACT, [("ann", 10)])
+    # What other sessions wrote there later is no part of it.
+    beside = Oplog()
+    beside.raw += oplog.raw
+    for n in range(10):
+        beside.write(10 + n, n, lsid={"id": Binary(b"t" * 16, 4)}, txnNumber=n)
+    assert told(await judge(beside, known, last=9, sessions=2)) == (Certainty.EXACT, [("ann", 10)])
     # Only the hash of the account is known, from any login.
     hashed = book_of()
     hashed.users[bytes(LSID["uid"])] = "ann@admin"
@@ -312,7 +318,7 @@ async def test_an_audit_log_without_counts_makes_an_account_possible() -> None:
     assert (*told(found), found.source, found.who) == (Certainty.AMBIGUOUS, [("ann", 30)], "audit", None)
 
 
-@pytest.mark.parametrize("session", [b"", b"s" * 16])
+@pytest.mark.parametrize("session", [b"", b"s" * 16, b"unknown"])
 async def test_behind_a_router_the_routers_own_log_names_the_client(session: bytes) -> None:
     """A shard knows the router's account alone, and the session that the client began."""
     shard = Client(INTERNAL_USER, "shell", "10.0.0.9:1", "", "conn7")
@@ -320,7 +326,9 @@ async def test_behind_a_router_the_routers_own_log_names_the_client(session: byt
     found = await judge(Oplog().many(range(10, 40)), book)
     assert found.grade is Certainty.UNIQUE
     assert found.who is not None
-    assert (found.who.user, found.who.clients) == (("ann@admin", (ANN.address,)) if session else ("", (shard.address,)))
+    assert (found.who.user, found.who.clients) == (
+        ("ann@admin", (ANN.address,)) if session == b"s" * 16 else ("", (shard.address,))
+    )
 
 
 async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
