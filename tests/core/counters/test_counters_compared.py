@@ -191,18 +191,13 @@ async def test_a_counter_beside_its_collection(
         ({"step": 10}, 100, {*range(1, 101)} - {*range(41, 51)}, 0.1, 10, [(41, 50)]),
         ({"step": -10}, 10, range(20, 101, 10), 0.1, 1, [(10, 10)]),
         ({"cycle": True, "max": 100}, 50, range(1, 101), None, 0, []),
+        ({"resets": "yearly"}, 50, range(1, 101), None, 0, []),
     ],
     ids=[
-        "first id",
-        "none yet",
-        "one missing",
-        "next id",
-        "steps of ten",
-        "ten at once",
-        "steps of ten down",
-        "cycles",
+        "first id", "none yet", "one missing", "next id", "steps of ten", "ten at once", "steps of ten down", "cycles",
+        "starts again each year",
     ],
-)
+)  # fmt: skip
 async def test_ids_without_a_document_are_counted_in_steps_unless_those_between_exist(
     rule: Row, seq: int, ids: Iterable[int], burn: float | None, missing: int, gaps: list[tuple[int, ...]]
 ) -> None:

@@ -171,6 +171,19 @@ async def test_a_collection_that_the_user_names_is_taken_unseen() -> None:
     assert names(discovery) == ["shop.odd"]
 
 
+async def test_what_the_user_names_is_followed_before_anything_is_asked_about_others() -> None:
+    class Silent(Memory):
+        async def find(self, ns: Namespace, query: Mapping[str, Any], **how: Any) -> AsyncIterator[dict[str, Any]]:
+            raise ReadError("No server answers.")
+            yield {}
+
+    memory = Silent({f"shop.{name}": [COUNTER] for name in ("counters", *"abcdefghijkl", "serials")})
+    discovery = Discovery(memory, CountersConfig((Rule(Namespace("shop", "serials")),)))  # type: ignore[arg-type]
+    with pytest.raises(ReadError):
+        await discovery.advance(60)
+    assert names(discovery) == ["shop.serials"]
+
+
 async def test_a_lost_server_is_raised_and_the_search_goes_on_afterwards() -> None:
     memory = Memory({"shop.counters": [COUNTER]})
     memory.lost = True

@@ -324,6 +324,8 @@ def test_the_step_of_a_counter_is_what_divides_five_changes() -> None:
     fresh.look(T0, {"_id": "a", "seq": 55})
     fresh.tracker().add_past([PastValue(T0 - 100 + n, 7 + 3 * (n // 2) ** 2, INT32) for n in range(8)])
     assert fresh.tracker().view().step == 1, "four changes, seen twice each"
+    rows = {"_id": "a", "next_id": 5, "increment_by": 0, "step": 5, "max_value": 99}, {"_id": "a", "seq": 7, "step": 2}
+    assert [Shop("spans").look(T0, row)[0].step for row in rows] == [5, 2]
 
 
 @pytest.mark.parametrize(
