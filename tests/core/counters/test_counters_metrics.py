@@ -65,8 +65,9 @@ def test_both_ceilings_have_their_dates() -> None:
     assert rows["shop", "counters", "a", "storage", "early"] == NOW.timestamp()
     consumer = counter("a", ceiling=ceiling_of(NumericType.INT64, consumers=(Consumer.INT64,)))
     assert [labels[3:] for labels, _ in by_name(consumer)["sequence_used_ratio"].rows] == [("configured",)]
-    remaining = dict(by_name(counter("a", crossing=band, block=10))["sequence_remaining"].rows)
-    assert remaining["shop", "counters", "a", "int32"] == (2**31 - 1) // 10 - 5
+    for number, ids in ({}, 1), ({"block": 10}, 10):
+        remaining = dict(by_name(counter("a", crossing=band, **number))["sequence_remaining"].rows)
+        assert remaining["shop", "counters", "a", "int32"] == (2**31 - 1) // ids - 5
     assert {labels[3:] for labels in rows} == {(c, b) for c in ("storage", "int32") for b in ("early", "likely")}
 
 

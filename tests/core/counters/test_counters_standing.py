@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallyglass.counters.standing import IdSpan, Movement, Standing, moved_to, standing_of
+from tallyglass.counters.standing import IdSpan, Movement, Standing, moved_to, spacing, standing_of
 
 ROUND = IdSpan(1, 100, below=49, above=51)
 
@@ -32,6 +32,11 @@ ROUND = IdSpan(1, 100, below=49, above=51)
 )
 def test_standing(movement: Movement, issued: int, ids: IdSpan, standing: Standing) -> None:
     assert standing_of(movement, issued, 0, ids)[0] is standing
+
+
+@pytest.mark.parametrize(("documents", "apart"), [(5, 10), (10, 10), (11, 1), (91, 1)])
+def test_ids_are_a_step_apart_unless_there_are_more_documents(documents: int, apart: int) -> None:
+    assert spacing(10, 100, 10, documents) == spacing(10, 100, -10, documents) == apart
 
 
 def test_ids_as_far_apart_as_the_step_are_no_strays() -> None:

@@ -868,10 +868,12 @@ def test_a_counter_of_blocks_is_near_2_31_where_its_ids_are_also_if_a_rule_only_
         shop = Shop("counters", *rules)
         block = 1 if rules and rules[0].block else 50
         shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.CERTAIN, target=target, block=block)})
-        early, late, past = (
-            shop.look(T0 + n, {"_id": "orders", "seq": seq})[0] for n, seq in enumerate((last // 2, last - 9, last + 9))
+        early, soon, late, past = (
+            shop.look(T0 + n, {"_id": "orders", "seq": seq})[0]
+            for n, seq in enumerate((last // 2, last * 4 // 5, last - 9, last + 9))
         )
         assert (early.near, early.crossing_used) == (None, pytest.approx(0.5))
+        assert (soon.near, nearest_limit(soon, now)) == (None, ("int32", last - last * 4 // 5))
         assert (late.near, nearest_limit(late, now)) == (Ceiling(last, "int32"), ("int32", 9))
         assert (past.near, past.crossing) == (None, None)
         assert nearest_limit(past, now) == ("int64", (2**63 - 1) // 50 - last - 9)
