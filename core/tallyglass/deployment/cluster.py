@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tallyglass.deployment.members import SetMember, old_data, read_members
 from tallyglass.deployment.product import Product, product_of, server_name, untested
-from tallyglass.errors import DeploymentError, PrivilegeError, ReadError
+from tallyglass.errors import DeploymentError, PrivilegeError, RefusedError
 from tallyglass.mongo.alone import Alone
 from tallyglass.mongo.gateway import Document, Gateway
 from tallyglass.tasks import answers_by_name
@@ -205,10 +205,11 @@ async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:
 
 
 async def _sharding_state(gateway: Gateway) -> Document | None:
-    """What a shard reports about its cluster; None if this user may not read that."""
+    """What a shard reports about its cluster, nothing where the server has no such command; None if this user may not
+    read that."""
     try:
         return await gateway.command("shardingState")
     except PrivilegeError:
         return None
-    except ReadError:
+    except RefusedError:
         return {}

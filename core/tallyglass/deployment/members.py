@@ -51,10 +51,11 @@ async def read_members(gateway: Gateway, hello: Document) -> tuple[SetMember, ..
 
 
 def data_age(hello: Document) -> float | None:
-    """Seconds since the newest write that the answering member has; None for a primary, and if it does not say."""
+    """Seconds since the newest write that the answering member has; None for a primary, for a member that has none yet,
+    and if it does not say."""
     last, now = hello.get("lastWrite"), hello.get("localTime")
-    written = last.get("lastWriteDate") if isinstance(last, Mapping) else None
-    if hello.get("isWritablePrimary") or not isinstance(written, datetime) or not isinstance(now, datetime):
+    written = _reported(last.get("lastWriteDate")) if isinstance(last, Mapping) else None
+    if hello.get("isWritablePrimary") or written is None or not isinstance(now, datetime):
         return None
     return max(0.0, (now - written).total_seconds())
 
@@ -99,8 +100,12 @@ def _delay(config: Document) -> int:
 
 
 def _applied(row: Document) -> datetime | None:
-    """The time of the newest entry that a member has; the server reports the epoch for a member that is down."""
-    at = row.get("optimeDate")
+    """The time of the newest entry that a member has."""
+    return _reported(row.get("optimeDate"))
+
+
+def _reported(at: object) -> datetime | None:
+    """A time of a member's data; the server reports the epoch for one that is down, or is copying its first data."""
     if not isinstance(at, datetime) or at.year <= 1970:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -7,21 +7,22 @@ from typing import Any, cast
 import pytest
 
 from tallyglass.deployment.cluster import Kind, look_at
-from tallyglass.errors import PrivilegeError
+from tallyglass.errors import PrivilegeError, ReadError, RefusedError
 from tallyglass.mongo.gateway import Gateway
 
 
 class Server:
     """Answers ``hello`` and ``buildInfo``; of its shard only where ``sharding`` is given."""
 
-    def __init__(self, hello: dict[str, Any], sharding: dict[str, Any] | None) -> None:
-        self._answers = {"hello": hello, "buildInfo": {"version": "6.0.5"}}
+    def __init__(self, hello: dict[str, Any], sharding: dict[str, Any] | Exception | None) -> None:
+        self._answers: dict[str, Any] = {"hello": hello, "buildInfo": {"version": "6.0.5"}}
         self._answers |= {"shardingState": sharding} if sharding is not None else {}
 
     async def command(self, name: str, value: object = 1, **options: Any) -> dict[str, Any]:
-        if name not in self._answers:
-            raise PrivilegeError("Not allowed.")
-        return self._answers[name]
+        answer = self._answers.get(name, PrivilegeError("Not allowed."))
+        if isinstance(answer, Exception):
+            raise answer
+        return cast("dict[str, Any]", answer)
 
 
 PRIMARY = {"setName": "rs", "primary": "a:1", "me": "a:1", "isWritablePrimary": True}
@@ -53,3 +54,10 @@ async def test_a_server_is_what_it_says(
     assert (found.set_name, found.primary, found.me) == tuple(
         hello.get(name, "") for name in ("setName", "primary", "me")
     )
+
+
+async def test_whether_it_is_a_shard_is_not_guessed_where_the_connection_is_lost() -> None:
+    refused = await look_at(cast(Gateway, Server(PRIMARY, RefusedError("No such command.", code=59))))
+    assert not refused.sharded
+    with pytest.raises(ReadError, match="lost"):
+        await look_at(cast(Gateway, Server(PRIMARY, ReadError("The connection to the server was lost."))))

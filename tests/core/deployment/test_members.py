@@ -66,6 +66,7 @@ async def test_a_delay_is_taken_off_the_lag(
         ({"isWritablePrimary": True}, ""),
         ({"secondary": True, "lastWrite": {"lastWriteDate": NOW - timedelta(seconds=10)}}, ""),
         ({"secondary": True, "lastWrite": {}}, ""),
+        ({"secondary": False, "lastWrite": {"lastWriteDate": datetime.fromtimestamp(0, UTC)}}, ""),
         ({"secondary": True, "setName": ""}, ""),
     ],
 )

@@ -13,7 +13,7 @@ import bson
 import pytest
 from bson import Binary, Int64, Timestamp
 
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 from tallyglass.oplog.entry.entry import read_entry
@@ -72,7 +72,7 @@ class Source:
 
     async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
         if name in ("shardingState", "replSetGetStatus"):
-            raise ReadError("no")
+            raise RefusedError("no", code=59)
         return {
             "hello": {"setName": "rs", "me": "h:1", "lastWrite": {"majorityOpTime": {"ts": Timestamp(*NEWEST)}}},
             "buildInfo": {"version": self.version},
