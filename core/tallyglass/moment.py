@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import NamedTuple
 
@@ -132,13 +133,11 @@ def parse_ts(text: str) -> Ts:
 
 def parse_iso(text: str) -> datetime:
     """Read a date as :func:`iso` writes it. Raises InputError for a text without a zone, and for any other form."""
-    try:
+    with suppress(ValueError, OverflowError):
         found = datetime.fromisoformat(text)
-    except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
-        raise InputError(f"'{clean(text, 60)}' is not a date.", "Write it as 2026-11-20T18:06:14Z.")
-    return found.astimezone(UTC)
+        if found.tzinfo is not None:
+            return found.astimezone(UTC)
+    raise InputError(f"'{clean(text, 60)}' is not a date.", "Write it as 2026-11-20T18:06:14Z.")
 
 
 def parse_time(text: str, now: datetime | None = None, zone: tzinfo | None = None) -> datetime:

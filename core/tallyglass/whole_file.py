@@ -13,11 +13,16 @@ from tallyglass.text import clean
 
 def check_writable(path: Path) -> None:
     """Raise InputError where :func:`write_whole` could not write: before a long answer, not after it."""
-    place = path if _is_special(path) else Path(os.path.realpath(path)).parent
-    if path.is_dir():
+    try:
+        is_folder, is_special = path.is_dir(), _is_special(path)
+    except OSError as error:
+        raise _refusal(path, error) from error
+    place = path if is_special else Path(os.path.realpath(path)).parent
+    if is_folder:
         raise InputError(f"{clean(str(path))} is a folder.", "Name a file.")
-    if not os.access(place, os.W_OK):
-        raise InputError(f"{clean(str(path))} cannot be written: {clean(str(place))} is missing or read-only.")
+    if not (is_special or place.is_dir()) or not os.access(place, os.W_OK):
+        shown = clean(str(place))
+        raise InputError(f"{clean(str(path))} cannot be written: {shown} is missing, not a folder, or read-only.")
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
@@ -31,7 +36,11 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
         else:
             _replace(Path(os.path.realpath(path)), text, mode)
     except OSError as error:
-        raise InputError(f"{clean(str(path))} cannot be written: {error.strerror}.") from error
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: OSError) -> InputError:
+    return InputError(f"{clean(str(path))} cannot be written: {error.strerror}.")
 
 
 def _is_special(path: Path) -> bool:

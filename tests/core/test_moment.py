@@ -186,6 +186,6 @@ def test_iso_is_utc() -> None:
     assert iso(NOW) == "2026-11-20T18:00:00Z"
     assert iso(NOW + timedelta(milliseconds=7)) == "2026-11-20T18:00:00.007Z"
     assert parse_iso(iso(NOW)) == NOW
-    for bad in ("now", "2026-11-20T18:00:00", "02:15"):
+    for bad in ("now", "2026-11-20T18:00:00", "02:15", "0001-01-01T00:00:00+05:00"):
         with pytest.raises(InputError):
             parse_iso(bad)

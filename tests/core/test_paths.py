@@ -38,6 +38,7 @@ def test_what_cannot_be_written_leaves_nothing_and_is_known_before(tmp_path: Pat
         write_whole(tmp_path / "file", "\udcff")
     assert list(tmp_path.iterdir()) == []
     check_writable(tmp_path / "file")
-    for path in (tmp_path, tmp_path / "none" / "file"):
+    (tmp_path / "text").touch()
+    for path in (tmp_path, tmp_path / "none" / "file", tmp_path / "text" / "file", tmp_path / ("long" * 100)):
         with pytest.raises(InputError):
             check_writable(path)
