@@ -40,6 +40,10 @@ _NO_READS = (
     r"node is (?:recovering|not in primary or recovering state)|not.*in (?:PRIMARY|primary) or (?:SECONDARY|sec)"
 )
 
+_BAD_LOGIN = r"bad auth|[Aa]uthentication failed"
+_MAY_NOT = r"^\(?(?:Unauthorized\) )?not authorized on |^user is not allowed to do action "
+"""How Atlas's shared tiers begin their answer where the user lacks a privilege."""
+
 _RELEASES = {
     5: "MongoDB 3.4", 6: "MongoDB 3.6", 7: "MongoDB 4.0", 8: "MongoDB 4.2", 9: "MongoDB 4.4", 13: "MongoDB 5.0",
 }  # fmt: skip
@@ -76,13 +80,14 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
             "Connect to a mongos, or have the role directShardOperations granted.",
             privilege=DIRECT_SHARD,
         )
-    if code == UNAUTHORIZED:
+    login_failed = code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and re.search(_BAD_LOGIN, message) is not None)
+    if code == ATLAS_ERROR and what.endswith(str(OPLOG)) and not login_failed:
+        return closed_oplog()
+    if isinstance(error, OperationFailure) and lacks_privilege(error):
         return PrivilegeError(
             f"This user may not run {what}.", "tallyglass doctor names the role that would allow it.", privilege=what
         )
-    if code == ATLAS_ERROR and what.endswith(str(OPLOG)) and "bad auth" not in message:
-        return closed_oplog()
-    if code == AUTHENTICATION_FAILED or (code == ATLAS_ERROR and "auth" in message):
+    if login_failed:
         return ConnectError("The server does not accept this user name and password.", "Check both, and authSource.")
     refused = login_refused(_message(error))
     if refused is not None:
@@ -112,6 +117,12 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
     if code == ATLAS_ERROR:
         return RefusedError(f"This tier of Atlas does not allow {what}.", code=code)
     return _failed(f"The server refused {what}: {message.rstrip('.')}.", code=code)
+
+
+def lacks_privilege(error: OperationFailure) -> bool:
+    """Whether a server refuses because of what the user may do: Atlas's shared tiers have one code for all refusals."""
+    may_not = re.search(_MAY_NOT, _message(error)) is not None
+    return error.code == UNAUTHORIZED or (error.code == ATLAS_ERROR and may_not)
 
 
 def _failed(title: str, advice: str = "", code: int | None = None) -> ReadError:

@@ -20,7 +20,7 @@ from pymongo.read_preferences import Nearest, SecondaryPreferred
 
 from tallyglass.errors import ReadError
 from tallyglass.mongo.codec import CODEC
-from tallyglass.mongo.driver_errors import NAMESPACE_NOT_FOUND, UNAUTHORIZED, family
+from tallyglass.mongo.driver_errors import NAMESPACE_NOT_FOUND, family, lacks_privilege
 from tallyglass.mongo.gateway import (
     DEFAULT_TIME_MS,
     GET_MORE_SECONDS,
@@ -118,7 +118,7 @@ class MongoGateway:
             try:
                 found = await rows()
             except OperationFailure as error:
-                if error.code != UNAUTHORIZED:
+                if not lacks_privilege(error):
                     raise
                 found = await rows(nameOnly=True, authorizedCollections=True)
         return [

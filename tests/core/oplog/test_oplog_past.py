@@ -271,6 +271,19 @@ def test_what_a_shared_tier_answers_is_a_closed_oplog(message: str, ns: str, exp
     assert isinstance(found, PrivilegeError) is expected
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("not authorized on admin to execute command { serverStatus: 1 }", "This user may not run command x."),
+        ("user is not allowed to do action [find] on [shop.auth_roles]", "This user may not run command x."),
+        ("bad auth : authentication failed", "The server does not accept this user name and password."),
+        ("CMD_NOT_ALLOWED: serverStatus", "This tier of Atlas does not allow command x."),
+    ],
+)
+def test_what_an_atlas_user_may_not_do_is_not_a_wrong_password(message: str, expected: str) -> None:
+    assert translate(OperationFailure(message, 8000), "command x").title == expected
+
+
 async def test_a_member_that_knows_no_majority_is_not_read() -> None:
     with pytest.raises(ReadError, match="majority"):
         await safe_end(Log(0, 100))  # type: ignore[arg-type]
