@@ -33,11 +33,11 @@ class Product(StrEnum):
 
 
 _BY_HOST = (
-    (r"\.docdb(?:-elastic)?\.amazonaws\.com(?:\.cn)?\Z", Product.DOCUMENTDB),
-    (r"\.cosmos\.azure\.(?:com|cn)\Z", Product.COSMOS),
-    (r"\.mongodb\.net\Z", Product.ATLAS),
+    (r"\.docdb(?:-elastic)?\.(?:cn-[a-z0-9-]+\.)?amazonaws\.com(?:\.cn)?\Z", Product.DOCUMENTDB),
+    (r"\.cosmos\.azure\.(?:com|cn|us)\Z", Product.COSMOS),
+    (r"\.mongodb(?:gov)?\.net\Z", Product.ATLAS),
 )
-"""Services that only the names of their hosts tell from MongoDB."""
+"""Services that only the names of their hosts tell from MongoDB: those of China and of a government have their own."""
 
 
 def product_of(hello: Document, build: Document) -> Product:
