@@ -127,12 +127,14 @@ def _refuse_password(uri: str, where: str) -> None:
 
 
 def _expand_variables(text: str, environ: Mapping[str, str], where: str, *, encode: bool = False) -> str:
+    user_info = re.match(r"[^/]*//[^/?]*@", text) if encode else None
+
     def value_of(found: re.Match[str]) -> str:
         value = environ.get(found[1])
         if value is None:
             raise InputError(f"{where} needs the environment variable {found[1]}, which is not set.")
         # Inside user:password@ a variable is one value and is encoded; elsewhere it may be any part of the URI.
-        in_user_info = encode and found.start() < text.rfind("@")
+        in_user_info = user_info is not None and found.start() < user_info.end()
         return quote(value, safe="") if in_user_info else value
 
     return _VARIABLE.sub(value_of, text)

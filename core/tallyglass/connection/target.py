@@ -15,8 +15,10 @@ from tallyglass.text import clean
 
 SCHEMES = ("mongodb://", "mongodb+srv://")
 _NO_PASSWORD_NEEDED = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
-_OF_ONE_SERVER = frozenset({"replicaset", "directconnection", "loadbalanced", "srvmaxhosts", "srvservicename"})
-"""Options of a URI that do not apply to another set of the same cluster."""
+_OF_ONE_SERVER = frozenset(
+    {"replicaset", "directconnection", "loadbalanced", "srvmaxhosts", "srvservicename", "srvallowedhostssuffix"}
+)
+"""Options of a URI that do not apply to another set of the same cluster, which is not found by a seed list."""
 
 # A port or a second host distinguishes a list of hosts from any other word.
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"

@@ -151,7 +151,7 @@ async def test_unusable_uri_is_reported_in_one_line(uri: str) -> None:
 
 PROFILES = """
 [prod]
-uri = "mongodb://monitor:${PW}@${HOST}/?replicaSet=rs"
+uri = "mongodb://monitor:${PW}@${HOST}/?replicaSet=rs&appName=ops@corp"
 driver = "motor"
 [careless]
 uri = "mongodb://monitor:written-out@h/"
@@ -165,7 +165,7 @@ def test_profiles_take_passwords_only_from_the_environment(tmp_path: Path) -> No
     path = tmp_path / "profiles.toml"
     path.write_text(PROFILES)
     profile = load_profile("prod", path, {"PW": f"{CANARY}@/:%", "HOST": "db1:27017,db2"})
-    assert Target.parse(profile.uri).uri == "mongodb://monitor@db1:27017,db2/?replicaSet=rs"
+    assert Target.parse(profile.uri).uri == "mongodb://monitor@db1:27017,db2/?replicaSet=rs&appName=ops@corp"
     assert dict(Target.parse(profile.uri).secrets)["password"].reveal() == f"{CANARY}@/:%"
     assert CANARY not in repr(profile)
     for name, word in [("careless", "a password"), ("odd", "colour"), ("none", "no profile"), ("prod", "HOST")]:

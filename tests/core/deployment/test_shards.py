@@ -133,7 +133,9 @@ def test_a_shard_is_reached_with_the_same_user_and_options() -> None:
     shard = router.at("a:27018,b:27018", "s0")
     assert shard.uri == "mongodb://me@a:27018,b:27018/shop?tls=true&replicaSet=s0"
     assert shard.secrets == router.secrets
-    assert Target.parse("mongodb+srv://me@name/").at("a:1", "s0").uri == "mongodb://me@a:1/?tls=true&replicaSet=s0"
+    for options in ("", "?srvMaxHosts=2&srvAllowedHostsSuffix=.lan"):
+        found = Target.parse(f"mongodb+srv://me@name/{options}").at("a:1", "s0")
+        assert found.uri == "mongodb://me@a:1/?tls=true&replicaSet=s0"
 
 
 async def test_a_cluster_is_named_after_all_of_its_shards() -> None:
