@@ -6,14 +6,17 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import bson
 import pytest
 from bson import Binary, Int64, Timestamp
 
+from tallyglass.errors import InputError
 from tallyglass.evidence.book import Book, Coverage, LineTally
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement, user_of
+from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.attribution import attribute, concerning, entries_between
@@ -342,7 +345,7 @@ async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
 class Known:
     """An observer of what a book already has."""
 
-    folder = None
+    folder: EvidenceFolder | None = None
 
     def __init__(self, book: Book) -> None:
         self.book = book
@@ -370,6 +373,14 @@ async def named(oplog: Oplog, book: Book, *incidents: Incident, log: Sequence[St
         book.heard(one)
         book.add_statement(one)
     return list((await authors.added_to(IncidentScan(incidents, 0, Ts(T - 10_000, 0), done=True))).incidents)
+
+
+async def test_a_file_of_a_folder_of_evidence_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    observer = Known(Book())
+    observer.folder = EvidenceFolder(tmp_path / "kept")
+    (tmp_path / "kept" / "a_1_1795409595.log").mkdir()
+    with pytest.raises(InputError, match="cannot be read"):
+        await Authors(Oplog(), observer).added_to(IncidentScan((), 0, None, done=True))  # type: ignore[arg-type]
 
 
 def a_delete(**how: Any) -> Incident:

@@ -68,8 +68,8 @@ class Authors:
             await self._read()
 
     async def added_to(self, scan: IncidentScan) -> IncidentScan:
-        """The scan with the evidence in each incident that is not routine. Raises InputError for a log file that was
-        named and cannot be read."""
+        """The scan with the evidence in each incident that is not routine. Raises InputError for a log file, or a file
+        of a folder of evidence, that was named and cannot be read."""
         acting = [one for one in scan.incidents if not one.routine]
         unknown = any(self._tries.get(_key(one), 0) < TRIES and not self._is_known(one) for one in acting)
         first, self._files_read = not self._files_read, True
@@ -140,13 +140,13 @@ class Authors:
             if files:
                 reading = asyncio.to_thread(read_files, observer.book, files, wanted, most=most, others=others)
                 observer.last_lines[""] = await reading
-            for member, kept in (observer.folder.by_member() if observer.folder else {}).items():
-                others = kept if self._shard and member not in self._own_names() else ()
-                reading = asyncio.to_thread(read_files, observer.book, kept, wanted, others=others)
-                observer.last_lines[member] = await reading
         except InputError:
             if self._logs:
                 raise
+        for member, kept in (observer.folder.by_member() if observer.folder else {}).items():
+            others = kept if self._shard and member not in self._own_names() else ()
+            reading = asyncio.to_thread(read_files, observer.book, kept, wanted, others=others)
+            observer.last_lines[member] = await reading
 
     def _own_names(self) -> set[str]:
         """The members of this set as the folder of evidence names them."""
@@ -163,7 +163,7 @@ async def attributed(
 ) -> AsyncIterator[IncidentScan]:
     """The scans with who wrote the incidents, and again when that becomes known later, looked for every ``seconds``.
 
-    Raises the errors of ``scans``, and InputError for a log file that was named and cannot be read.
+    Raises the errors of ``scans``, and those of :meth:`Authors.added_to`.
     """
     latest: IncidentScan | None = None
     shown: IncidentScan | None = None
