@@ -201,6 +201,7 @@ async def _look_at_cluster(cluster: ClusterGateway) -> Deployment:
         members=tuple(member for one in found for member in one.members),
         cluster_id=next((one.cluster_id for one in found if one.cluster_id), ""),
         config_servers=next((one.config_servers for one in found if one.config_servers), ""),
+        old_data=" ".join(one.old_data for one in found if one.old_data),
     )
 
 

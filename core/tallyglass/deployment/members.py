@@ -53,9 +53,9 @@ async def read_members(gateway: Gateway, hello: Document) -> tuple[SetMember, ..
 def data_age(hello: Document) -> float | None:
     """Seconds since the newest write that the answering member has; None for a primary, for a member that has none yet,
     and if it does not say."""
-    last, now = hello.get("lastWrite"), hello.get("localTime")
+    last, now = hello.get("lastWrite"), _reported(hello.get("localTime"))
     written = _reported(last.get("lastWriteDate")) if isinstance(last, Mapping) else None
-    if hello.get("isWritablePrimary") or written is None or not isinstance(now, datetime):
+    if hello.get("isWritablePrimary") or written is None or now is None:
         return None
     return max(0.0, (now - written).total_seconds())
 
@@ -105,7 +105,7 @@ def _applied(row: Document) -> datetime | None:
 
 
 def _reported(at: object) -> datetime | None:
-    """A time of a member's data; the server reports the epoch for one that is down, or is copying its first data."""
+    """A time that a server reports; it is the epoch for a member that is down, or is copying its first data."""
     if not isinstance(at, datetime) or at.year <= 1970:
         return None
     return at if at.tzinfo else at.replace(tzinfo=UTC)

@@ -138,6 +138,13 @@ def test_a_shard_is_reached_with_the_same_user_and_options() -> None:
         assert found.uri == "mongodb://me@a:1/?tls=true&replicaSet=s0"
 
 
+async def test_of_a_cluster_the_age_of_what_a_shard_serves_is_said() -> None:
+    written = {"lastWriteDate": datetime.now(UTC) - timedelta(seconds=50)}
+    old = Shard("s1", hello={"secondary": True, "lastWrite": written, "me": "b:1"})
+    found = await look_at(cluster(Shard("s0"), old))
+    assert found.old_data == "The data are 50 s old: they come from b:1."
+
+
 async def test_a_cluster_is_named_after_all_of_its_shards() -> None:
     both = cluster(Shard("s0"), Shard("s1", error=ReadError("No server answers.")))
     found = await look_at(both)
