@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,9 +14,6 @@ from tallyglass.mongo.gateway import Document, Gateway, Namespace
 
 SLOWMS = 100
 """The server's default threshold in milliseconds."""
-
-MORE = "db.adminCommand({profile: 0, slowms: 20})"
-"""The command that makes a server log more statements, until it is restarted; each member has its own setting."""
 
 COSTS = ((100, 54, 34, 30), (20, 168, 103, 34), (5, 280, 167, 35), (0, 662, 381, 44))
 """What a threshold costs and gives, measured on a recording of 18 applications: slowms, lines and kB of log for 1,000
@@ -37,7 +34,8 @@ class EvidenceKept:
     """``memory_seconds`` is the time that the newest log lines in the server's memory cover. ``slowms`` and
     ``sample_rate`` decide which statements are logged. None where unknown. ``log`` is where the log goes as configured,
     ``audit`` the same for the audit log, both untrusted; ``redacted`` is whether values are hidden in the log.
-    ``profiles`` are the databases whose profiler is on or has documents, names as stored."""
+    ``profiles`` are the databases whose profiler is on or has documents, names as stored; ``not_looked_at`` is how many
+    databases there are beyond the :data:`~tallyglass.evidence.profile.DATABASES_LIMIT` whose profile is read."""
 
     memory_seconds: float | None = None
     slowms: int | None = None
@@ -46,6 +44,14 @@ class EvidenceKept:
     audit: str = ""
     redacted: bool = False
     profiles: Mapping[str, ProfileKept] = field(default_factory=dict)
+    not_looked_at: int = 0
+
+
+def command_for_more(kept: EvidenceKept) -> str:
+    """The mongosh command that makes a server log more statements, all of those above a threshold, until it is
+    restarted; each member has its own setting."""
+    slowms = 20 if kept.slowms is None else min(kept.slowms, 20)
+    return f"db.adminCommand({{profile: 0, slowms: {slowms}, sampleRate: 1}})"
 
 
 async def evidence_kept(gateway: Gateway) -> EvidenceKept:
@@ -55,6 +61,7 @@ async def evidence_kept(gateway: Gateway) -> EvidenceKept:
     settings = await _answer(gateway, "profile", -1)
     parsed = (await _answer(gateway, "getCmdLineOpts", 1)).get("parsed", {})
     slowms, rate = settings.get("slowms"), settings.get("sampleRate")
+    names = await _databases(gateway)
     return EvidenceKept(
         (max(times) - min(times)) / 1000 if times else None,
         int(slowms) if isinstance(slowms, (int, float)) else None,
@@ -62,16 +69,20 @@ async def evidence_kept(gateway: Gateway) -> EvidenceKept:
         str(within(parsed, "systemLog", "path") or within(parsed, "systemLog", "destination") or ""),
         str(within(parsed, "auditLog", "path") or within(parsed, "auditLog", "destination") or ""),
         within(parsed, "security", "redactClientLogData") is True,
-        await _profiles(gateway),
+        await _profiles(gateway, names[:DATABASES_LIMIT]),
+        max(len(names) - DATABASES_LIMIT, 0),
     )
 
 
-async def _profiles(gateway: Gateway) -> dict[str, ProfileKept]:
+async def _databases(gateway: Gateway) -> list[str]:
     try:
-        names = (await gateway.list_databases())[:DATABASES_LIMIT]
+        return [name for name in await gateway.list_databases() if name != "local"]
     except TallyglassError:
-        return {}
-    found = {name: await _profile(gateway, name) for name in names if name != "local"}
+        return []
+
+
+async def _profiles(gateway: Gateway, names: Sequence[str]) -> dict[str, ProfileKept]:
+    found = {name: await _profile(gateway, name) for name in names}
     return {name: one for name, one in found.items() if one.level or one.seconds is not None}
 
 

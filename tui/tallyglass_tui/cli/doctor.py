@@ -8,7 +8,7 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
@@ -186,7 +186,7 @@ def _window(found: Diagnosis) -> str:
 
 def _kept_lines(kept: EvidenceKept) -> list[str]:
     """What the server keeps of who writes, and what would keep more, with its cost."""
-    from tallyglass.evidence.kept import COSTS, MORE, SLOWMS
+    from tallyglass.evidence.kept import COSTS, SLOWMS, command_for_more
 
     span = "unknown: this user may not read the log"
     if kept.memory_seconds is not None:
@@ -200,7 +200,8 @@ def _kept_lines(kept: EvidenceKept) -> list[str]:
         f"  profiler {_profiles(kept)}",
     ]
     if kept.slowms is None or kept.slowms >= SLOWMS or rate:
-        lines += [f"To keep more until the next restart, as an administrator in mongosh on each member: {MORE}"]
+        more = command_for_more(kept)
+        lines += [f"To keep more until the next restart, as an administrator in mongosh on each member: {more}"]
         lines += [
             f"  slowms {slow:>3}: {count} lines and {size} kB of log for 1,000 writes, {named} of 45 acts named"
             for slow, count, size, named in COSTS
@@ -215,7 +216,10 @@ def _profiles(kept: EvidenceKept) -> str:
         + (f", whose documents cover {one.seconds / 60:,.1f} minutes" if one.seconds is not None else "")
         for name, one in kept.profiles.items()
     ]
-    return "; ".join(shown[:_SHOWN]) or "in no database that this user may see"
+    told = "; ".join(shown[:_SHOWN]) or "in no database that this user may see"
+    more = f"; and in {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    left = plural(kept.not_looked_at, "database was", "databases were")
+    return told + more + (f"; {left} not looked at" if kept.not_looked_at else "")
 
 
 def _sharding(found: Diagnosis) -> str:
