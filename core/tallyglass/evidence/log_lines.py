@@ -56,8 +56,8 @@ _CLOCK_MILLIS = 1_500
 """How far a log's clock may be ahead of cluster times, which are whole seconds, before it is doubted."""
 
 _WRITING = (
-    '"type":"remove"', '"type":"update"', '"txnNumber"', '"delete":', '"update":', '"findAndModify":', '"bulkWrite":',
-    '"$merge"', '"$out"', 'User":', 'Role":', 'Roles', 'Privileges',
+    '"type":"remove"', '"type":"update"', '"txnNumber"', '"delete":', '"update":', '"findAndModify":',
+    '"findandmodify":', '"bulkWrite":', '"$merge"', '"$out"', 'User":', 'Role":', 'Roles', 'Privileges',
 )  # fmt: skip
 """What the line of a command that writes contains; a line too much does no harm."""
 

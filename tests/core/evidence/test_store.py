@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from builders.evidence import command, login, metadata, remove, statements
+from builders.evidence import MILLIS, command, login, metadata, remove, statements
 from tallyglass.errors import InputError
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.log_files import read_files
@@ -21,8 +21,10 @@ def held(folder: EvidenceFolder) -> int:
 def test_only_evidence_is_kept_and_read_again_as_a_log(tmp_path: Path) -> None:
     folder = EvidenceFolder(tmp_path / "kept")
     find = command(30, find="orders").replace('"delete":"orders",', "")
+    taken = find.replace('"find":"orders"', '"findandmodify":"orders","remove":true')
+    taken = taken.replace('"ns"', '"ndeleted":1,"ns"')
     folder.write("a:1", [metadata(), login(), find, "no line", remove(20, 5)])
-    folder.write("a:1", [remove(40, 6)])
+    folder.write("a:1", [taken, remove(40, 6)])
     folder.write("b/../:2", [remove(60, 7, ctx="conn8")])
     assert sorted(folder.by_member()) == ["a_1", "b_..__2"]
     assert {path.stat().st_mode & 0o777 for path in folder.path.iterdir()} == {0o600}
@@ -30,7 +32,8 @@ def test_only_evidence_is_kept_and_read_again_as_a_log(tmp_path: Path) -> None:
     book = Book()
     read_files(book, folder.by_member()["a_1"])
     assert [(one.documents, one.client.user) for one in statements(book)] == [(5, "alice@admin"), (6, "alice@admin")]
-    assert book.tally.lines == 4
+    assert len(book.statements("shop.$cmd", "d", 0, MILLIS * 2)) == 1
+    assert book.tally.lines == 5
 
 
 def test_a_login_in_one_file_names_the_statements_of_the_next(tmp_path: Path) -> None:
