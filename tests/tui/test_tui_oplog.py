@@ -120,6 +120,72 @@ async def test_a_second_of_a_thousand_entries_leaves_out_no_row_not_even_after_t
     assert collector.rows(None)[1] == 1, "the room is bounded"
 
 
+async def test_a_tail_that_is_begun_again_goes_on_after_the_last_entry_it_handed_out(monkeypatch: Any) -> None:
+    begun: list[Ts | None] = []
+
+    async def followed(_: Any, wanted: OplogFilter, **__: Any) -> AsyncIterator[OplogUpdate]:
+        begun.append(wanted.since)
+        yield update(entry(1), entry(7))
+        yield update()
+
+    monkeypatch.setattr(tail, "follow", followed)
+    place = oplog_reads.Place()
+    for _ in range(2):
+        async for _ in oplog_reads.follow(None, OplogFilter(), place):  # type: ignore[arg-type]
+            pass
+    assert begun == [None, entry(7).ts.next]
+
+
+async def test_a_clock_that_was_set_back_takes_no_row_from_the_tail(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("up", "up")
+        await screen.put("oplog", replace(update(entry(40)), at=NOW - timedelta(hours=1)))
+        assert "stopped, +1 new" in screen.text
+        assert len(screen.app.screen.tail.rows) == 40
+
+
+async def test_a_jump_to_the_newest_row_stops_there(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("3")
+        await screen.put("oplog", update(entry(1), entry(2, "d")))
+        await screen.press("exclamation_mark")
+        await screen.put("oplog", update(entry(3)))
+        assert "stopped, +1 new" in screen.text
+        await screen.press("end", "I")
+        await screen.put("incidents", IncidentScan((replace(INCIDENT, first=entry(3).ts),), 9, None, done=True))
+        await screen.put("oplog", update(entry(4)))
+        assert "stopped, +1 new" in screen.text
+
+
+async def test_a_jump_with_a_filter_says_that_only_what_matches_was_looked_for(
+    screen_at: Any, monkeypatch: Any
+) -> None:
+    asked: list[tuple[Ts | None, Ts | None]] = []
+
+    async def read(_: Any, wanted: OplogFilter, limit: int) -> AsyncIterator[Any]:
+        asked.append((wanted.since, wanted.until))
+        for none in ():
+            yield none
+
+    async def alone(_: Any) -> None:
+        return None
+
+    monkeypatch.setattr("tallyglass.deployment.shards.shards_of", alone)
+    monkeypatch.setattr(tail, "read", read)
+    until = Ts(BASE + 50, 0)
+    async with screen_at((120, 24)) as screen:
+        screen.feeds.answer = []
+        await screen.press("3", "ampersand", *f"ns:shop.carts until:{until}", "enter")
+        await screen.press("t", *"now-1h", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert f"No entry that matches 'ns:shop.carts until:{until}' at or after" in screen.text
+        page = screen.app.screen
+        await oplog_reads.read_from(None, page.following.wanted, Ts(BASE, 0))  # type: ignore[arg-type]
+        assert asked == [(Ts(BASE, 0), until)]
+
+
 async def test_an_outage_claims_nothing_about_what_was_written(screen_at: Any) -> None:
     async with screen_at((120, 24)) as screen:
         await screen.press("3")

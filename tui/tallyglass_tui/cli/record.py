@@ -83,7 +83,8 @@ def follow_pages(target: Target, recorder: Recorder) -> Feeds:
     feeds.start()
     feeds.follow("deployment", watch_deployment)
     feeds.follow("counters", lambda gateway: watch(gateway, WatchSettings()))
-    feeds.follow("oplog", lambda gateway: reads.follow(gateway, OplogFilter()), merge=reads.merge)
+    place = reads.Place()
+    feeds.follow("oplog", lambda gateway: reads.follow(gateway, OplogFilter(), place), merge=reads.merge)
     feeds.follow("last drill", follow_last)
     share_incidents(feeds)
     return feeds

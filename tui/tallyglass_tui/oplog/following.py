@@ -37,11 +37,11 @@ class Following:
 
     def start(self) -> None:
         """Follow with the present filter, from an empty tail."""
-        wanted = self.wanted
+        wanted, place = self.wanted, oplog_reads.Place()
         self.past, self.last = "", None
         self._page.tail.restart((self._no_oplog or "Reading the oplog ...",))
         self._feed = self._page.shell.feeds.follow(
-            "oplog", lambda gateway: oplog_reads.follow(gateway, wanted), merge=oplog_reads.merge,
+            "oplog", lambda gateway: oplog_reads.follow(gateway, wanted, place), merge=oplog_reads.merge,
             silence=_SILENCE_SECONDS, subject=self.wanted_text,
         )  # fmt: skip
         self._page.subscribe(self._feed, self.show_update)
@@ -53,7 +53,8 @@ class Following:
         if self.past:
             return
         tail = self._page.tail
-        if went_back:
+        # Only a replay can go back: on a live screen the clock of this machine was set.
+        if went_back and self._page.shell.context.recorded:
             tail.restart()
         tail.add(update.rows, update.dropped, update.majority)
         if not tail.count:

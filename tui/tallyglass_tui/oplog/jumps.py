@@ -5,6 +5,7 @@ from __future__ import annotations
 from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan, OplogRow
+from tallyglass.text import clean
 from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.oplog import reads as oplog_reads
@@ -33,7 +34,7 @@ class Jumps:
         except TallyglassError as error:
             page.say(str(error))
             return
-        page.show_past(rows, note if rows else f"No entry at or after {fmt.moment(at.time)}.")
+        page.show_past(rows, note if rows else f"No entry{self._matching} at or after {fmt.moment(at.time)}.")
 
     def to_destructive(self) -> None:
         """Go to the next destructive entry: among the loaded rows, otherwise in the rest of the oplog."""
@@ -41,7 +42,7 @@ class Jumps:
         ahead = range(tail.cursor + 1, len(rows)) if not tail.following else range(len(rows) - 1, -1, -1)
         found = next((index for index in ahead if rows[index].destructive), None)
         if found is not None:
-            tail.move_to(found)
+            tail.stop_at(found)
         elif tail.following or not rows:
             time, incidents = bound.key("oplog.time", "t"), bound.key("oplog.incidents", "i")
             self._page.say(
@@ -58,9 +59,15 @@ class Jumps:
             page.say(str(error))
             return
         if row is None:
-            page.say("No destructive operation after this one.")
+            page.say(f"No destructive operation{self._matching} after this one.")
         else:
             self.to(row.ts)
+
+    @property
+    def _matching(self) -> str:
+        """That only what the filter lets through was looked for, where there is one."""
+        shown = clean(self._following.wanted_text, 60)
+        return f" that matches '{shown}'" if shown else ""
 
     def to_incident(self) -> None:
         """Go to the first incident after this entry; from the live tail, to the newest one."""
@@ -95,7 +102,7 @@ class Jumps:
         if at is None:
             self.to(found.first, note)
         else:
-            tail.move_to(at)
+            tail.stop_at(at)
             page.say(note + _back_to_tail())
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tallyglass.moment import Ts, check_within
+from tallyglass.moment import ZERO, Ts, check_within
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
@@ -26,21 +26,38 @@ ROOM = 1_000
 A row costs about 20 us to make, so that a faster oplog costs at most a twelfth of a core for rows."""
 
 
-async def follow(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator[OplogUpdate]:
-    """The live tail; for a sharded cluster, of all shards. ``trouble`` names what is left out."""
+@dataclass(slots=True)
+class Place:
+    """The last entry that a tail has handed out."""
+
+    ts: Ts = ZERO
+
+
+async def follow(gateway: Gateway, wanted: OplogFilter, place: Place | None = None) -> AsyncIterator[OplogUpdate]:
+    """The live tail; for a sharded cluster, of all shards. ``trouble`` names what is left out.
+
+    It keeps ``place``, and goes on there where it is begun again, as after this program was stopped for a while: no
+    entry is shown twice, or missing between two rows.
+    """
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.read.shard_tail import follow_shards
     from tallyglass.oplog.read.tail import follow
 
+    place = place or Place()
+    if place.ts > ZERO:
+        wanted = replace(wanted, since=place.ts.next)
     shards = await shards_of(gateway)
     if shards is None:
         async with closing(follow(gateway, wanted, room=ROOM)) as updates:
             async for update in updates:
+                place.ts = update.last or place.ts
                 yield update
         return
     known = " ".join((*shards.left_out, *shards.warnings))
     async with closing(follow_shards(shards.gateways, wanted, room=ROOM)) as updates:
         async for update in updates:
+            # What was read of one shard may be newer than rows of another that are still to come.
+            place.ts = max((row.ts for row in update.rows), default=place.ts)
             yield replace(update, trouble=f"{update.trouble} {known}".strip()) if known else update
 
 
@@ -65,7 +82,7 @@ async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int
     from tallyglass.oplog.read.shard_tail import read_shards
     from tallyglass.oplog.read.tail import read
 
-    wanted = replace(wanted, since=since, until=None)
+    wanted = replace(wanted, since=max(since, wanted.since or since))
     shards = await shards_of(gateway)
     if shards is not None:
         return await read_shards(shards.gateways, wanted, limit=limit)
