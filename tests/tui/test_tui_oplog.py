@@ -691,6 +691,22 @@ async def test_the_next_incident_is_the_newest_from_the_live_tail_and_else_the_f
         assert "the past from" in screen.text
 
 
+async def test_the_next_incident_may_be_newer_than_a_list_that_holds_still(screen_at: Any) -> None:
+    at = {n: replace(INCIDENT, first=Ts(BASE + n, 1), title=f"incident {n}") for n in (10, 30)}
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("i")
+        await screen.put("incidents", IncidentScan((at[10],), 9, None, done=True))
+        await screen.press("down", "escape")
+        await screen.put("incidents", IncidentScan((at[10], at[30]), 9, None, done=True))
+        await screen.press("I")
+        assert "incident 30." in screen.text
+        await screen.press("end")
+        screen.app.screen.incidents.set_filter(IncidentFilter.parse("ns:a"))
+        await screen.press("I")
+        assert "No incident that matches 'ns:a'." in screen.text
+
+
 async def test_the_same_transaction_is_a_filter(screen_at: Any) -> None:
     session = bytes(range(16))
     in_transaction = row(

@@ -81,13 +81,23 @@ class IncidentTable(LiveTable):
 
     @property
     def newest(self) -> Incident | None:
-        """The one that began last."""
-        return max(self.incidents, key=lambda one: one.first, default=None)
+        """The one that began last, also while the rows hold still."""
+        return max(self._wanted, key=lambda one: one.first, default=None)
 
     def after(self, ts: Ts) -> Incident | None:
-        """The first one that began after a timestamp."""
-        later = [one for one in self.incidents if one.first > ts]
+        """The first one that began after a timestamp, also while the rows hold still."""
+        later = [one for one in self._wanted if one.first > ts]
         return min(later, key=lambda one: one.first, default=None)
+
+    @property
+    def _wanted(self) -> list[Incident]:
+        """What the last scan has and the list would show, in its order."""
+        hides_routine = not (self.with_routine or self.filter.text)
+        return by_urgency(
+            one
+            for one in (self.scan.incidents if self.scan else ())
+            if self.filter.shows(one) and not (hides_routine and one.routine)
+        )
 
     def find(self, key: object) -> Incident | None:
         """The incident with this key; None if it no longer exists."""
@@ -175,7 +185,8 @@ class IncidentTable(LiveTable):
     def show_scan(self, scan: IncidentScan | None, why_none: str = "") -> None:
         """Show the incidents of a scan; None before the first result. ``why_none`` says why there can be none."""
         if scan is not self.scan:
-            self.scan, self._ordered = scan, self._rows_of(scan) if scan else []
+            self.scan = scan
+            self._ordered = self._rows_of(scan) if scan else []
         now = clock.now()
         rows: list[Incident | Fold] = [*self._ordered]
         if not self.filter.text:
@@ -207,10 +218,7 @@ class IncidentTable(LiveTable):
         return "No drop, mass delete or mass update stands out in this oplog." + shows * bool(scan.incidents)
 
     def _rows_of(self, scan: IncidentScan) -> list[Incident]:
-        hides_routine = not (self.with_routine or self.filter.text)
-        wanted = by_urgency(
-            [one for one in scan.incidents if self.filter.shows(one) and not (hides_routine and one.routine)]
-        )
+        wanted = self._wanted
         if not (self._held and self._ordered):
             self.new = self.gone = 0
             return wanted

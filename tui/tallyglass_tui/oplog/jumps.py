@@ -34,7 +34,8 @@ class Jumps:
         except TallyglassError as error:
             page.say(str(error))
             return
-        page.show_past(rows, note if rows else f"No entry{self._matching} at or after {fmt.moment(at.time)}.")
+        none = f"No entry{_matching(self._following.wanted_text)} at or after {fmt.moment(at.time)}."
+        page.show_past(rows, note if rows else none)
 
     def to_destructive(self) -> None:
         """Go to the next destructive entry: among the loaded rows, otherwise in the rest of the oplog."""
@@ -59,15 +60,9 @@ class Jumps:
             page.say(str(error))
             return
         if row is None:
-            page.say(f"No destructive operation{self._matching} after this one.")
+            page.say(f"No destructive operation{_matching(self._following.wanted_text)} after this one.")
         else:
             self.to(row.ts)
-
-    @property
-    def _matching(self) -> str:
-        """That only what the filter lets through was looked for, where there is one."""
-        shown = clean(self._following.wanted_text, 60)
-        return f" that matches '{shown}'" if shown else ""
 
     def to_incident(self) -> None:
         """Go to the first incident after this entry; from the live tail, to the newest one."""
@@ -95,7 +90,8 @@ class Jumps:
         rows = tail.rows
         found = page.incidents.newest if tail.following or not rows else page.incidents.after(rows[tail.cursor].ts)
         if found is None:
-            page.say("No incident after this entry." if scan.incidents and not tail.following else "No incident.")
+            after = " after this entry" if scan.incidents and not tail.following else ""
+            page.say(f"No incident{_matching(page.incidents.filter.text)}{after}.")
             return
         note = f"{found.title}. {bound.key('oplog.incidents', 'i')} lists all; "
         at = next((index for index, row in enumerate(rows) if row.ts == found.first), None)
@@ -104,6 +100,11 @@ class Jumps:
         else:
             tail.stop_at(at)
             page.say(note + _back_to_tail())
+
+
+def _matching(wanted: str) -> str:
+    """That only what a filter lets through was looked for, where there is one."""
+    return f" that matches '{clean(wanted, 60)}'" if wanted else ""
 
 
 def _back_to_tail() -> str:

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
@@ -138,6 +138,6 @@ def counts_in_words(scan: IncidentScan) -> list[tuple[str, str]]:
     ] or [("no incidents" if scan.done else "none yet", "muted")]
 
 
-def by_urgency(incidents: Sequence[Incident]) -> list[Incident]:
+def by_urgency(incidents: Iterable[Incident]) -> list[Incident]:
     """Data loss first, then the newest first; what may be an application's and what is routine come last."""
     return sorted(incidents, key=lambda one: (urgency_of(one), -one.first.t, -one.first.i))
