@@ -232,6 +232,15 @@ async def test_each_column_has_its_key_and_the_unknown_comes_last(
         assert shown() == order[: len(order) - len(last)][::-1] + last
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_a_value_that_is_no_number_comes_last_in_both_directions(descending: bool) -> None:
+    values = (3, float("nan"), 1, 2)
+    rows = [replace(counter(n), value=value) for n, value in enumerate(values)]
+    wanted = counter_order.RowOrder("value", descending)
+    shown = counter_order.arrange(rows, wanted, counter_order.ArrangedRows(), NOW).rows
+    assert [row.value for row in shown[:3]] == sorted((1, 2, 3), reverse=descending)
+
+
 async def test_guesses_stand_apart_and_are_never_first_to_run_out(screen_at: Any) -> None:
     soon = Forecast(NOW + timedelta(days=1), NOW + timedelta(days=2), NOW + timedelta(days=3), rate=7.0)
     guess = counter(7, grade=Grade.POSSIBLE, flags=(Flag.GUESS,), forecast=soon, used=0.99)

@@ -176,7 +176,8 @@ def sort_key(by: str, now: datetime, *, descending: bool) -> Callable[[CounterVi
     """The key that sorts counters by a column in this direction; what is unknown comes last in both."""
 
     def number(value: float | None) -> tuple[bool, float | str]:
-        return ((value is None) != descending, value if value is not None else 0.0)
+        known = value is not None and value == value
+        return (known == descending, value if value is not None and known else 0.0)
 
     def left(counter: CounterView) -> tuple[bool, float | str]:
         early = counter.forecast.early
