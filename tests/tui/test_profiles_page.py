@@ -95,6 +95,8 @@ def test_the_summary_names_those_that_need_somebody() -> None:
     soon = replace(FINE, name="soon", level=1)
     assert text_of(rows.summary(None, NOW)) == " Reading all profiles ..."
     assert text_of(rows.summary((FINE,), NOW)) == " 1 profile · all well"
+    partly = replace(FINE, lacking=("find on local",))
+    assert text_of(rows.summary((partly,), NOW)) == f" 1 profile · unknown in part: {FINE.name}"
     assert text_of(rows.summary((FINE, WELL, soon, DEAD, NEW), NOW)) == (
         " 5 profiles · cannot be read: east · urgent: prod · look at: soon · 1 still being read"
     )
@@ -109,6 +111,9 @@ def test_the_facts_name_the_lag_the_oplog_and_what_is_lacking() -> None:
     alone = [text_of(line) for line in rows.facts(replace(ALONE, lacking=("a", "b", "c")), NOW, 80)]
     assert alone[2].startswith(" oplog    A standalone has no oplog.")
     assert alone[3:] == [" unknown  a (and 2 more)"]
+    for state, said in ((NEW, "not read yet"), (FINE, "not readable")):
+        lines = [text_of(line) for line in rows.facts(replace(state, deployment=RS, window=None), NOW, 80)]
+        assert f" oplog    {said}" in lines
 
 
 async def open_page(screen: Any) -> None:

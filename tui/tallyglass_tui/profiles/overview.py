@@ -210,5 +210,5 @@ def with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileSta
         counters=len(counters) if counters or not (unread or snapshot.discovering) else None,
         level=level if level <= CRITICAL else WARNING,
         searching=snapshot.discovering,
-        lacking=(*state.lacking, *unread),
+        lacking=tuple(dict.fromkeys((*state.lacking, *unread))),
     )

@@ -85,18 +85,20 @@ def summary(states: Overview | None, now: datetime) -> list[Piece]:
     dead = [state.name for state in states if state.problem]
     bad = [state.name for state in states if not state.problem and severity(state, now) == 2]
     soon = [state.name for state in states if severity(state, now) == 1]
+    unknown = [state.name for state in states if state.lacking and severity(state, now) == 0]
     reading = sum(not state.problem and (state.deployment is None or state.searching) for state in states)
     pieces: list[Piece] = [(f" {fmt.plural(len(states), 'profile')}", "")]
     for names, what, style in (
         (dead, "cannot be read", "text--bad"),
         (bad, "urgent", "text--bad"),
         (soon, "look at", "text--warn"),
+        (unknown, "unknown in part", "text--warn"),
     ):
         if names:
             pieces.append((f" · {what}: {', '.join(clean_name(name, 20) for name in names)}", style))
     if reading:
         pieces.append((f" · {reading} still being read", "text--muted"))
-    elif not (dead or bad or soon):
+    elif not (dead or bad or soon or unknown):
         pieces.append((" · all well", "text--good"))
     return pieces
 
@@ -137,7 +139,8 @@ def _known_facts(state: ProfileState, now: datetime) -> Iterator[tuple[str, str,
         text = ", ".join(filter(None, (f"reaches {_hours(window.hours)} back", fmt.oplog_ahead(window))))
         yield "oplog", text, "text--warn" if _is_short(state) else ""
     elif deployment:
-        yield "oplog", deployment.no_oplog_because() or "not readable", ""
+        unread = "not readable" if state.lacking or not state.searching else "not read yet"
+        yield "oplog", deployment.no_oplog_because() or unread, ""
     if drill:
         none = "none from this machine and user"
         yield "drill", f"{fmt.ago(drill.made, now)}: {drill.title}" if drill.made else none, ""
