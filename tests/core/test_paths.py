@@ -19,6 +19,17 @@ def test_a_home_folder_that_is_not_there_stays_as_typed(tmp_path: Path, monkeypa
     assert absolute_path("~no such user/a") == tmp_path / "~no such user" / "a"
 
 
+def test_a_relative_path_in_a_folder_that_was_removed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert absolute_path("/a") == Path("/a")
+    with pytest.raises(InputError, match="was removed"):
+        absolute_path("a")
+
+
 def test_a_link_is_followed_and_a_pipe_written_to(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     (tmp_path / "link").symlink_to("file")

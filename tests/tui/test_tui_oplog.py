@@ -691,6 +691,25 @@ async def test_the_next_incident_is_the_newest_from_the_live_tail_and_else_the_f
         assert "the past from" in screen.text
 
 
+async def test_a_report_can_be_written_though_the_present_folder_was_removed(
+    screen_at: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with screen_at() as screen:
+        await open_oplog(screen)
+        await screen.press("i")
+        await screen.put("incidents", IncidentScan((INCIDENT,), 9, None, done=True))
+        (tmp_path / "gone").rmdir()
+        await screen.press("e")
+        line = screen.app.screen.query_one("#input")
+        assert line.value == str(tmp_path / f"incident-{INCIDENT.first.time:%Y%m%d-%H%M%S}.html")
+        line.value = "inc"
+        await screen.press("tab", "enter")
+        assert "was removed" in screen.text
+
+
 async def test_the_next_incident_may_be_newer_than_a_list_that_holds_still(screen_at: Any) -> None:
     at = {n: replace(INCIDENT, first=Ts(BASE + n, 1), title=f"incident {n}") for n in (10, 30)}
     async with screen_at() as screen:

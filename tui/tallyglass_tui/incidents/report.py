@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -55,10 +56,16 @@ def ask_for_report(shown_in: Widget, incident: Incident) -> None:
 
 
 def _new_file(incident: Incident) -> Path:
-    """A file in the current folder that does not exist yet, named after when the incident began."""
+    """A file in the current folder, or at home where that was removed, that does not exist yet, named after when the
+    incident began."""
+    try:
+        folder = Path.cwd()
+    except FileNotFoundError:
+        folder = absolute_path("~")
     began = f"incident-{incident.first.time:%Y%m%d-%H%M%S}"
     names = (f"{began}{'' if number == 1 else f'-{number}'}.html" for number in range(1, 1000))
-    return next((path for name in names if not (path := Path.cwd() / name).exists()), Path.cwd() / f"{began}.html")
+    # Path.exists() raises where this user may not look into the folder.
+    return next((path for name in names if not os.path.lexists(path := folder / name)), folder / f"{began}.html")
 
 
 def _write(path: Path, incident: Incident, others: Sequence[Incident], deployment: Deployment) -> str:

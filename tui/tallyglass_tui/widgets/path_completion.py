@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 
@@ -18,8 +19,8 @@ def complete_path(text: str) -> str:
     terminal cannot show as they are, such as one with an escape sequence, are not completed.
     """
     head, _, start = text.rpartition("/")
-    folder = absolute_path(f"{head}/" if "/" in text else ".")
     try:
+        folder = absolute_path(f"{head}/" if "/" in text else ".")
         names = [entry.name for _, entry in zip(range(_MOST_NAMES), os.scandir(folder), strict=False)]
         found = [name for name in names if name.startswith(start) and (start or not name.startswith("."))]
         found = [name for name in found if clean(name, len(name)) == name]
@@ -27,6 +28,6 @@ def complete_path(text: str) -> str:
             return text
         common = os.path.commonprefix(found)  # noqa: RUF071 - by character
         is_folder = len(found) == 1 and (folder / common).is_dir()
-    except OSError:
+    except (OSError, InputError):
         return text
     return f"{text[: len(text) - len(start)]}{common}{'/' * is_folder}"
