@@ -118,6 +118,29 @@ def test_a_run_begins_with_what_it_undoes(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tools")
+def test_a_folder_whose_list_of_checksums_is_cut_off_is_not_run(tmp_path: Path) -> None:
+    listed = write_folder(with_work(tmp_path, step("true")), tmp_path / "plan") / "checksums"
+    whole = listed.read_text()
+    for length in (0, 20, 150, len(whole) - 1):
+        listed.write_text(whole[:length])
+        assert "[edited] Changed since it was written: checksums." in work(listed.parent, lambda *_: True)[1], length
+
+
+_NAMELESS = "import ctypes, sys, time; ctypes.CDLL(None).prctl(15, b'', 0, 0, 0); print(flush=True); time.sleep(600)"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of processes are set by prctl")
+def test_a_process_without_a_name_is_a_process_too() -> None:
+    with subprocess.Popen([sys.executable, "-c", _NAMELESS], stdout=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            assert members(process.pid) == {process.pid: ""}
+        finally:
+            process.kill()
+
+
+@pytest.mark.usefixtures("tools")
 def test_what_a_run_shows_is_as_wide_as_the_terminal_and_its_log_is_not(tmp_path: Path) -> None:
     why = " ".join(f"word{number}" for number in range(99))
     argv = ("echo", *(f"--option{number}=value" for number in range(99)))

@@ -18,12 +18,12 @@ def birth(pid: int) -> str:
 
 
 def members(group: int) -> dict[int, str]:
-    """The processes of a process group that have not ended: each with the name of its program."""
+    """The processes of a process group that have not ended: each with the name of its program, which may be empty."""
     found = {}
     for line in _ps("-eo", "pid=,pgid=,stat=,comm=").splitlines():
-        pid, pgid, state, name = line.split(maxsplit=3)
+        pid, pgid, state, *name = line.split(maxsplit=3)
         if int(pgid) == group and not state.startswith("Z"):
-            found[int(pid)] = name.rpartition("/")[2]
+            found[int(pid)] = "".join(name).rpartition("/")[2]
     return found
 
 

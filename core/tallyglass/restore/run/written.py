@@ -42,9 +42,11 @@ def read_written(folder: Path) -> Plan:
 
 
 def _refuse_changed(folder: Path, listed: str) -> None:
-    wanted = dict(line.split("  ", 1)[::-1] for line in listed.splitlines() if not line.startswith("#"))
-    changed = [CHECKSUMS] if checksums(wanted) != listed else []
-    changed += [name for name, digest in wanted.items() if _digest(folder / name) != digest]
+    rows = (line.partition("  ") for line in listed.splitlines() if not line.startswith("#"))
+    wanted = {name: digest for digest, _, name in rows}
+    changed = [name for name, digest in wanted.items() if _digest(folder / name) != digest]
+    if checksums(wanted) != listed:
+        changed = [CHECKSUMS]
     if changed:
         shown = clean(" ".join(changed), 400)
         title = f"Changed since it was written: {shown}."
