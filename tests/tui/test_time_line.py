@@ -74,6 +74,7 @@ def test_a_picture_stays_within_its_size() -> None:
     many = [base(f"backup {n}", n, n + 1) for n in reversed(range(60))]
     unread = Listed(Path("/b/broken"), None, "It is damaged.")
     window = RecoverableWindow((*many, unread), (stretch(0, 90),), (stretch(1, 90),), None)
+    assert "60 older bases" in picture(window, 80, 8), "no more than there are"
     for width, height in ((80, 24), (120, 40), (40, 10)):
         lines = picture(window, width, height)
         assert max(map(len, lines)) <= width
@@ -81,7 +82,7 @@ def test_a_picture_stays_within_its_size() -> None:
         assert any(line.startswith("backup 59") for line in lines), "the newest stay"
         shown = sum(line.startswith("backup") for line in lines)
         assert f"{60 - shown} older bases" in lines
-        assert "1 that cannot be read" in lines
+        assert "1 without a time" in lines, "one that records no start can be read"
     assert picture(RecoverableWindow((), (), ()), 80, 24) == []
 
 

@@ -67,13 +67,13 @@ def _bases(bases: Sequence[Listed], dated: Sequence[Listed], axis: _Axis, most: 
     undated = len(bases) - len(dated)
     left_out = max(len(dated) + bool(undated) - most, 0)
     if left_out:
-        left_out += 1  # the line that counts them
+        left_out = min(left_out + 1, len(dated))  # the line that counts them
         yield f"{left_out} older bases"
     for one in dated[left_out:]:
         start, end = _ends(one)
         yield _lane(clean(one.path.name, 200), axis.draw([Stretch(start, end)], UNFIT if one.why else BASE))
     if undated:
-        yield f"{undated} that cannot be read"
+        yield f"{undated} without a time"
 
 
 def _ends(one: Listed) -> tuple[Ts, Ts]:
