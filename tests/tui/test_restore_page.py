@@ -33,6 +33,7 @@ from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, incident_cell
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
 from tallyglass_tui.restore.head import head_lines
 from tallyglass_tui.restore.page import RestorePage
+from tallyglass_tui.restore.plan_folder import write_new
 from tallyglass_tui.shell.messages import RestoreRequested
 from tallyglass_tui.widgets.input_line import InputLine
 
@@ -212,6 +213,16 @@ async def test_a_plan_is_written_as_a_folder_but_never_over_another(screen_at: A
         assert (folder / "checksums").read_text() == "of another plan"
         await screen.press("r")
         assert "restore run" not in "".join(screen.lines[:6])
+
+
+def test_what_keeps_a_folder_from_being_written_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert write_new(PLAN, Path("x" * 300))[0].startswith("Nothing was written. The folder ")
+    assert write_new(PLAN, Path("~/plan"))[0].startswith("Written.")
+    assert write_new(PLAN, Path("~/plan"))[0].startswith("This plan is in that folder already:")
+    for name in ("README.md", "checksums"):
+        (tmp_path / "plan" / name).write_bytes(b"\xff")
+        assert write_new(PLAN, Path("~/plan"))[0].startswith("Nothing was written.")
 
 
 async def test_many_warnings_of_one_kind_are_one_with_a_list(screen_at: Any) -> None:

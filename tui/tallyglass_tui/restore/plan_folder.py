@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tallyglass.errors import InputError
+from tallyglass.paths import absolute_path
 from tallyglass.restore.model.plan import Plan
 
 
@@ -14,7 +16,7 @@ def write_new(plan: Plan, path: Path) -> tuple[str, str]:
     from tallyglass.restore.plan.folder import run_line, write_folder
     from tallyglass.restore.tools.files import PLAN
 
-    there = (path / PLAN).exists()
+    there = os.access(absolute_path(path) / PLAN, os.F_OK)
     try:
         written = write_folder(plan, path)
     except InputError as error:

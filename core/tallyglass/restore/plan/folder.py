@@ -135,13 +135,13 @@ def _check_unchanged(path: Path, wanted: dict[str, str]) -> None:
         there = from_json(plan.read_text(encoding="utf-8"))
     except (InputError, UnicodeDecodeError):
         raise InputError(f"{shown} holds a plan of another version, or one that was changed.", advice) from None
-    if (path / CHECKSUMS).read_text(encoding="utf-8") != wanted[CHECKSUMS]:
+    if (path / CHECKSUMS).read_text(encoding="utf-8", errors="replace") != wanted[CHECKSUMS]:
         facts = there.facts
         made = f"to just before {facts.limit}, made {iso(facts.made)} by tallyglass {clean(facts.made_by, 40)}"
         raise InputError(f"{shown} holds another plan: {made}.", advice)
     for name, text in wanted.items():
         file = path / name
-        if not file.is_file() or without_password(file.read_text(encoding="utf-8")) != text:
+        if not file.is_file() or without_password(file.read_text(encoding="utf-8", errors="replace")) != text:
             raise InputError(f"{name} in {shown} was changed since it was written.", advice)
 
 
