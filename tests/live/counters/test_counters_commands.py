@@ -44,7 +44,9 @@ def test_repair_says_why_and_names_the_gaps(uri: str) -> None:
     assert row["gaps"] == [{"first": 10, "last": 19}, {"first": 4, "last": 8}]
     assert '"$max"' in row["repair"]
     assert "collides" in run("repair", uri, "--match", f"{DB}.*").stdout
-    assert run("repair", uri, "--match", "nothing.*").exit_code == 2
+    for others in ([], ["--match", f"{DB}.*"]):
+        missed = run("repair", uri, *others, "--match", "nothing.*")
+        assert (missed.exit_code, "No counter matches --match 'nothing.*'." in missed.stderr) == (2, True)
 
 
 def test_metrics_are_written_whole(uri: str, tmp_path: Path) -> None:
@@ -68,6 +70,7 @@ def test_export_serves_and_a_taken_port_is_one_sentence(uri: str, tmp_path: Path
         assert (refused.exit_code, "Cannot listen on" in refused.stderr) == (2, True)
         taken.close()
         words = ("--config", str(config), f"--listen=127.0.0.1:{free}", "--seconds=8", "--every=1")
+        words += ("--match", f"{DB}.*", "--match", "nothing.*")
         serving = pool.submit(run, "export", uri, *words)
         text = ""
         while "sequence_last_value{" not in text and not serving.done():
@@ -79,6 +82,7 @@ def test_export_serves_and_a_taken_port_is_one_sentence(uri: str, tmp_path: Path
         assert f'database="{DB}"' in text
         assert serving.result().exit_code == 0
         assert "include nowhere.* matches no collection" in serving.result().output
+        assert serving.result().output.count("No counter matches --match 'nothing.*'.") == 1
 
 
 def test_a_rule_that_fits_nothing_is_an_error(uri: str, tmp_path: Path) -> None:

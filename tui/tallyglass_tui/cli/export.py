@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from tallyglass.text import clean
 from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
 from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options
+from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options, without_match
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def command(
     host, port = server.server_address[:2]
     print_message(f"Serving http://{host}:{port}/metrics; press Ctrl-C to stop.")
     try:
-        ask(given, lambda gateway: _follow(gateway, settings, latest, seconds))
+        ask(given, lambda gateway: _follow(gateway, settings, patterns, latest, seconds))
     finally:
         server.shutdown()
         server.server_close()
@@ -91,7 +92,11 @@ def _serve(listen: tuple[str, int], registry: CollectorRegistry) -> tuple[Any, A
 
 
 async def _follow(
-    gateway: Gateway, settings: WatchSettings, latest: deque[CountersSnapshot], seconds: float | None
+    gateway: Gateway,
+    settings: WatchSettings,
+    patterns: Sequence[str],
+    latest: deque[CountersSnapshot],
+    seconds: float | None,
 ) -> None:
     """Replace the latest snapshot by each new one; one repeated during an outage keeps its time. Raises ReadError if no
     server has answered within the time."""
@@ -108,9 +113,11 @@ async def _follow(
                 if trouble not in ("", said):
                     warn(trouble)
                 said = trouble
-                for sentence in snapshot.unmatched:
+                found = [f"The configuration does not match this deployment: {one}" for one in snapshot.unmatched]
+                found += without_match(snapshot, patterns) if snapshot.collections_seen else ()
+                for sentence in found:
                     if sentence not in unmatched:
-                        warn(f"The configuration does not match this deployment: {sentence}")
-                unmatched |= set(snapshot.unmatched)
+                        warn(sentence)
+                unmatched.update(found)
     if not latest or said:
         raise ReadError("No counters could be read, so none were served.")

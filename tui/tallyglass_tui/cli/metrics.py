@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,10 +62,21 @@ def command(
 
 def checked_selection(snapshot: CountersSnapshot, patterns: tuple[str, ...], most: int) -> SequenceSelection:
     """The selection of sequences. Raises InputError for a pattern that matches none."""
-    for pattern in patterns:
-        if not snapshot.discovering and not SequenceSelection((pattern,)).select(snapshot)[0]:
-            raise InputError(f"No counter matches --match {clean(pattern, 60)!r}.", "tallyglass counters lists them.")
+    for sentence in without_match(snapshot, patterns):
+        raise InputError(sentence, "tallyglass counters lists them.")
     return SequenceSelection(patterns, most)
+
+
+def without_match(snapshot: CountersSnapshot, patterns: Sequence[str]) -> Iterator[str]:
+    """A sentence for each pattern that selects no sequence; none before all collections were searched."""
+    for pattern in patterns if not snapshot.discovering else ():
+        if not SequenceSelection((pattern,)).select(snapshot)[0]:
+            yield no_match(pattern)
+
+
+def no_match(pattern: str) -> str:
+    """The sentence for a pattern that selects nothing."""
+    return f"No counter matches --match {clean(pattern, 60)!r}."
 
 
 def as_text(found: Iterable[MetricFamily]) -> str:

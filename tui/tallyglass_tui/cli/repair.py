@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.errors import InputError
-from tallyglass.text import clean, shell_quote
+from tallyglass.text import shell_quote
 from tallyglass_tui.cli.counter_look import (
     SEARCH_SHARE,
     config_option,
@@ -21,7 +21,7 @@ from tallyglass_tui.cli.counter_look import (
 )
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option, write_json
-from tallyglass_tui.cli.metrics import match_option
+from tallyglass_tui.cli.metrics import match_option, no_match
 from tallyglass_tui.cli.options import (
     ConnectionOptions,
     chosen_profile,
@@ -70,9 +70,8 @@ def command(
     if unread:
         reasons = "; ".join(one.removesuffix(".") for one in unread)
         warn(f"Not all was read, so there may be more counters: {reasons}.")
-    if patterns and not (rows or unknown or unread):
-        shown = clean(patterns[0], 60)
-        raise InputError(f"No counter matches --match {shown!r}.", "tallyglass counters lists them.")
+    if compared.missed and not unread:
+        raise InputError(no_match(compared.missed[0]), "tallyglass counters lists them.")
     listed = [row for row in rows if wants_all or patterns or row.may_collide]
     if wants_json:
         write_json(_facts(row) for row in listed)

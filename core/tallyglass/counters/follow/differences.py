@@ -91,7 +91,8 @@ class ComparedCounters:
 
     ``rows`` are those whose collection is known, the furthest behind first; ``not_compared`` is how many others there
     are. ``unread`` says why there may be more counters than were found, empty if all was read; ``collections_seen`` is
-    how many collections the user may see; ``unmatched`` lists configuration rules that match nothing.
+    how many collections the user may see; ``unmatched`` lists configuration rules that match nothing, ``missed`` the
+    patterns that do.
     """
 
     rows: list[Difference]
@@ -99,6 +100,7 @@ class ComparedCounters:
     unread: list[str]
     collections_seen: int
     unmatched: tuple[str, ...]
+    missed: tuple[str, ...] = ()
 
 
 async def differences(gateway: Gateway, settings: WatchSettings, patterns: Sequence[str] = ()) -> ComparedCounters:
@@ -112,17 +114,20 @@ async def differences(gateway: Gateway, settings: WatchSettings, patterns: Seque
         searched = await watcher.look(settings.search_seconds, 1.5 * settings.search_seconds)
         rows: list[Difference] = []
         unknown = 0
+        missed = set(patterns)
         for tracker, largest in watcher.compared():
             view = tracker.view()
-            if patterns and not any(fnmatchcase(f"{view.ns} {view.id}", pattern) for pattern in patterns):
+            matching = {pattern for pattern in patterns if fnmatchcase(f"{view.ns} {view.id}", pattern)}
+            if patterns and not matching:
                 continue
+            missed -= matching
             if largest is None or tracker.standing is None:
                 unknown += 1
                 continue
             rows.append(await _difference(gateway, tracker, tracker.standing, largest))
         rows.sort(key=lambda row: -row.behind)
         unread, seen = incomplete(searched), searched.collections_seen
-        return ComparedCounters(rows, unknown, unread, seen, searched.unmatched)
+        return ComparedCounters(rows, unknown, unread, seen, searched.unmatched, tuple(sorted(missed)))
     finally:
         await watcher.close()
 
