@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -271,6 +272,30 @@ def test_closed_streams(closed: str) -> None:
         said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
         assert said.returncode == code
         assert "Traceback" not in said.stdout + said.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [(["oid"], 2), (["counters", "mongodb://u@127.0.0.1:1/"], 3)])
+def test_a_closed_stdin_is_an_empty_one(words: list[str], code: int) -> None:
+    line = shlex.join([sys.executable, "-m", "tallyglass_tui", *words]) + " <&-"
+    said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert (said.returncode, "Unexpected error" in said.stderr) == (code, False), said.stderr
+
+
+def test_what_is_no_text_on_stdin_hides_no_id_and_is_no_password() -> None:
+    for words, code, found in (
+        (("oid", "-"), 0, OID),
+        (("counters", "mongodb://u@127.0.0.1:1/", "--password-file", "-"), 2, "is not UTF-8 text"),
+    ):
+        said = subprocess.run(
+            [sys.executable, "-m", "tallyglass_tui", *words], input=b"caf\xe9 " + OID.encode(), capture_output=True,
+            env=os.environ | {"PYTHONIOENCODING": "utf-8"}, check=False,
+        )  # fmt: skip
+        assert (said.returncode, found in (said.stdout + said.stderr).decode()) == (code, True), said.stderr
+
+
+def test_a_text_that_is_not_read_to_its_end_is_said_to_be() -> None:
+    said = run("oid", "-", text=f"{OID} {'x' * 16_000_000} 656b5e7d0f3c2a1b9d8e7f61")
+    assert (said.stdout.count("656b5e7d"), "only the first 16,000,000 characters were read" in said.stderr) == (1, True)
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

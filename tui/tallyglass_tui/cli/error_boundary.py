@@ -69,6 +69,8 @@ def error_boundary(work: Callable[[], object]) -> int:
 
 def _prepare_streams() -> None:
     """Replace closed streams by /dev/null, and show escapes on a terminal that is not UTF-8 instead of failing."""
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115  open to the end
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
 from tallyglass.objectid import ObjectIdParts, decode, find_all, first_of, last_of, range_filter
+from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import as_json
 from tallyglass_tui.cli.options import json_option, moment_of
 
@@ -55,7 +57,7 @@ def _moment(at: str, until: str | None, wants_json: bool) -> None:
 def _decoded(hex_texts: tuple[str, ...], wants_json: bool) -> None:
     found = [decode(text) for text in hex_texts if text != "-"]
     if "-" in hex_texts or not hex_texts:
-        given = "" if not hex_texts and sys.stdin.isatty() else sys.stdin.read(_STDIN_CHARACTERS)
+        given = "" if not hex_texts and sys.stdin.isatty() else _stdin()
         # Nobody types on an empty stdin: a script or a service that names no id has one.
         if not hex_texts and not given.strip():
             raise InputError("No ObjectId was given.", "Give one, - for stdin, or --at TIME.")
@@ -70,6 +72,16 @@ def _decoded(hex_texts: tuple[str, ...], wants_json: bool) -> None:
             f"{parts.hex}  {iso(parts.time)}  random {parts.random_hex}"
             f" (before 2018: machine {parts.machine:06x}, pid {parts.pid})  counter {parts.counter}"
         )
+
+
+def _stdin() -> str:
+    """What is on stdin, in any encoding: an id is of ASCII."""
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    text = sys.stdin.read(_STDIN_CHARACTERS)
+    if sys.stdin.read(1):
+        warn(f"only the first {_STDIN_CHARACTERS:,} characters were read.")
+    return text
 
 
 def _facts(parts: ObjectIdParts) -> dict[str, object]:

@@ -294,7 +294,10 @@ def _typed(option: str, text: str, parse: Callable[[str], Time], moment: Callabl
 def read_password(name: str) -> str:
     """The first line of a file, or of stdin for ``-``. Raises InputError; warns if other users can read the file."""
     if name == "-":
-        line = sys.stdin.readline()
+        try:
+            line = sys.stdin.readline()
+        except UnicodeDecodeError:
+            raise InputError("The password on stdin is not UTF-8 text.") from None
     else:
         path = absolute_path(name)
         try:
