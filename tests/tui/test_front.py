@@ -83,6 +83,32 @@ def test_a_saved_oplog_without_backups_is_not_left_out(tmp_path: Path) -> None:
     assert (result.exit_code, "--restore-oplog needs --restore." in result.output) == (3, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["check", "mongodb://127.0.0.1:1/", "--crit-days=nan"], 3),
+        (["restore", "window", "--backups=/", "--head-room=nan"], 3),
+        (["restore", "window", "--backups=/", "--at-least=-1"], 3),
+        (["counters", "mongodb://127.0.0.1:1/", "--timeout=nan"], 2),
+    ],
+)
+def test_a_limit_that_no_number_passes_is_refused(words: list[str], code: int) -> None:
+    result = run(*words)
+    assert (result.exit_code, f"'{words[-1].partition('=')[0]}'" in result.output) == (code, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["restore", "plan", "mongodb://h/", "--backup=/", "--before=1:1", "--since=now-1d"], "--since and --evidence"),
+        (["doctor", "mongodb://h/", "--pre-images", "--db=shop"], "--db and --pre-images"),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(words: list[str], said: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, said in result.output) == (2, True), result.output
+
+
 def test_oid() -> None:
     (facts,) = json.loads(run("oid", "--json", OID).stdout)
     assert facts["time"] == "2023-12-02T16:42:37Z"

@@ -13,7 +13,7 @@ from tallyglass_tui.cli.check_oplog import OplogHours, with_oplog, with_restore
 from tallyglass_tui.cli.counter_look import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.headless import print_text, timeout_of
 from tallyglass_tui.cli.monitoring import MonitoringPlugin
-from tallyglass_tui.cli.options import PATH, Command, ConnectionOptions, connection_options
+from tallyglass_tui.cli.options import PATH, Command, ConnectionOptions, Number, connection_options
 from tallyglass_tui.cli.restore.window import WindowOptions
 
 
@@ -37,7 +37,7 @@ def _share_option(short: str, name: str, default: str, text: str) -> Callable[[C
 
 
 def _span_option(name: str, unit: str, text: str, default: float | None = None) -> Callable[[Command], Command]:
-    kind = click.FloatRange(min=0)
+    kind = Number(min=0)
     return click.option(name, type=kind, default=default, show_default=default is not None, metavar=unit, help=text)
 
 

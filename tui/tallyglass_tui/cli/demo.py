@@ -9,13 +9,14 @@ import click
 from tallyglass.errors import InputError
 from tallyglass_tui.cli.dashboard import open_dashboard, why_no_terminal
 from tallyglass_tui.cli.error_boundary import print_message
+from tallyglass_tui.cli.options import Number
 from tallyglass_tui.cli.until_signal import EndSignal
 
 
 @click.command("demo")
 @click.option("--headless", is_flag=True, help="Print the URI and run the workload until a signal.")
 @click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="Listen on this port; default: a free one.")
-@click.option("--seconds", type=click.FloatRange(min=0), metavar="N", help="Stop after N seconds (--headless).")
+@click.option("--seconds", type=Number(min=0), metavar="N", help="Stop after N seconds (--headless).")
 @click.option("--mongod", metavar="PATH", help="Run this mongod; default: one that is found.")
 def command(headless: bool, port: int | None, seconds: float | None, mongod: str | None) -> int:
     """Start an embedded replica set with a workload and open the dashboard on it.

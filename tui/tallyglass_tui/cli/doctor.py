@@ -38,6 +38,8 @@ def command(
     """
     from tallyglass.doctor import diagnose
 
+    if wants_images and databases:
+        raise InputError("--db and --pre-images cannot be combined.", "--pre-images lists those of all databases.")
     if wants_images:
         return _pre_images(given, wants_json, seconds)
     if "" in databases:

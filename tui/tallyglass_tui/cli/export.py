@@ -18,7 +18,7 @@ from tallyglass_tui.cli.counter_look import config_option, history_option, watch
 from tallyglass_tui.cli.error_boundary import print_message, warn
 from tallyglass_tui.cli.headless import ask
 from tallyglass_tui.cli.metrics import load_client, registry_of, selection_options, without_match
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option
+from tallyglass_tui.cli.options import ConnectionOptions, Number, connection_options, seconds_option
 
 if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
@@ -47,7 +47,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tupl
 )
 @click.option(
     "--every",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=15.0,
     show_default=True,
     metavar="SECONDS",

@@ -17,7 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.text import clean_block
 from tallyglass.typed_json import plain
 from tallyglass_tui.cli.error_boundary import print_message
-from tallyglass_tui.cli.options import Command, ConnectionOptions, target_of
+from tallyglass_tui.cli.options import Command, ConnectionOptions, Number, target_of
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def timeout_of(default: float, *names: str) -> Callable[[Command], Command]:
         *names,
         "--timeout",
         "seconds",
-        type=click.FloatRange(min=0.1),
+        type=Number(min=0.1),
         default=default,
         show_default=True,
         metavar="SECONDS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import stat
 import sys
@@ -60,14 +61,23 @@ class _Path(click.Path):
         return Path(os.path.expanduser(str(super().convert(*args))))
 
 
+class Number(click.FloatRange):
+    """A number within a range, and not NaN: nothing is below that, so a limit would be none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number that was typed. Fails for any other text, and outside the range."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
 PATH = _Path(path_type=Path)
 """The type of an option that names a file or a folder."""
 
 json_option = click.option("--json", "wants_json", is_flag=True, help="Print one JSON document.")
 
-seconds_option = click.option(
-    "--seconds", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Stop after this time."
-)
+seconds_option = click.option("--seconds", type=Number(min=0.1), metavar="SECONDS", help="Stop after this time.")
 
 source_password_option = click.option(
     "--source-password-file", type=PATH, metavar="FILE", help="Read the live set's password from FILE."

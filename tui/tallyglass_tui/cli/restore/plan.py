@@ -156,9 +156,11 @@ _COMBINATIONS: tuple[tuple[Callable[[_Asked], object], str, str], ...] = (
         "Name the collection with --only.",
     ),
     (
-        lambda asked: asked.number is None and (asked.statement or asked.count or asked.logs or asked.folder),
-        "--statement, --count, --log and --evidence need --incident N.",
-        "They say what the incident was.",
+        lambda asked: (
+            asked.number is None and (asked.statement or asked.count or asked.logs or asked.since or asked.folder)
+        ),
+        "--statement, --count, --log, --since and --evidence need --incident N.",
+        "They say which incident it was, or what.",
     ),
     (
         lambda asked: asked.from_ == "pre-images" and (asked.number is None or asked.by_backup),

@@ -17,7 +17,7 @@ from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import MonitoringPlugin, status_line
-from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, is_named, json_option
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, Number, connection_options, is_named, json_option
 from tallyglass_tui.format import duration
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class WindowAnswer:
 @click.option(
     "--oplog", "slices", type=PATH, metavar="PATH", multiple=True, help="Read a saved oplog, or a folder of slices."
 )
-@click.option("--at-least", "least", type=float, default=0.0, metavar="HOURS", help="Warn of a shorter window.")
+@click.option("--at-least", "least", type=Number(min=0), default=0.0, metavar="HOURS", help="Warn of a shorter window.")
 @click.option(
     "--head-room",
-    type=float,
+    type=Number(min=0),
     default=_HEAD_ROOM_HOURS,
     metavar="HOURS",
     show_default=True,
