@@ -60,6 +60,7 @@ def test_the_home_folder_is_named_where_the_shell_leaves_the_sign_for_it(
         (("--password-file", "-"), "mongodb://u@db1/", "--password-file FILE"),
         ((), f"mongodb://db1/?tls=true&tlsCertificateKeyFilePassword={CANARY}", "tlsCertificateKeyFilePassword"),
         (("--profile", "p"), "", "environment variables"),
+        (("mongodb://db1/?tls=true&tlsCAFile=profiles.toml",), "", "tlsCAFile"),
     ],
 )
 def test_no_schedule_for_a_timer_that_could_not_connect(
@@ -69,6 +70,7 @@ def test_no_schedule_for_a_timer_that_could_not_connect(
     (tmp_path / "profiles.toml").write_text('[p]\nuri = "mongodb://u:${OF_THE_SHELL}@db1/"\n')
     monkeypatch.setattr("tallyglass.connection.profiles.default_path", lambda: tmp_path / "profiles.toml")
     monkeypatch.setenv("OF_THE_SHELL", CANARY)
+    monkeypatch.chdir(tmp_path)
     result = emitted(monkeypatch, *words, *more, uri=uri)
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr

@@ -77,7 +77,7 @@ def test_kinds_of_login(given: str, query: str, asks: bool, said: tuple[str, ...
     assert "secret" not in made.text + words
 
 
-def test_files_of_tls_are_carried_over(tmp_path: Path) -> None:
+def test_files_of_tls_are_carried_over_by_their_whole_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority, key = tmp_path / "ca file.pem", tmp_path / "key.pem"
     authority.write_text("x")
     key.write_text("x")
@@ -85,6 +85,9 @@ def test_files_of_tls_are_carried_over(tmp_path: Path) -> None:
     options = parse_uri(made.text)["options"]
     assert options["tlsCAFile"] == str(authority)
     assert options["tlsCertificateKeyFile"] == str(key)
+    monkeypatch.chdir(tmp_path)
+    made = tool_uri("mongodb://h:1/?tls=true&tlsCAFile=key.pem", "s")
+    assert parse_uri(made.text)["options"]["tlsCAFile"] == str(key), "the commands run in the plan's folder"
 
 
 @pytest.mark.parametrize("head", ["-----BEGIN ENCRYPTED PRIVATE KEY-----", "Proc-Type: 4,ENCRYPTED"])

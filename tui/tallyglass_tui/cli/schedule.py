@@ -58,6 +58,8 @@ def as_schedule(kind: str, job: TimedCommand, words: Sequence[str], path: str = 
 
 _SET_BY_TIMERS = ("HOME", "LOGNAME", "PATH", "SHELL", "USER")
 """The environment variables that both cron and systemd set."""
+_FILES = ("tlsCAFile", "tlsCertificateKeyFile", "tlsCRLFile")
+"""The options of a connection string that name a file."""
 _LEFT_OUT = frozenset({"--emit", "--every"})
 
 
@@ -87,6 +89,13 @@ def _of_the_environment(given: ConnectionOptions) -> list[str]:
         raise InputError(
             f"A schedule cannot repeat the secret option {', '.join(map(clean_name, hidden))}.",
             "Connect the timer with a user, or a key file, that needs none.",
+        )
+    relative = [
+        name for name in _FILES for one in targets if (path := one.options.get(name.lower())) and path[0] != "/"
+    ]
+    if relative:
+        raise InputError(
+            f"A timer starts in another folder: it does not find the file of {relative[0]}.", "Give its whole path."
         )
     if password_file == "-" or (not password_file and any(one.secrets or one.needs_password for one in targets)):
         raise InputError(

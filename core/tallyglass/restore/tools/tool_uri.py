@@ -54,6 +54,7 @@ REFUSED = {
 }
 """Options for which no command can be made that means the same; harmless where they are false."""
 
+_FILES = frozenset({"tlscafile", "tlscertificatekeyfile"})
 _KNOWN = CARRIED | DROPPED | WARNED.keys() | REFUSED.keys()
 
 _WITHOUT_PASSWORD = frozenset({"MONGODB-X509", "GSSAPI", "MONGODB-OIDC"})
@@ -125,6 +126,8 @@ def _carried(options: Mapping[str, object]) -> tuple[dict[str, str], list[str]]:
             warnings.append(f"{clean(name)} is left out. {WARNED[name]}")
         if name in CARRIED:
             text = _properties(value, warnings) if isinstance(value, dict) else _as_text(value)
+            # The commands run in the plan's folder, not where the URI was typed.
+            text = str(Path(text).absolute()) if name in _FILES else text
             carried |= {SPELLED["tls" if name == "ssl" else name]: text} if text else {}
     return carried, warnings
 
