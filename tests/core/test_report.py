@@ -102,6 +102,7 @@ def test_a_time_in_the_title_or_in_a_table_is_not_broken() -> None:
     ("deleteMany({q: 'it\\'s): shown?'}): 5 documents", "deleteMany({q: ?}): 5 documents"),
     ("deleteMany({q: 'cut) secret", "deleteMany({q: ?"),
     ("deleteMany({a: {…}, i: UUID('64')}) (cut by the server)", "deleteMany({a: {…}, i: ?(?)}) (cut by the server)"),
+    ('collMod {"collMod": "x", "validator": {"s": "ann (1)"}}', 'collMod {"collMod": ?, "validator": {"s": ?}}'),
     ("17:00:01 shop.x drop: 5 documents", "17:00:01 shop.x drop: 5 documents"),
 ])  # fmt: skip
 def test_a_statement_without_its_values(text: str, shown: str) -> None:

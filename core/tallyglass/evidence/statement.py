@@ -137,7 +137,7 @@ def shell_text(value: object, nesting: int = 0) -> str:
 
 def without_values(text: str) -> str:
     """A statement of this module with ``?`` in place of each constant: field names and operators stay."""
-    start = text.find("(")
+    start = min((at for at in map(text.find, "({") if at >= 0), default=-1)
     if start < 0:
         return text
     found, depth = [text[:start]], 0
