@@ -103,6 +103,7 @@ def test_a_time_in_the_title_or_in_a_table_is_not_broken() -> None:
     ("deleteMany({q: 'cut) secret", "deleteMany({q: ?"),
     ("deleteMany({a: {…}, i: UUID('64')}) (cut by the server)", "deleteMany({a: {…}, i: ?(?)}) (cut by the server)"),
     ('collMod {"collMod": "x", "validator": {"s": "ann (1)"}}', 'collMod {"collMod": ?, "validator": {"s": ?}}'),
+    ("17:00:01 shop.x(1) deleteMany({s: 'ann'}): 5 documents", "17:00:01 shop.x(?) deleteMany({s: ?}): 5 documents"),
     ("17:00:01 shop.x drop: 5 documents", "17:00:01 shop.x drop: 5 documents"),
 ])  # fmt: skip
 def test_a_statement_without_its_values(text: str, shown: str) -> None:

@@ -144,8 +144,9 @@ def without_values(text: str) -> str:
     for token in _TOKEN.finditer(text, start):
         found.append(token[0] if token["key"] or token["mark"] else "?")
         depth += sum((char in "({[") - (char in ")}]") for char in token["mark"] or "")
-        if depth == 0:
-            return "".join(found) + text[token.end() :]
+        if depth == 0:  # a namespace before the statement may have had parentheses, too
+            cut = _CUT if text.startswith(_CUT, token.end()) else ""
+            return "".join(found) + cut + without_values(text[token.end() + len(cut) :])
     return "".join(found)
 
 
