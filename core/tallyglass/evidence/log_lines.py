@@ -250,7 +250,8 @@ class LogReader:
             write = write_of(line.attr, client, began, line.at, floor, self._book.tally)
             if write is not None:
                 self._own(write, parent)
-        if users := users_definition(body, client, line.at):
+        users = users_definition(body, client, line.at)
+        if users and "errCode" not in line.attr:
             self._book.add_definition(users)
 
     def _check_clock(self, line: Line, session: bytes, began: int, after: Ts) -> None:

@@ -194,6 +194,13 @@ def test_definitions_of_clients_only() -> None:
     ]  # fmt: skip
 
 
+def test_a_change_of_users_that_was_refused_is_no_ones() -> None:
+    done = command(700, dropUser="eve")
+    refused = done.replace('"durationMillis"', '"ok":0,"errName":"Unauthorized","errCode":13,"durationMillis"')
+    found = read(done, refused).definitions(frozenset({"users"}), 0, MILLIS * 2)
+    assert [one.text for one in found] == ["dropUser(eve)"]
+
+
 def test_the_login_of_a_router_is_no_user_of_a_client() -> None:
     system = line(20250, 2, {"principalName": "__system", "authenticationDatabase": "local", "remote": REMOTE})
     router = line(51803, 700, json.loads(command(700))["attr"] | {"appName": "shop-web"})
