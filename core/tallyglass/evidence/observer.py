@@ -141,7 +141,9 @@ class Observer:
         self._free_at = min(max(self._free_at, now) + commands / COMMANDS_A_SECOND, now + LONGEST_WAIT)
 
     def _logs(self) -> list[str]:
-        return [*(self.gateway.members() or ("",)), *([ROUTER] if self.router is not None else [])]
+        """The logs that can be read: none of a set whose members are all unknown for a moment, or each would be read
+        once more under another name."""
+        return [*self.gateway.members(), *([ROUTER] if self.router is not None else [])]
 
     def _due(self, now: float) -> list[str]:
         """The logs that were never read; if there are none, the one that has been due longest."""

@@ -62,6 +62,18 @@ async def test_each_line_is_read_once_and_what_was_lost_is_counted() -> None:
     assert one.book.covers(MILLIS + 43, MILLIS + 46)
 
 
+async def test_a_log_is_not_read_again_after_no_member_was_known() -> None:
+    server = Server(metadata(), login(), remove(10, 1))
+    one = observing(server)
+    for names in (("a:1",), (), ("a:1",)):
+        server.names = names
+        await one.read(urgent=True)
+    server.lines.append(remove(20, 2))
+    await one.read(urgent=True)
+    one._rings["a:1"].reader.flush()
+    assert sizes(one.book) == [1, 2]
+
+
 async def test_a_delete_waits_for_the_line_of_its_command() -> None:
     server = Server(metadata(), login(), remove(10, 1))
     one = observing(server)
