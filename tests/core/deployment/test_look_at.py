@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tallyglass.deployment.cluster import Kind, look_at
+from tallyglass.deployment.identity import identify
 from tallyglass.errors import PrivilegeError, ReadError, RefusedError
 from tallyglass.mongo.gateway import Gateway
 
@@ -14,8 +15,8 @@ from tallyglass.mongo.gateway import Gateway
 class Server:
     """Answers ``hello`` and ``buildInfo``; of its shard only where ``sharding`` is given."""
 
-    def __init__(self, hello: dict[str, Any], sharding: dict[str, Any] | Exception | None) -> None:
-        self._answers: dict[str, Any] = {"hello": hello, "buildInfo": {"version": "6.0.5"}}
+    def __init__(self, hello: dict[str, Any], sharding: dict[str, Any] | Exception | None, **more: Any) -> None:
+        self._answers: dict[str, Any] = {"hello": hello, "buildInfo": {"version": "6.0.5"}, **more}
         self._answers |= {"shardingState": sharding} if sharding is not None else {}
 
     async def command(self, name: str, value: object = 1, **options: Any) -> dict[str, Any]:
@@ -61,3 +62,13 @@ async def test_whether_it_is_a_shard_is_not_guessed_where_the_connection_is_lost
     assert not refused.sharded
     with pytest.raises(ReadError, match="lost"):
         await look_at(cast(Gateway, Server(PRIMARY, ReadError("The connection to the server was lost."))))
+
+
+async def test_a_deployment_has_one_name_in_every_run() -> None:
+    hello = {"setName": "rs", "hosts": ["b:1", "a:1"]}
+    config = {"config": {"settings": {"replicaSetId": "0123"}}}
+    known = await identify(cast(Gateway, Server(hello, None, replSetGetConfig=config)), hello)
+    assert known == await identify(cast(Gateway, Server(hello, None, replSetGetConfig=config)), {"setName": "moved"})
+    assert known != await identify(cast(Gateway, Server(hello, None)), hello) != ""
+    with pytest.raises(ReadError):
+        await identify(cast(Gateway, Server(hello, None, replSetGetConfig=ReadError("No server answers."))), hello)
