@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import PrivilegeError, RefusedError
 from tallyglass.mongo.gateway import Document, Gateway
 from tallyglass.text import clean, clean_name
 
@@ -38,7 +38,7 @@ async def read_members(gateway: Gateway, hello: Document) -> tuple[SetMember, ..
     """The members by replSetGetStatus, or by ``hello`` if this user may not run that."""
     try:
         status = await gateway.command("replSetGetStatus")
-    except (PrivilegeError, ReadError):
+    except (PrivilegeError, RefusedError):
         primary = hello.get("primary")
         return tuple(
             SetMember(clean_name(str(host)), "PRIMARY" if host == primary else "", host == hello.get("me"))
@@ -75,7 +75,7 @@ async def _configured(gateway: Gateway) -> dict[object, Document]:
     """The configuration of each member by its ``_id``; empty if this user may not read it."""
     try:
         config = (await gateway.command("replSetGetConfig")).get("config", {})
-    except (PrivilegeError, ReadError):
+    except (PrivilegeError, RefusedError):
         return {}
     return {row.get("_id"): row for row in config.get("members", ()) if isinstance(row, Mapping)}
 

@@ -9,7 +9,7 @@ import pytest
 
 from tallyglass.deployment.members import old_data, read_members
 from tallyglass.doctor import why_nothing
-from tallyglass.errors import PrivilegeError
+from tallyglass.errors import PrivilegeError, ReadError
 
 NOW = datetime(2026, 11, 23, 3, 0, tzinfo=UTC)
 
@@ -21,9 +21,10 @@ class Server:
         self.answers = answers
 
     async def command(self, name: str, *_: object, **__: object) -> Any:
-        if name not in self.answers:
-            raise PrivilegeError("Not allowed.")
-        return self.answers[name]
+        answer = self.answers.get(name, PrivilegeError("Not allowed."))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 def row(number: int, behind: float, state: str = "SECONDARY") -> dict[str, Any]:
@@ -55,6 +56,12 @@ async def test_a_delay_is_taken_off_the_lag(
     assert [one.lag_seconds for one in found] == lags
     assert [one.delay_seconds for one in found] == delays
     assert [one.hidden for one in found] == hidden
+
+
+async def test_no_delay_is_taken_for_lag_where_the_connection_is_lost() -> None:
+    lost = ReadError("The connection to the server was lost.")
+    with pytest.raises(ReadError, match="lost"):
+        await read_members(Server(replSetGetStatus=STATUS, replSetGetConfig=lost), {})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
