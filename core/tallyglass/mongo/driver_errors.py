@@ -116,7 +116,11 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
         return RefusedError(f"This server does not have {what}.", code=code)
     if code == ATLAS_ERROR:
         return RefusedError(f"This tier of Atlas does not allow {what}.", code=code)
-    return _failed(f"The server refused {what}: {message.rstrip('.')}.", code=code)
+    # A server that answers without a code has refused all the same.
+    return _failed(
+        f"The server refused {what}: {message.rstrip('.')}.",
+        code=code or 0 if isinstance(error, OperationFailure) else None,
+    )
 
 
 def lacks_privilege(error: OperationFailure) -> bool:

@@ -284,6 +284,12 @@ def test_what_an_atlas_user_may_not_do_is_not_a_wrong_password(message: str, exp
     assert translate(OperationFailure(message, 8000), "command x").title == expected
 
 
+def test_a_refusal_without_a_code_is_no_lost_connection() -> None:
+    found = translate(OperationFailure("no such command"), "command x")
+    assert isinstance(found, RefusedError)
+    assert found.code == 0
+
+
 async def test_a_member_that_knows_no_majority_is_not_read() -> None:
     with pytest.raises(ReadError, match="majority"):
         await safe_end(Log(0, 100))  # type: ignore[arg-type]
