@@ -68,7 +68,12 @@ def load_profile(name: str, path: Path | None = None, environ: Mapping[str, str]
     path = path or default_path()
     sections = _read(path)
     fields = sections.get(name)
-    if not isinstance(fields, dict):
+    if fields is not None and not isinstance(fields, dict):
+        raise InputError(
+            f"'{clean_name(name, 60)}' in {clean(str(path))} stands outside of any profile.",
+            "Write the name of its profile in brackets above it, such as [prod].",
+        )
+    if fields is None:
         known = ", ".join(clean_name(key, 40) for key in sections) or "none"
         raise InputError(
             f"There is no profile named '{clean_name(name, 60)}' in {clean(str(path))}.", f"It contains: {known}."

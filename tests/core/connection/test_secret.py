@@ -150,6 +150,7 @@ async def test_unusable_uri_is_reported_in_one_line(uri: str) -> None:
 
 
 PROFILES = """
+alone = "mongodb://h/"
 [prod]
 uri = "mongodb://monitor:${PW}@${HOST}/?replicaSet=rs&appName=ops@corp"
 driver = "motor"
@@ -168,7 +169,8 @@ def test_profiles_take_passwords_only_from_the_environment(tmp_path: Path) -> No
     assert Target.parse(profile.uri).uri == "mongodb://monitor@db1:27017,db2/?replicaSet=rs&appName=ops@corp"
     assert dict(Target.parse(profile.uri).secrets)["password"].reveal() == f"{CANARY}@/:%"
     assert CANARY not in repr(profile)
-    for name, word in [("careless", "a password"), ("odd", "colour"), ("none", "no profile"), ("prod", "HOST")]:
+    wrong = {"careless": "a password", "odd": "colour", "none": "no profile", "prod": "HOST", "alone": "outside"}
+    for name, word in wrong.items():
         with pytest.raises(InputError, match=word) as caught:
             load_profile(name, path, {"PW": "x"})
         assert "written-out" not in str(caught.value)
