@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from bson import Timestamp, encode
 
-from tallyglass.errors import InputError
+from tallyglass.errors import DeploymentError, InputError, ReadError
 from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.backup.pbm import note_of
 from tallyglass.restore.backup.walg import sentinel_of
@@ -106,6 +108,30 @@ async def test_a_backup_that_records_no_end_proves_no_window(tmp_path: Path) -> 
     window = await find_window([folder], [tmp_path / "oplog" / "oplog.rs.bson"])
     assert window.restorable == ()
     assert "does not record when it ended" in window.bases[0].why
+
+
+class Server:
+    """A server that answers hello in this way."""
+
+    def __init__(self, **hello: Any) -> None:
+        self.hello = hello
+
+    async def command(self, name: str, *_: Any, **__: Any) -> Mapping[str, Any]:
+        return self.hello if name == "hello" else {"version": "6.0.5"}
+
+    async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+        for _ in ():
+            yield b""
+
+
+async def test_no_window_is_proven_against_a_server_that_does_not_show_its_oplog(tmp_path: Path) -> None:
+    dump(tmp_path / "monday", 5, 6)
+    for server, error, why in (
+        (Server(isWritablePrimary=True), DeploymentError, "A standalone has no oplog"),
+        (Server(setName="rs", secondary=True), ReadError, "which entries a majority"),
+    ):
+        with pytest.raises(error, match=why):
+            await find_window([tmp_path], (), cast("Gateway", server))
 
 
 def test_the_root_of_all_folders_is_no_backup_of_pbm_or_wal_g() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tallyglass.counters.metrics import MetricFamily, known_families
 from tallyglass.deployment.cluster import Deployment, look_at
-from tallyglass.errors import InputError
+from tallyglass.errors import DeploymentError, InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import edge
@@ -98,9 +98,12 @@ async def prove_window(
     """Prove each backup in ``folders`` against the slices in ``slices`` and beside the backups, and the live oplog.
 
     Returns the window, and the oplogs that it rests on. Reads every slice and every backup once. Raises InputError for
-    a folder without backups or slices, and the errors of the gateway.
+    a folder without backups or slices, DeploymentError and ReadError for a server that does not show its oplog, and the
+    errors of the gateway.
     """
     deployment = await look_at(gateway) if gateway is not None else None
+    if deployment is not None and not deployment.has_oplog:
+        raise DeploymentError("There is no oplog to compare with here.", deployment.no_oplog_because())
     read = await asyncio.to_thread(_read_all, folders)
     stored = {found.oplog for _, found in read if isinstance(found, Contents) and found.oplog is not None}
     paths = tuple(dict.fromkeys((*slices, *sorted(stored))))
@@ -150,12 +153,14 @@ async def _oplogs(runs: Sequence[SavedOplog], gateway: Gateway | None) -> tuple[
     if gateway is None:
         return [OplogReader(Stretch(run.first, run.last), only_saved(run)) for run in runs], None
     oldest, newest = await edge(gateway, 1), await coverage.majority(gateway)
+    if newest is None:
+        raise ReadError("The server does not say which entries a majority of the members has.")
     found = []
     for run in runs:
         joined, state = await join(gateway, run)
-        last = max(run.last, newest) if state.holds and newest is not None else run.last
+        last = max(run.last, newest) if state.holds else run.last
         found.append(OplogReader(Stretch(run.first, last), joined if state.holds else only_saved(run)))
-    if oldest is not None and newest is not None:
+    if oldest is not None:
         found.append(OplogReader(Stretch(oldest.ts, newest), gateway))
     return found, newest
 
