@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
 from builders.plan_folder import restored
 from builders.plans import changed
+from tallyglass.moment import Ts
 from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.plan.readme import readme
+from tallyglass.restore.proof.progress import Step
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome
 from tallyglass_tui.cli.restore.outcome import report_of_copy
-from tallyglass_tui.cli.restore.plan_text import as_lines
+from tallyglass_tui.cli.restore.plan_text import as_lines, shown_progress
 from tallyglass_tui.cli.restore.window import may_take
 
 
@@ -34,6 +37,27 @@ def test_the_account_of_a_copy_speaks_of_no_accident() -> None:
     rows[0].damaged.append(Damaged("shop.orders_monday", '{"$oid":"6"}', "It is missing."))
     missing, *_ = report_of_copy(rows, "shop.orders_monday", Path("/f"))
     assert missing == '  shop.orders_monday {"$oid":"6"}: It is missing.'
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_progress_of_a_plan_promises_nothing_too_early_and_leaves_nothing_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, screen = 100.0, Screen()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with shown_progress() as progress:
+        for at, said in ((10, "1,000 entries, at 1970-01-01T00:00:10Z"), (30, "Z, about 10 s left")):
+            now += 5
+            progress(Step(1_000, Ts(at, 1), Ts(10, 1), Ts(50, 1)))
+            assert screen.getvalue().rstrip(" \r").endswith(said)
+    shown = screen.getvalue().split("\r")
+    assert shown[-2:] == [" " * len(shown[-4]), ""]
+    assert shown[-4].strip(), "what is blanked out"
 
 
 @pytest.mark.parametrize(

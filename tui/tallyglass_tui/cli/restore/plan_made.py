@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.headless import ask
-from tallyglass_tui.cli.restore.plan_text import print_doubts, print_first, show_progress
+from tallyglass_tui.cli.restore.plan_text import print_doubts, print_first, shown_progress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,18 +37,19 @@ async def _make(gateway: Gateway, request: RestoreRequest) -> Plan:
     from tallyglass.restore.plan.ways import Decision
 
     made: Plan | None = None
-    async for found in make_plan(gateway, request, show_progress()):
-        if isinstance(found, Plan):
-            made = found
-        elif isinstance(found, QuickAnswer):
-            print_first(found)
-        elif not isinstance(found, Decision):
-            print_message(f"using the backup {found}")
-        elif made is None:
-            for way in found.ways:
-                print_message(clean(way.line, 600))
-        else:
-            print_doubts(made.checks)
-            print_message("pre-images cannot undo it; planning from the backup")
+    with shown_progress() as progress:
+        async for found in make_plan(gateway, request, progress):
+            if isinstance(found, Plan):
+                made = found
+            elif isinstance(found, QuickAnswer):
+                print_first(found)
+            elif not isinstance(found, Decision):
+                print_message(f"using the backup {found}")
+            elif made is None:
+                for way in found.ways:
+                    print_message(clean(way.line, 600))
+            else:
+                print_doubts(made.checks)
+                print_message("pre-images cannot undo it; planning from the backup")
     assert made is not None
     return made

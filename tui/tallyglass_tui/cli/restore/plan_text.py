@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -30,8 +31,10 @@ def print_first(found: QuickAnswer) -> None:
         print_aside(found.save)
 
 
-def show_progress() -> Progress:
-    """How far the proof is: one line that is overwritten on a terminal; elsewhere a line every 30 s."""
+@contextlib.contextmanager
+def shown_progress() -> Iterator[Progress]:
+    """How far the proof is: one line that is overwritten on a terminal, and gone at the end; elsewhere a line every
+    30 s."""
     terminal = sys.stderr.isatty()
     every = _SHOWN_SECONDS if terminal else _LOGGED_SECONDS
     begun = shown = time.monotonic()
@@ -42,15 +45,23 @@ def show_progress() -> Progress:
         if now - shown < every:
             return
         shown = now
-        left = (now - begun) * (1 - step.share) / step.share if step.share else 0.0
-        line = f"{step.entries:,} entries, at {iso(step.at.time)}, about {left:,.0f} s left"
-        if not terminal:
+        line = f"{step.entries:,} entries, at {iso(step.at.time)}"
+        if step.share:
+            line += f", about {(now - begun) * (1 - step.share) / step.share:,.0f} s left"
+        if terminal:
+            overwrite(line)
+        else:
             print_message(line)
-            return
+
+    def overwrite(line: str) -> None:
         sys.stderr.write(f"\r{line:<70}\r")
         sys.stderr.flush()
 
-    return show
+    try:
+        yield show
+    finally:
+        if terminal and shown > begun:
+            overwrite("")
 
 
 _SHOWN_SECONDS = 0.5  # between two states of the line in a terminal
