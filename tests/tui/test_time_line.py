@@ -11,10 +11,13 @@ from click.testing import CliRunner
 from rich.cells import cell_len
 
 from tallyglass.moment import Ts
+from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
+from tallyglass.restore.drill import state
 from tallyglass.restore.model.source import Backup
 from tallyglass_tui.cli.main import main
+from tallyglass_tui.cli.restore import window
 from tallyglass_tui.cli.restore.time_line import KEY, picture
 
 T = 1_795_414_200
@@ -61,6 +64,24 @@ def test_a_window_that_cannot_be_read_is_unknown_and_no_alarm(tmp_path: Path) ->
     for words in ([f"--backups={tmp_path / 'none'}"], ["--backups"]):
         done = CliRunner().invoke(main, ["restore", "window", *words])
         assert (done.exit_code, done.stdout.startswith("WINDOW UNKNOWN - ")) == (3, True), done.output
+
+
+def test_reasons_that_are_left_out_of_the_line_are_counted(tmp_path: Path) -> None:
+    for number in range(7):
+        (tmp_path / f"{number}.archive").write_bytes(MAGIC + b"\x01")
+    done = CliRunner().invoke(main, ["restore", "window", f"--backups={tmp_path}"])
+    assert (done.exit_code, "; and 3 more; 7 backups |" in done.stdout) == (2, True), done.stdout
+
+
+def test_a_window_that_cannot_be_noted_for_the_dashboard_is_judged_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(state, "user_state_path", lambda *_, **__: tmp_path / "file")
+    monkeypatch.setattr(window, "ask", lambda *_: (RecoverableWindow((), (), ()), None, "d1"))
+    done = CliRunner().invoke(main, ["restore", "window", "mongodb://h/", f"--backups={tmp_path}"])
+    assert (done.exit_code, done.stdout.startswith("WINDOW CRITICAL - nothing can be restored")) == (2, True)
+    assert "cannot be written" in done.stderr
 
 
 def test_with_json_what_is_unknown_is_json_too(tmp_path: Path) -> None:

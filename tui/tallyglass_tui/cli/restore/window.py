@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
+from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import MonitoringPlugin, status_line
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, Number, connection_options, is_named, json_option
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _HEAD_ROOM_HOURS = 24.0
 """Default of --head-room: a night in which somebody can save the oplog."""
 _MINUTE = 60.0  # seconds
+_SHOWN = 5  # reasons in the line of a monitoring system, the worst first
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +130,14 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     base = found.newest_base
     band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
     if deployment:
-        store_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
+        try:
+            store_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
+        except InputError as error:  # the dashboard lacks it then: that is no answer to what was asked
+            warn(str(error))
     takes = [may_take(*band)] if band and found.restorable else []
-    shown = [clean(one, 300).replace("|", "/") for one in reasons[:5]]
-    words = "; ".join([*shown, _span(found), *takes, *_last(drill)])
+    shown = [clean(one, 300).replace("|", "/") for one in reasons[:_SHOWN]]
+    more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
+    words = "; ".join([*shown, *more, _span(found), *takes, *_last(drill)])
     values = {"window": f"{found.seconds}s", "holes": str(len(found.holes))}
     if found.hours_left is not None:
         values["head_room"] = f"{found.hours_left * 3600:.0f}s"
