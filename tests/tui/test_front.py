@@ -109,6 +109,23 @@ def test_an_option_without_an_effect_is_refused(words: list[str], said: str) -> 
     assert (result.exit_code, said in result.output) == (2, True), result.output
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["restore", "plan", "mongodb://h/", "--before=1:1", "--backup="],
+        ["restore", "save-oplog", "", "mongodb://h/"],
+        ["counters", "mongodb://h/", "--report="],
+        ["incidents", "mongodb://h/", "--log="],
+        ["incidents", "mongodb://h/", "--evidence="],
+        ["incidents", "report", "1", "mongodb://h/", "--out=x.md", "--plan="],
+        ["watch", "mongodb://h/", "--evidence="],
+    ],
+)
+def test_an_empty_path_is_not_the_folder_that_one_is_in(words: list[str]) -> None:
+    result = run(*words)
+    assert (result.exit_code, "The path is empty." in result.output) == (2, True), result.output
+
+
 def test_oid() -> None:
     (facts,) = json.loads(run("oid", "--json", OID).stdout)
     assert facts["time"] == "2023-12-02T16:42:37Z"

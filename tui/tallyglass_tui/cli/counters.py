@@ -13,7 +13,7 @@ from tallyglass_tui.cli.counter_facts import counter_facts
 from tallyglass_tui.cli.counter_look import config_option, guesses_option, history_option, look_once
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import print_text, table, timeout_option, write_json
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option, target_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, json_option, target_of
 
 if TYPE_CHECKING:
     from tallyglass.counters.snapshot import CountersSnapshot, CounterView
@@ -27,11 +27,11 @@ _SHOWN_MEMBERS = 5  # of a group, the worst first: it does not push other counte
 @history_option
 @json_option
 @guesses_option
-@click.option("--report", metavar="FILE", help="Write a new .html or .md file instead.")
+@click.option("--report", type=PATH, metavar="FILE", help="Write a new .html or .md file instead.")
 @timeout_option
 def command(
     given: ConnectionOptions, config: Path | None, no_history: bool, wants_json: bool, guesses: bool,
-    report: str | None, seconds: float,
+    report: Path | None, seconds: float,
 ) -> int:  # fmt: skip
     """List all counters: value, share used, rate, and when each runs out.
 

@@ -12,6 +12,7 @@ from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import each_within
 from tallyglass_tui.cli.oplog_window import require_window
+from tallyglass_tui.cli.options import PATH
 from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
@@ -24,21 +25,26 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import IncidentScan
 
 log_option = click.option(
-    "--log", "logs", multiple=True, metavar="PATH", help="Read who did it from a log, an audit log or a folder."
+    "--log",
+    "logs",
+    type=PATH,
+    multiple=True,
+    metavar="PATH",
+    help="Read who did it from a log, an audit log or a folder.",
 )
 evidence_option = click.option(
-    "--evidence", "folder", metavar="DIR", help="Read what tallyglass watch --evidence kept."
+    "--evidence", "folder", type=PATH, metavar="DIR", help="Read what tallyglass watch --evidence kept."
 )
 
 
-def log_files(paths: Sequence[str]) -> list[Path]:
+def log_files(paths: Sequence[Path]) -> list[Path]:
     """The log files that ``--log`` names. Raises InputError for a path without one."""
     from tallyglass.evidence.log_files import files_of
 
     return [file for path in paths for file in files_of(absolute_path(path))]
 
 
-def evidence_folder(path: str | None) -> EvidenceFolder | None:
+def evidence_folder(path: Path | None) -> EvidenceFolder | None:
     """The folder that ``--evidence`` names. Raises InputError if it cannot be used."""
     from tallyglass.evidence.store import EvidenceFolder
 

@@ -16,6 +16,8 @@ from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, l
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option, time_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tallyglass.oplog.snapshot import Incident
 
 
@@ -49,8 +51,8 @@ def command(
     given: ConnectionOptions,
     since: str | None,
     ns: str | None,
-    logs: tuple[str, ...],
-    folder: str | None,
+    logs: tuple[Path, ...],
+    folder: Path | None,
     wants_all: bool,
     wants_json: bool,
     seconds: float,

@@ -14,9 +14,11 @@ from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, time_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tallyglass.deployment.cluster import Deployment
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import IncidentScan
@@ -25,22 +27,24 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("number", metavar="N", type=incident_name)
 @connection_options(shards=True)
-@click.option("--out", metavar="FILE", required=True, help="Write FILE: a page (.html) or Markdown (.md).")
+@click.option("--out", type=PATH, metavar="FILE", required=True, help="Write FILE: a page (.html) or Markdown (.md).")
 @click.option("--values", is_flag=True, help="Include values of documents: _ids, and constants in statements.")
 @click.option("--since", metavar="T", help=f"Number the incidents from this time on ({FORMS}), as incidents --since.")
 @log_option
 @evidence_option
-@click.option("--plan", metavar="DIR", help="Add the steps of this folder of restore plan, and what they brought back.")
+@click.option(
+    "--plan", type=PATH, metavar="DIR", help="Add the steps of this folder of restore plan, and what they brought back."
+)
 @timeout_option
 def report(
     number: int | Ts,
     given: ConnectionOptions,
-    out: str,
+    out: Path,
     values: bool,
     since: str | None,
-    logs: tuple[str, ...],
-    folder: str | None,
-    plan: str | None,
+    logs: tuple[Path, ...],
+    folder: Path | None,
+    plan: Path | None,
     seconds: float,
 ) -> int:
     """Write incident N of `tallyglass incidents` as one file to pass on, without scripts or links.

@@ -56,9 +56,11 @@ class ConnectionOptions:
 class _Path(click.Path):
     """A file or a folder, with the home folder for a leading ``~``, which shells leave alone in ``--out=~/x``."""
 
-    def convert(self, *args: Any) -> Path:
-        """The path; one that is relative stays so."""
-        return Path(os.path.expanduser(str(super().convert(*args))))
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; one that is relative stays so. An empty one, as of an unset variable, is not the present folder."""
+        if value == "":
+            self.fail("The path is empty.", param, ctx)
+        return Path(os.path.expanduser(str(super().convert(value, param, ctx))))
 
 
 class Number(click.FloatRange):

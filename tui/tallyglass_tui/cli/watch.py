@@ -13,11 +13,13 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.incident_journal import IncidentJournal, line_of
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, seconds_option, target_of
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, seconds_option, target_of
 from tallyglass_tui.cli.shards import named_shards
 from tallyglass_tui.cli.while_read import while_read
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tallyglass.evidence.store import EvidenceFolder
     from tallyglass.mongo.gateway import Gateway
 
@@ -26,10 +28,10 @@ _ANSWER_SECONDS = 60.0  # for the first answer: a set elects within 12 s, and a 
 
 @click.command()
 @connection_options(shards=True)
-@click.option("--evidence", "folder", metavar="DIR", help="Keep the lines of the log that say who wrote.")
+@click.option("--evidence", "folder", type=PATH, metavar="DIR", help="Keep the lines of the log that say who wrote.")
 @click.option("--json", "wants_json", is_flag=True, help="Print one JSON document per line.")
 @seconds_option
-def command(given: ConnectionOptions, folder: str | None, wants_json: bool, seconds: float | None) -> int:
+def command(given: ConnectionOptions, folder: Path | None, wants_json: bool, seconds: float | None) -> int:
     """Print each new incident: once it is seen, known by whom, and ended.
 
     --evidence keeps 7 days of lines, 256 MB at most, for incidents --evidence DIR; they contain the filters of

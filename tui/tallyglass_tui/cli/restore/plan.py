@@ -128,8 +128,8 @@ class _Asked:
     statement: str
     count: int | None
     since: str | None
-    logs: tuple[str, ...]
-    folder: str | None
+    logs: tuple[Path, ...]
+    folder: Path | None
     oplog: Path | None
     spare: str | None
     backup_start: str | None
