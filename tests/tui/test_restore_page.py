@@ -317,6 +317,19 @@ async def test_the_other_way_is_one_key_away(screen_at: Any) -> None:
         assert not draft(screen).planning
 
 
+async def test_a_backup_that_the_other_way_needs_is_planned_with(screen_at: Any) -> None:
+    ways = (Way(FROM_IMAGES, True, "Its first pre-image is held."), Way(FROM_BACKUP, None, "No backup is named."))
+    async with page(screen_at, backup="") as screen:
+        await screen.press("enter")
+        await plan(screen, Planned(changed(PLAN, start=None, source=FromImages()), ways=ways, way=FROM_IMAGES))
+        await screen.press("f")
+        await fill(screen, "/b")
+        assert draft(screen) == Draft(LOST.point, LOST, "/b", planning=True, way=FROM_BACKUP)
+        await screen.press("b")
+        await fill(screen, "/c")
+        assert draft(screen) == Draft(LOST.point, LOST, "/c", planning=True, way=FROM_BACKUP)
+
+
 async def test_an_undo_with_the_documents_of_a_backup_is_not_called_pre_images(screen_at: Any) -> None:
     ways = (Way(FROM_IMAGES, True, "It keeps no pre-images.", label=WITHOUT_SPARE), Way(FROM_BACKUP, True, "A spare."))
     carried = changed(PLAN, start=None, source=FromImages(1, PLAN.from_backup.backup))

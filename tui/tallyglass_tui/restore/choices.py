@@ -66,11 +66,14 @@ class Choices:
         self._page = page
         self.draft = Draft()
         self._statement = ""
+        self._way = ""
+        """The way for which a backup was asked, empty for the way that was planned."""
         self._planning: Feed[Planned | First | Reading] | None = None
 
     def ask(self, what: str) -> None:
         """Open the input line for a backup, a saved oplog, a point or a spare."""
         draft = self.draft
+        self._way = ""
         now = {"backup": draft.backup, "oplog": draft.oplog, "spare": draft.spare, "point": str(draft.limit or "")}
         self._ask(what, now[what])
 
@@ -112,7 +115,7 @@ class Choices:
         what is no statement or number."""
         if what == "backup" and text:
             self.draft = replace(self.draft, backup=text)
-            self.plan(self.draft.way)
+            self.plan(self._way or self.draft.way)
         elif what == "oplog":
             # Images do not need it: whoever names one wants the restore from the backup.
             self.draft = replace(self.draft, oplog=text)
@@ -157,6 +160,7 @@ class Choices:
         if draft.limit is None:
             self._page.say(f"Pick an incident first, or {bound.key('restore.point', 't')} types the point.")
         elif not draft.backup and (draft.incident is None or way == FROM_BACKUP):
+            self._way = way
             self._ask("backup", "")
         else:
             shell = self._page.shell
