@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -124,6 +125,16 @@ def test_an_option_without_an_effect_is_refused(words: list[str], said: str) -> 
 def test_an_empty_path_is_not_the_folder_that_one_is_in(words: list[str]) -> None:
     result = run(*words)
     assert (result.exit_code, "The path is empty." in result.output) == (2, True), result.output
+
+
+def test_an_address_of_ipv6_is_one_that_can_be_opened() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        pytest.skip("no IPv6 here")
+    assert re.search(
+        r"http://\[::1\]:\d+/metrics;", run("export", "mongodb://[::1]:1/", "--listen=[::1]:0", "--seconds=0.1").stderr
+    )
 
 
 def test_oid() -> None:

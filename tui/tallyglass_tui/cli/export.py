@@ -70,7 +70,8 @@ def command(
     latest: deque[CountersSnapshot] = deque(maxlen=1)
     server, thread = _serve(listen, registry_of(lambda: families(latest[0], selection) if latest else ()))
     host, port = server.server_address[:2]
-    print_message(f"Serving http://{host}:{port}/metrics; press Ctrl-C to stop.")
+    shown = f"[{host}]" if ":" in host else host
+    print_message(f"Serving http://{shown}:{port}/metrics; press Ctrl-C to stop.")
     try:
         ask(given, lambda gateway: _follow(gateway, settings, patterns, latest, seconds))
     finally:
