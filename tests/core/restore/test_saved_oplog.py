@@ -18,10 +18,13 @@ from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.entry import walk
+from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.catalogue import usable_backup
 from tallyglass.restore.drill.point import point
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.result import begun
 from tallyglass.restore.drill.stopped import Failed
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
 from tallyglass.restore.saved_oplog.joined import JoinedOplog, join, open_joined
@@ -276,6 +279,21 @@ async def test_a_drill_takes_a_backup_that_only_the_saved_oplog_continues(tmp_pa
     with pytest.raises(Failed, match="can be continued"):
         await chosen(request)
     assert await chosen(replace(request, oplog=slices)) == backup
+
+
+@pytest.mark.parametrize(("source", "exact"), [("note", True), ("sidecar", True), ("oplog", False)])
+async def test_documents_are_carried_from_where_a_backup_is_continued(
+    source: str, exact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a backup that holds all before its start the oplog is needed from there on, and not from some seconds before."""
+    held = Contents(Backup(Path("/b"), "directory", False, ts(4), ts(6), source))
+    monkeypatch.setattr(usable_backup, "read_backup", lambda *_: held)
+    server = cast("Gateway", Server(WHOLE))
+    if exact:
+        assert (await usable_backup.usable_backup(server, Path("/b"), ts(20))).start == ts(4)
+    else:
+        with pytest.raises(InputError, match="does not reach back"):
+            await usable_backup.usable_backup(server, Path("/b"), ts(20))
 
 
 def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:

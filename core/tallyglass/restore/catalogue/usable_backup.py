@@ -36,7 +36,7 @@ async def usable_backup(gateway: Gateway, path: Path, limit: Ts, start: Ts | Non
     end = backup.end or backup.start
     if not why and (end is None or end >= limit):
         why = f"It ended at {end}, which is not before {limit}."
-    begin = await choose_start(gateway, backup.start or limit, 0 if backup.source == "sidecar" else BACK_OFF_SECONDS)
+    begin = await choose_start(gateway, backup.start or limit, 0 if backup.exact else BACK_OFF_SECONDS)
     if why or isinstance(begin, NoStart):
         raise InputError(f"{clean(str(path), 200)}: {why or 'the oplog does not reach back to it.'}")
     return UsableBackup(contents, begin.ts)
