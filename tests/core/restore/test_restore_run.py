@@ -17,6 +17,7 @@ import pytest
 from builders.plan_folder import rehearse, step, with_work
 from builders.plans import changed
 from pseudo_terminal import Terminal
+from tallyglass.errors import InputError
 from tallyglass.restore.model.step import PlanFile, RunMode
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.run.passwords import passwords_in_place
@@ -124,6 +125,12 @@ def test_a_folder_whose_list_of_checksums_is_cut_off_is_not_run(tmp_path: Path) 
     for length in (0, 20, 150, len(whole) - 1):
         listed.write_text(whole[:length])
         assert "[edited] Changed since it was written: checksums." in work(listed.parent, lambda *_: True)[1], length
+
+
+def test_a_folder_that_cannot_be_read_is_not_called_something_else(tmp_path: Path) -> None:
+    for name, why in (("x" * 300, "cannot be read: File name too long"), ("none", "is not the folder of a plan")):
+        with pytest.raises(InputError, match=why):
+            work(tmp_path / name, lambda *_: True)
 
 
 _NAMELESS = "import ctypes, sys, time; ctypes.CDLL(None).prctl(15, b'', 0, 0, 0); print(flush=True); time.sleep(600)"

@@ -285,7 +285,7 @@ async def test_a_drill_takes_a_backup_that_only_the_saved_oplog_continues(tmp_pa
 async def test_documents_are_carried_from_where_a_backup_is_continued(
     source: str, exact: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a backup that holds all before its start the oplog is needed from there on, and not from some seconds before."""
+    """Where a backup holds all before its start, the oplog is needed from there on, not from some seconds before."""
     held = Contents(Backup(Path("/b"), "directory", False, ts(4), ts(6), source))
     monkeypatch.setattr(usable_backup, "read_backup", lambda *_: held)
     server = cast("Gateway", Server(WHOLE))

@@ -27,11 +27,13 @@ def read_written(folder: Path) -> Plan:
     try:
         listed = (folder / CHECKSUMS).read_text(encoding="utf-8")
         text = (folder / PLAN).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
         raise InputError(
             f"{clean(str(folder), 200)} is not the folder of a plan.",
             "tallyglass restore plan --out DIR writes one; so does w on the restore page.",
         ) from None
+    except OSError as error:
+        raise InputError(f"{clean(str(folder), 200)} cannot be read: {error.strerror}.") from None
     _refuse_changed(folder, listed)
     made_by = json.loads(text).get("made_by")
     if made_by != __version__:
