@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 
+import bson
 import pytest
+from bson import Timestamp
 from click.testing import CliRunner
 
+from tallyglass.moment import Ts
+from tallyglass.oplog.filter.query import OplogFilter
+from tallyglass.oplog.read.export import ExportItem
+from tallyglass.oplog.read.stream import Gap
 from tallyglass_tui.cli.main import main
+from tallyglass_tui.cli.oplog_lines import RELAXED, Printer
 from tallyglass_tui.cli.while_read import while_read
 
 # What a program still holds back when it ends so is lost.
@@ -34,6 +43,17 @@ async def test_what_prints_nothing_ends_when_its_reader_has_left(monkeypatch: py
         monkeypatch.setattr(sys, "stdout", stdout)
         with pytest.raises(BrokenPipeError):
             await while_read(asyncio.Event().wait())
+
+
+async def test_a_limit_counts_entries_and_not_what_interrupts_them(capsys: pytest.CaptureFixture[str]) -> None:
+    raws = tuple(bson.encode({"ts": Timestamp(5, n), "t": 1, "op": "i", "ns": "d.a", "o": {"_id": n}}) for n in (1, 2))
+
+    async def items() -> AsyncIterator[ExportItem]:
+        yield Gap(Ts(1, 1), Ts(4, 1))
+        yield raws
+
+    await Printer(OplogFilter(), RELAXED, 1).print_all(items())
+    assert [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()] == ["gap", "entry"]
 
 
 @pytest.mark.parametrize("words", [["watch"], ["export", "--listen=127.0.0.1:0"]])

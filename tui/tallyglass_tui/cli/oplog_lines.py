@@ -44,13 +44,14 @@ class Printer:
 
         async with closing(items) as held:
             async for item in held:
-                if not await self._print(self._lines(item)):
+                if not await self._print(self._lines(item), entries=isinstance(item, tuple)):
                     return
 
-    async def _print(self, lines: Sequence[str]) -> bool:
-        """Print lines up to the limit; whether more may follow."""
-        lines = lines[: self._left]
-        self._left -= len(lines)
+    async def _print(self, lines: Sequence[str], *, entries: bool) -> bool:
+        """Print lines, those of ``entries`` up to the limit; whether more may follow."""
+        if entries:
+            lines = lines[: self._left]
+            self._left -= len(lines)
         if lines:
             # In a thread: a reader that stops reading must not stop the driver's heartbeats.
             await asyncio.to_thread(_write, lines)
@@ -64,6 +65,7 @@ class Printer:
         async with closing(items) as held:
             async for item in held:
                 lines: list[str] = []
+                entries = isinstance(item, tuple)
                 if isinstance(item, ShardLost):
                     self.incomplete = True
                     self._report(f"{item.shard} is no longer read: {item.reason}")
@@ -73,7 +75,7 @@ class Printer:
                     self._shard = ""
                 else:
                     lines = [line for entry in item for line in self._merged_entry(entry)]
-                if not await self._print(lines):
+                if not await self._print(lines, entries=entries):
                     return
 
     def _merged_entry(self, entry: ShardEntry) -> list[str]:
