@@ -127,6 +127,14 @@ def test_a_folder_whose_list_of_checksums_is_cut_off_is_not_run(tmp_path: Path) 
         assert "[edited] Changed since it was written: checksums." in work(listed.parent, lambda *_: True)[1], length
 
 
+@pytest.mark.usefixtures("tools")
+def test_what_a_shell_says_of_its_locale_is_no_other_version(tmp_path: Path) -> None:
+    program = tmp_path / "tools" / "tallyglass"
+    program.write_text(program.read_text().replace("\n", "\necho 'setlocale: cannot change locale' >&2\n", 1))
+    code, told = work(write_folder(with_work(tmp_path, step("true")), tmp_path / "plan"), lambda *_: True)
+    assert code == DONE, told
+
+
 def test_a_folder_that_cannot_be_read_is_not_called_something_else(tmp_path: Path) -> None:
     for name, why in (("x" * 300, "cannot be read: File name too long"), ("none", "is not the folder of a plan")):
         with pytest.raises(InputError, match=why):

@@ -67,7 +67,7 @@ def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
         if shutil.which(name, path=path) is None:
             raise _missing(name)
     here = _output("tallyglass", env).strip()
-    if here != f"tallyglass {plan.facts.made_by}":
+    if f"tallyglass {plan.facts.made_by}" not in here.splitlines():
         raise other_version(plan.facts.made_by, here)
     if (folder / own_spare.PROGRAM).exists():
         _check_mongod(plan, env)
