@@ -7,12 +7,15 @@ from datetime import UTC, datetime, timedelta
 
 from tallyglass.counters.snapshot import (
     FLAG_HELP,
+    Absence,
     Ceiling,
     CountersSnapshot,
     CounterTrouble,
     CounterView,
     Flag,
     Forecast,
+    Members,
+    MissingCounter,
     NumericType,
     Semantics,
 )
@@ -47,6 +50,17 @@ def test_it_begins_with_what_needs_somebody() -> None:
     assert "Needs somebody" not in fine
     assert "Flags" not in fine
     assert "Repairs" not in fine
+
+
+def test_what_vanished_and_a_member_of_a_group_need_somebody_as_in_check() -> None:
+    worst = replace(FINE, key="m", id="tenant 7", used=0.95, forecast=FORECAST)
+    group = replace(FINE, key="g", id="1,000 tenants", members=Members(1_000, (worst,)))
+    gone = MissingCounter("shop.counters", "users", Absence.GONE, since=NOW - timedelta(hours=1))
+    snapshot = CountersSnapshot(NOW, (group,), known=1_001, missing=(gone,))
+    text = to_markdown(document_of(snapshot, "rs0"))
+    assert "**2 of 1,001 counters need somebody.**" in text
+    assert "| urgent | shop.counters tenant 7 |" in text
+    assert "| warning | shop.counters users | its document is gone" in text
 
 
 def test_a_flag_is_explained_and_is_a_warning_where_no_end_is_near() -> None:

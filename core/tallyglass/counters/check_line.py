@@ -62,7 +62,7 @@ def check_counters(
 ) -> CheckResult:
     """The worst level of all counters; UNKNOWN if the search was incomplete. ``guesses`` includes guesses."""
     rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
-    bad = _faults(snapshot, rows, thresholds, guesses=guesses)
+    bad = faults(snapshot, thresholds, guesses=guesses)
     gaps = incomplete(snapshot, counted=bool(rows))
     level = bad[0][0] if bad else UNKNOWN if gaps else OK
     parts = [*_named(bad, rows), *gaps, *_notes(snapshot, rows, guesses=guesses)]
@@ -77,10 +77,11 @@ def check_counters(
     return CheckResult(level, line, tuple(details))
 
 
-def _faults(
-    snapshot: CountersSnapshot, rows: Sequence[CounterView], thresholds: Thresholds, *, guesses: bool
+def faults(
+    snapshot: CountersSnapshot, thresholds: Thresholds = _DEFAULT, *, guesses: bool = False
 ) -> list[tuple[int, str, str]]:
     """Level, reason and name of what is not OK, the worst first: also other guesses near a limit, and what vanished."""
+    rows = [counter for counter in snapshot.counters if guesses or counter.may_alarm]
     others = _with_members([counter for counter in snapshot.counters if not (guesses or counter.may_alarm)])
     every = [*_with_members(rows), *(counter for counter in others if counter.near is not None)]
     graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), name_of(counter)) for counter in every]

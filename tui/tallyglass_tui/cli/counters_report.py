@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from tallyglass import __version__
-from tallyglass.counters.check_line import incomplete
+from tallyglass.counters.check_line import GONE, faults, incomplete
 from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterView
-from tallyglass.counters.verdict import CRITICAL, OK, SEVERITY, Thresholds, grade, name_of
+from tallyglass.counters.verdict import CRITICAL, name_of
 from tallyglass.moment import iso
 from tallyglass.report.document import Block, Code, Document, Facts, Paragraph, Section, Table
 from tallyglass_tui import format as fmt
@@ -22,17 +22,15 @@ _MOST_WRITTEN_OUT = 10**12
 def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     """The report of the counters of a snapshot, with the levels of ``check`` at its default thresholds."""
     now = snapshot.at
-    graded = [(counter, *grade(counter, Thresholds(), now)) for counter in snapshot.counters]
-    raised = sorted((one for one in graded if one[1] != OK), key=lambda one: -SEVERITY[one[1]])
     words = ("urgent", "warning")
-    rows = [(words[level != CRITICAL], name_of(one), why) for one, level, why in raised]
+    rows = [(words[level != CRITICAL], name, why) for level, why, name in faults(snapshot)]
+    total = sum(one.members.count if one.members else 1 for one in snapshot.counters)
+    total += sum(why == GONE for _, _, why in rows)
     flags = dict.fromkeys(flag for one in snapshot.counters for flag in one.flags)
     fixes = [one.repair for one in snapshot.counters if one.repair]
     gaps = [*incomplete(snapshot), *(one.text for one in snapshot.troubles)]
     needs = "needs" if len(rows) == 1 else "need"
-    lead: list[Block] = [
-        Paragraph(f"{len(rows)} of {fmt.plural(len(graded), 'counter')} {needs} somebody.", strong=True)
-    ]
+    lead: list[Block] = [Paragraph(f"{len(rows)} of {fmt.plural(total, 'counter')} {needs} somebody.", strong=True)]
     sections = [
         Section("Needs somebody", [Table(("", "counter", "why"), rows)]) if rows else None,
         Section("All counters", [Table(_HEAD, [_row(one, now) for one in snapshot.counters], _NUMBERS)]),
