@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.doctor import Diagnosis
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass_tui.cli.check_oplog import OplogHours, grade_window, worse_of
+from tallyglass_tui.cli.doctor import _lines
 
 FULL = OplogWindow(Ts(0, 1), Ts(36_000, 1), 100, 100, 10.0, recent_bytes_per_hour=20.0)
 YOUNG = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour=2.0)
+
+
+def test_a_small_rate_of_the_oplog_is_not_shown_as_none() -> None:
+    found = Diagnosis(Deployment(Kind.REPLICA_SET, "6.0.5"), False, "", (), (), (), (), FULL)
+    assert "recently 20 B an hour" in "\n".join(_lines(found))
 
 
 @pytest.mark.parametrize(

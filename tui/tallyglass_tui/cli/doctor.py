@@ -9,6 +9,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.text import clean, plural
+from tallyglass_tui import format as fmt
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
@@ -178,7 +179,7 @@ def _window(found: Diagnosis) -> str:
         return "not readable"
     parts = [f"from {window.first} to {window.last}, {window.hours:.1f} h"]
     if window.recent_bytes_per_hour:
-        parts.append(f"recently {window.recent_bytes_per_hour / 1e9:.2f} GB an hour")
+        parts.append(f"recently {fmt.size(window.recent_bytes_per_hour)} an hour")
     if window.forecast_hours is not None:
         parts.append(f"at that rate it reaches {window.forecast_hours:,.1f} h back")
     if window.kept_hours:
