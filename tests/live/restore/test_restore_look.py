@@ -69,7 +69,7 @@ async def test_a_look_shows_the_point_to_one_who_may_only_read(scene: Scene) -> 
                     client["shop"].orders.insert_one({})
             process.send_signal(signal.SIGTERM if only else signal.SIGINT)
             said = process.stderr.read()
-            assert (process.wait(), "until Ctrl-C, for 4 h 00 at most" in said) == (0, True), said
+            assert (process.wait(), "until Ctrl-C, for 4 h at most" in said) == (0, True), said
         assert not list(folder.glob("look*"))
     with look(scene, folder) as process:
         assert process.stdout is not None

@@ -1,10 +1,8 @@
-"""The scan for incidents that several commands make, and the options for who wrote them."""
+"""The scan for incidents that several commands make, and where it reads who wrote them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import click
 
 from tallyglass.errors import InputError, ReadError
 from tallyglass.paths import absolute_path
@@ -12,7 +10,6 @@ from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import each_within
 from tallyglass_tui.cli.oplog_window import require_window
-from tallyglass_tui.cli.options import PATH
 from tallyglass_tui.cli.shards import named_shards
 
 if TYPE_CHECKING:
@@ -23,18 +20,6 @@ if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.oplog.snapshot import IncidentScan
-
-log_option = click.option(
-    "--log",
-    "logs",
-    type=PATH,
-    multiple=True,
-    metavar="PATH",
-    help="Read who did it from a log, an audit log or a folder.",
-)
-evidence_option = click.option(
-    "--evidence", "folder", type=PATH, metavar="DIR", help="Read what tallyglass watch --evidence kept."
-)
 
 
 def log_files(paths: Sequence[Path]) -> list[Path]:

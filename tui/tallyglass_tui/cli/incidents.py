@@ -12,8 +12,15 @@ from tallyglass.text import plural
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.incident_facts import documents, facts
-from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option, time_of
+from tallyglass_tui.cli.incident_scan import evidence_folder, log_files, scan_all
+from tallyglass_tui.cli.options import (
+    ConnectionOptions,
+    connection_options,
+    evidence_option,
+    json_option,
+    log_option,
+    time_of,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

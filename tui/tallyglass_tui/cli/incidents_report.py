@@ -13,8 +13,8 @@ from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option
 from tallyglass_tui.cli.incident_name import chosen, incident_name
-from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
-from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, time_of
+from tallyglass_tui.cli.incident_scan import evidence_folder, log_files, scan_all
+from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, evidence_option, log_option, time_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,13 +11,21 @@ from tallyglass.connection.secret import scrub
 from tallyglass.counters.check_line import LEVEL_NAMES
 from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
-from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence
+from tallyglass_tui.cli.error_boundary import UNKNOWN, usage_sentence, warn
 from tallyglass_tui.cli.headless import as_json, print_text
 
 
 def status_line(service: str, level: int, words: str, perfdata: str) -> str:
     """The one line of output; ``level`` is the exit code."""
     return f"{service} {LEVEL_NAMES[level]} - {words} | {perfdata}"
+
+
+def beside_the_answer(work: Callable[[], None]) -> None:
+    """Do what the answer does not depend on; print a warning where that fails."""
+    try:
+        work()
+    except TallyglassError as error:
+        warn(str(error))
 
 
 class MonitoringPlugin(click.Command):

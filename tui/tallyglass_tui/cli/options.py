@@ -85,6 +85,18 @@ source_password_option = click.option(
     "--source-password-file", type=PATH, metavar="FILE", help="Read the live set's password from FILE."
 )
 
+log_option = click.option(
+    "--log",
+    "logs",
+    type=PATH,
+    multiple=True,
+    metavar="PATH",
+    help="Read who did it from a log, an audit log or a folder.",
+)
+evidence_option = click.option(
+    "--evidence", "folder", type=PATH, metavar="DIR", help="Read what tallyglass watch --evidence kept."
+)
+
 
 _URI = click.argument("uri", metavar="[URI]", required=False)
 _SHARD = click.option(

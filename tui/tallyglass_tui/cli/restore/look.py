@@ -18,7 +18,6 @@ from tallyglass_tui.cli.headless import ask, print_text
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, source_password_option
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
 from tallyglass_tui.cli.schedule import deadline_option
-from tallyglass_tui.format import duration
 
 if TYPE_CHECKING:
     from tallyglass.restore.model.plan import Plan
@@ -55,7 +54,7 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
                 print_text(f"{shown} as right before {iso(plan.facts.limit.time)} ({plan.facts.limit})")
                 print_text(f"mongosh: {opened.shell}")
                 print_text(f"Compass: {opened.uri}  password in {clean(str(opened.password_file))}")
-                print_message(f"The spare runs until Ctrl-C, for {duration(deadline)} at most.")
+                print_message(f"The spare runs until Ctrl-C, for {deadline / 3_600:.3g} h at most.")
                 _wait(deadline)
     except spare.NotRestored as error:
         print_message(f"{error.title} {error.advice}")

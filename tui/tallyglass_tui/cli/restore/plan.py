@@ -16,13 +16,15 @@ from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import timeout_option
 from tallyglass_tui.cli.incident_name import announce, chosen, incident_name
-from tallyglass_tui.cli.incident_scan import evidence_folder, evidence_option, log_files, log_option, scan_all
+from tallyglass_tui.cli.incident_scan import evidence_folder, log_files, scan_all
 from tallyglass_tui.cli.options import (
     PATH,
     ConnectionOptions,
     backup_of,
     connection_options,
+    evidence_option,
     json_option,
+    log_option,
     spare_of,
     target_of,
     time_of,

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
-from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
-from tallyglass_tui.cli.monitoring import MonitoringPlugin, status_line
+from tallyglass_tui.cli.monitoring import MonitoringPlugin, beside_the_answer, status_line
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, Number, connection_options, is_named, json_option
 from tallyglass_tui.format import duration
 
@@ -130,10 +128,8 @@ def answer(given: ConnectionOptions, options: WindowOptions) -> WindowAnswer:
     base = found.newest_base
     band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
     if deployment:
-        try:
-            store_window(deployment, summary(found, int(status), next(iter(reasons), ""), band))
-        except InputError as error:  # the dashboard lacks it then: that is no answer to what was asked
-            warn(str(error))
+        for_dashboard = summary(found, int(status), next(iter(reasons), ""), band)
+        beside_the_answer(lambda: store_window(deployment, for_dashboard))
     takes = [may_take(*band)] if band and found.restorable else []
     shown = [clean(one, 300).replace("|", "/") for one in reasons[:_SHOWN]]
     more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
