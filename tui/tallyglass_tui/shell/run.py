@@ -72,7 +72,7 @@ def run_dashboard(
         )
         app.driver_class = BastionDriver
         if begins:
-            app.notice = _questions(pages) or app.notice
+            app.notice = app.notice or _questions(pages)
         try:
             app.run(mouse=mouse)
         finally:
