@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from builders.counters import counter, snapshot
 from builders.incidents import SCAN
 from tallyglass.moment import Ts
 from tallyglass.objectid import decode
+from tallyglass_tui import clock
 from tallyglass_tui.counters.page import CountersPage
 from tallyglass_tui.objectids.page import ObjectIdsPage
 from tallyglass_tui.oplog.page import OplogPage
@@ -89,6 +91,35 @@ async def test_a_profile_is_switched_to(screen_at: Any) -> None:
         await screen.press("enter")
         await screen.pilot.pause()
         assert screen.app.next_profile == "staging"
+
+
+async def test_a_time_of_day_is_one_of_the_day_that_is_replayed(screen_at: Any) -> None:
+    clock.show(datetime(2026, 11, 20, 18, 6, 14, tzinfo=UTC))
+    five = Ts(int(datetime(2026, 11, 20, 17, tzinfo=UTC).timestamp()), 0)
+    try:
+        async with screen_at((120, 40)) as screen:
+            await screen.press("3")
+            assert screen.app.screen.following.time("17:00Z") == five
+            await screen.press("4", "t", *"17:00Z", "enter")
+            assert screen.app.screen._draft.limit == five
+            await screen.press("escape", "1")
+            assert "Oplog at 2026-11-20 17:00:00Z" in await find(screen, "17:00Z", "Oplog at")
+    finally:
+        clock.show(None)
+
+
+def test_what_is_wrong_comes_before_what_a_new_user_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> list[str]:
+        raise run.TallyglassError("profiles.toml is not TOML.")
+
+    told: list[str] = []
+    monkeypatch.setattr(run, "tune_interpreter", lambda: None)
+    monkeypatch.setattr(run, "_questions", lambda _: "1 what runs out first")
+    monkeypatch.setattr(run, "profile_names", refuse)
+    monkeypatch.setattr(run, "Feeds", lambda *_: SimpleNamespace(close=lambda: None, fatal=None))
+    monkeypatch.setattr(Dashboard, "run", lambda app, **_: told.append(app.notice))
+    run.run_dashboard(run.Target.parse("mongodb://db1/"), [], open_profile=lambda name, *, ask=True: pytest.fail(name))
+    assert told == ["profiles.toml is not TOML."]
 
 
 def test_the_dashboard_goes_on_with_the_profile_that_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

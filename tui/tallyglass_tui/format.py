@@ -232,6 +232,6 @@ def typed_time(when: datetime) -> str:
 def time_meaning(text: str) -> str:
     """What a text means as a time, or why it cannot be read yet."""
     try:
-        return typed_time(parse_time(text))
+        return typed_time(parse_time(text, present()))
     except InputError as error:
         return str(error)

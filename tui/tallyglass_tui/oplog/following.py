@@ -72,7 +72,7 @@ class Following:
 
     def time(self, text: str) -> Ts:
         """The typed time. Raises InputError if it is none, or outside of the oplog."""
-        at = parse_since(text)
+        at = parse_since(text, clock.now())
         window = self.last.window if self.last else None
         if window and window.first and window.last:
             check_within(at, window.first, max(window.last, Ts(int(clock.now().timestamp()), 0)))

@@ -12,7 +12,7 @@ from tallyglass.moment import FORMS, Ts, parse_since
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.way import FROM_BACKUP
-from tallyglass_tui import bound
+from tallyglass_tui import bound, clock
 from tallyglass_tui import format as fmt
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.items import BLOCKED
@@ -133,7 +133,7 @@ class Choices:
         elif what == "folder" and text and self.draft.plan:
             self._page.write_folder(partial(write_new, self.draft.plan, Path(text)))
         elif what == "point" and text:
-            self.choose(parse_since(text), None)
+            self.choose(parse_since(text, clock.now()), None)
 
     def choose(self, limit: Ts, incident: Incident | None) -> None:
         """Choose the point, and plan. Asks for a backup first if there is none; for an incident only if it needs

@@ -79,7 +79,7 @@ class Finder(Provider):
         if not any(char.isdigit() for char in query):
             return
         try:
-            at = parse_since(query)
+            at = parse_since(query, clock.now())
         except AmbiguousTime as error:
             yield PaletteEntry(str(error), "Type which of the two is meant", _nothing)
             return
