@@ -59,3 +59,16 @@ async def test_it_sounds_as_configured_also_in_a_pause(
         screen.feeds.named["counters"].put(snapshot(replace(WELL, used=0.97)))
         screen.app._on_alarm_due()
         assert [text[:6] for text in heard] == {"off": [], "bell": ["bell"], "notify": ["Tallyg"]}[kind]
+
+
+async def test_what_it_sounds_for_under_the_help_is_said_once_that_is_closed(screen_at: Any) -> None:
+    async with screen_at(alarm=AlarmKind.BELL) as screen:
+        await screen.put("counters", snapshot(WELL))
+        screen.app._on_alarm_due()
+        await screen.press("question_mark")
+        screen.feeds.named["counters"].put(snapshot(replace(WELL, used=0.97)))
+        screen.app._on_alarm_due()
+        await screen.press("escape")
+        screen.app._on_alarm_due()
+        await screen.pilot.pause()
+        assert "Urgent: shop.counters orders7" in screen.text

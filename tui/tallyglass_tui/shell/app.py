@@ -106,6 +106,8 @@ class Dashboard(TerminalApp):
         self.notice = notice
         """What is said once the first page is there; empty for nothing."""
         self._alarm_kind, self._alarm = alarm, Alarm()
+        self._unsaid = ""
+        """What the alarm sounded for while something covered the page."""
         self.context = context
         self.feeds = feeds
         self.pages = pages
@@ -257,9 +259,12 @@ class Dashboard(TerminalApp):
         news = self._alarm.news(
             self.feeds.latest("counters", CountersSnapshot), self.feeds.latest("incidents", IncidentScan)
         )
+        self._unsaid = f"{self._unsaid} {news}".strip()
+        if self._unsaid and self.page:
+            self.say(self._unsaid)
+            self._unsaid = ""
         if not news:
             return
-        self.say(news)
         if self._alarm_kind is AlarmKind.NOTIFY:
             self.send_notification(f"Tallyglass {self.context.label or self.context.target.label}: {news}")
         else:
