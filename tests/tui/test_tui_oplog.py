@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -226,6 +227,18 @@ async def test_one_entry_in_full_copied_and_saved(screen_at: Any, tmp_path: Path
         await screen.pilot.pause()
         assert "Saved 3 entries" in screen.text
         assert saved_ids(tmp_path) == [{"$numberInt": str(n)} for n in (35, 36, 37)]
+
+
+def test_a_full_disk_leaves_no_part_of_what_was_selected(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(raw: bytes) -> str:
+        if raw == entry(2).raw:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return "{}"
+
+    monkeypatch.setattr("tallyglass.oplog.entry.json.to_json", full)
+    with pytest.raises(OSError, match="No space left"):
+        oplog_reads.save([entry(1), entry(2)], tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_all_selected_rows_are_copied(screen_at: Any) -> None:

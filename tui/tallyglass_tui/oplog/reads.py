@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +125,11 @@ def save(rows: list[OplogRow], folder: Path) -> Path:
                 file.writelines(to_json(row.raw) + "\n" for row in rows if row.raw)
         except FileExistsError:
             continue
+        except OSError:
+            # A file that ends in the middle would be taken for all that was selected.
+            with suppress(OSError):
+                path.unlink()
+            raise
         return path
     raise FileExistsError(f"{folder} holds too many files of that name")
 
