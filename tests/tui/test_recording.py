@@ -331,6 +331,30 @@ async def test_a_replay_shows_copies_and_writes_nothing(tmp_path: Path, now: lis
     assert clock.now().year == datetime.now(UTC).year
 
 
+async def test_a_step_back_shows_no_row_twice(tmp_path: Path, now: list[float]) -> None:
+    rows = [replace(ROW, ts=Ts(T0, n), what=f"insert n{n}") for n in range(5)]
+    record(
+        tmp_path / "r", now, (1, "oplog", "", update(1, (rows[1],))), (20, "oplog", "", update(2, (rows[2],))),
+        (22, "deployment", "", DEPLOYMENT), (25, "oplog", "", update(3, (rows[3],))),
+        (30, "oplog", "", update(4, (rows[4],))),
+    )  # fmt: skip
+    context = Context(Target("mongodb://recorded/"), recorded=True)
+    app = ReplayDashboard(Recording(tmp_path / "r", KINDS), PAGES, context, environ={"COLORTERM": "truecolor"})
+    async with opened(app, (100, 30)) as pilot:
+
+        async def shown(*keys: str) -> list[int]:
+            await pilot.press(*keys)
+            await pilot.pause()
+            return [n for line in app.lines for n in range(5) if f"insert n{n}" in line]
+
+        back, on = "left_square_bracket", "right_square_bracket"
+        assert await shown("3", on, on) == [1, 2]
+        assert await shown(back) == [1, 2], "another feed delivered last"
+        assert await shown(on, on) == [1, 2, 3]
+        assert await shown("1", back, back, on, on, on, "3") == [1, 2, 3, 4], "while another page is shown"
+    app.feeds.close()
+
+
 class NoGateway:
     async def close(self) -> None:
         """Nothing is open."""

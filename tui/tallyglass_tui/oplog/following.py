@@ -8,7 +8,7 @@ from tallyglass.deployment.cluster import Kind
 from tallyglass.moment import FORMS, Ts, check_within, parse_since
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.snapshot import OplogRow, OplogUpdate
+from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 from tallyglass.text import clean
 from tallyglass_tui import bound, clock
 from tallyglass_tui import format as fmt
@@ -49,16 +49,26 @@ class Following:
 
     def show_update(self, update: OplogUpdate) -> None:
         """Show an update of the feed, unless past entries are shown."""
-        went_back, self.last = self.last is not None and update.at < self.last.at, update
+        went_back, self.last = self._went_back(update), update
         if self.past:
             return
         tail = self._page.tail
-        # Only a replay can go back: on a live screen the clock of this machine was set.
-        if went_back and self._page.shell.context.recorded:
+        if went_back:
             tail.restart()
         tail.add(update.rows, update.dropped, update.majority)
         if not tail.count:
             tail.say((self._waiting_line,))
+
+    def _went_back(self, update: OplogUpdate) -> bool:
+        """Whether a replay went back since the last update: then this one has rows again that are in the tail. On a
+        live screen an earlier time only means that the clock of this machine was set."""
+        if self.last is None or not self._page.shell.context.recorded:
+            return False
+        shown, first = (
+            next((row.ts for row in rows if row.kind is RowKind.ENTRY), None)
+            for rows in (reversed(self._page.tail.ring.rows), update.rows)
+        )
+        return update.at < self.last.at or (shown is not None and first is not None and first <= shown)
 
     def set_filter(self, text: str) -> None:
         """Set the filter of the next :meth:`start`. Raises InputError if it is not a valid one."""

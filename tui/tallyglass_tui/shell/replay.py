@@ -115,6 +115,8 @@ class RecordedFeeds(Feeds):
                 self._warn(one, f"Not in this recording: {', '.join(found.name for found in missing)}.")
             return
         places = recording.places(name, subject, after, self.at)
+        if after < 0:
+            feed.take()  # of a later moment, or part of what is delivered again now
         try:
             for place in places[-_MERGED:] if feed.merges else places[-1:]:
                 feed.put(recording.value(name, subject, place)[1])
