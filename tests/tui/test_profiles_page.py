@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from builders.counters import counter, snapshot
+from builders.virtual_time import run
 from tallyglass.connection.target import Target
-from tallyglass.counters.snapshot import Forecast
+from tallyglass.counters.snapshot import CountersSnapshot, Forecast
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.errors import ConnectError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass.restore.drill.past_drills import LastDrill
-from tallyglass_tui.profiles import rows
-from tallyglass_tui.profiles.overview import ProfileState
+from tallyglass_tui.profiles import overview, rows
+from tallyglass_tui.profiles.overview import NamedProfile, ProfileState, watch_profiles
 from tallyglass_tui.shell.context import Context
 
 NOW = datetime.now(UTC)
@@ -114,6 +118,30 @@ def test_the_facts_name_the_lag_the_oplog_and_what_is_lacking() -> None:
     for state, said in ((NEW, "not read yet"), (FINE, "not readable")):
         lines = [text_of(line) for line in rows.facts(replace(state, deployment=RS, window=None), NOW, 80)]
         assert f" oplog    {said}" in lines
+
+
+def test_a_profile_that_waits_for_its_turn_is_not_said_not_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowWatcher:
+        def __init__(self, *_: Any) -> None:
+            self.close = AsyncMock()
+
+        async def refresh(self, _: float) -> CountersSnapshot:
+            await asyncio.sleep(30)
+            return snapshot(counter(7))
+
+    async def overviews() -> list[ProfileState]:
+        context = Context(Target.parse("mongodb://db1/"))
+        async with aclosing(watch_profiles([NamedProfile(f"p{n}", context) for n in range(9)])) as states:
+            async for every in states:
+                if all(one.counters or one.problem for one in every):
+                    return [*every]
+        raise AssertionError("it never ends")
+
+    for name, value in (("look_at", RS), ("_shortest_window", oplog_of(50)), ("_last_drill", None)):
+        monkeypatch.setattr(overview, name, AsyncMock(return_value=value))
+    monkeypatch.setattr(overview, "open_target", lambda *_, **__: AsyncMock())
+    monkeypatch.setattr("tallyglass.counters.follow.watch.Watcher", SlowWatcher)
+    assert [one.problem for one in run(overviews())] == [""] * 9
 
 
 async def open_page(screen: Any) -> None:

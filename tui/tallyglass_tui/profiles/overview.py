@@ -125,8 +125,8 @@ async def _follow(name: str, context: Context, put: Callable[[ProfileState], Non
     try:
         while True:
             try:
-                async with asyncio.timeout(_DEADLINE_SECONDS):
-                    state = await look.at(state)
+                async with asyncio.timeout(_DEADLINE_SECONDS) as deadline:
+                    state = await look.at(state, deadline)
             except TallyglassError as error:
                 state = _lost(state, str(error))
             except TimeoutError:
@@ -155,7 +155,7 @@ class _ProfileReads:
     put: Callable[[ProfileState], None]
     turns: asyncio.Semaphore
 
-    async def at(self, state: ProfileState) -> ProfileState:
+    async def at(self, state: ProfileState, deadline: asyncio.Timeout) -> ProfileState:
         """The state now. Raises ConnectError or ReadError if no member answers."""
         deployment = await look_at(self.gateway)
         state = replace(state, deployment=deployment, at=datetime.now(UTC), problem="", since=None, lacking=())
@@ -168,7 +168,9 @@ class _ProfileReads:
             state = replace(state, window=None, lacking=(*state.lacking, f"Oplog: {error}"))
         state = replace(state, drill=await _last_drill(self.gateway))
         self.put(state)
+        deadline.reschedule(None)  # how long the others take says nothing about this server
         async with self.turns:
+            deadline.reschedule(asyncio.get_running_loop().time() + _DEADLINE_SECONDS)
             snapshot = await self.watcher.refresh(_FIRST_SEARCH if state.searching else _LATER_SEARCH)
         return with_counters(state, snapshot)
 
