@@ -162,6 +162,15 @@ async def test_a_pool_is_a_map_with_the_numbers_of_one(screen_at: Any) -> None:
         assert "(1 of 1,000)" in screen.text
 
 
+async def test_the_map_of_a_pool_is_there_after_the_window_was_enlarged(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await screen.put("counters", snapshot(POOL))
+        await screen.press("enter", "end")
+        await screen.pilot.resize_terminal(200, 50)
+        await screen.pilot.pause()
+        assert sum(line.count("█") + line.count("▓") for line in screen.lines) > 100
+
+
 async def test_a_large_terminal_shows_what_is_known_of_the_pool_under_the_cursor(screen_at: Any) -> None:
     async with screen_at((120, 40)) as screen:
         await screen.put("counters", snapshot(POOL))

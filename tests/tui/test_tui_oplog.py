@@ -463,6 +463,17 @@ async def test_rows_of_several_shards_name_theirs(screen_at: Any) -> None:
         assert "on shop.orders of shard s0" in screen.text
 
 
+async def test_the_end_of_an_entry_is_there_after_the_window_was_enlarged(screen_at: Any) -> None:
+    async with screen_at((60, 15)) as screen:
+        await screen.press("3")
+        await screen.put("oplog", update(entry(1, **{f"f{n}": "x" * 150 for n in range(60)})))
+        await screen.press("enter", "end")
+        assert '"f59"' in screen.text
+        await screen.pilot.resize_terminal(200, 50)
+        await screen.pilot.pause()
+        assert '"f59"' in screen.text
+
+
 async def test_changes_that_are_not_sure_are_one_row_that_enter_unfolds(screen_at: Any) -> None:
     unsure = [
         replace(INCIDENT, harm=Harm.CHANGE, confidence="low", ns=ns, title=f"deleteMany on {ns}", first=Ts(BASE + n, 1))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.events import Resize
 
 from tallyglass.counters.snapshot import PoolView
 from tallyglass_tui import format as fmt
@@ -61,6 +62,10 @@ class PoolMapWidget(LineView, can_focus=True):
         self.cursor = max(0, min(self.cursor, self._count - 1))
         self.show_changes()
 
+    def on_resize(self, _: Resize) -> None:
+        """Keep the cursor in view: in wider lines it is on a higher one."""
+        self.move_to(self.cursor)
+
     @property
     def _count(self) -> int:
         return len(self._pool.used) if self._pool else 0
@@ -100,7 +105,8 @@ class PoolMapWidget(LineView, can_focus=True):
         self.cursor = max(0, min(index, self._count - 1))
         width, rows = max(1, self.content_size.width), max(1, self.content_size.height - 1)
         line = self.cursor // width
-        self._top = min(max(self._top, line - rows + 1), line)
+        lowest = max(0, (self._count - 1) // width - rows + 1)
+        self._top = min(max(self._top, line - rows + 1), line, lowest)
         self.show_changes()
 
     def action_step(self, cells: int) -> None:

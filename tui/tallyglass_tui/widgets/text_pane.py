@@ -56,7 +56,7 @@ class TextPane(LineView, can_focus=True):
         if self._wrapped_width > 0:
             wrapped = [row for number, line in enumerate(lines) for row in self._rows(number, line)]
             self._wrapped[: self._prose_rows], self._prose_rows = wrapped, len(wrapped)
-        self.show_changes()
+        self.action_scroll_by(0)
 
     def pieces(self, y: int, width: int) -> Iterable[Piece]:
         """The pieces of the line at row ``y`` of the pane."""
@@ -86,6 +86,8 @@ class TextPane(LineView, can_focus=True):
                 break
         if self._prose >= len(self._lines):
             self._prose_rows = len(self._wrapped)
+        # In wider lines the text is shorter.
+        self._first = max(0, min(self._first, len(self._wrapped) - self.content_size.height))
 
     def _rows(self, number: int, line: str) -> list[tuple[str, str]]:
         """A line of the text in lines of the screen, with their styles."""
