@@ -153,6 +153,12 @@ def test_the_id_of_a_row_leads_back_to_its_document() -> None:
 ODD = [text.replace("\0", "") for text in TEXTS.values() if len(text) < 40]
 
 
+@pytest.mark.parametrize("text", ["!txn:ab:5", "txn:!ab:5", "!since:now-1h", "until:!now-1h"])
+def test_what_cannot_be_left_out_is_not_looked_for_instead(text: str) -> None:
+    with pytest.raises(InputError, match="cannot be left out"):
+        OplogFilter.parse(text)
+
+
 @pytest.mark.parametrize("blank", ["", "a b"])
 def test_a_row_leads_to_its_own_document_and_namespace_whatever_they_are_called(blank: str) -> None:
     entries = [entry("i", f"shop.{text}{blank}", {"_id": {"of": text}}) for text in ODD]

@@ -167,6 +167,8 @@ def _read_word(wanted: OplogFilter, word: str, free: list[str]) -> OplogFilter:
         inverse, value = "!", value[1:]
     if not value:
         raise InputError(f"{word!r} lacks a value.", "Write such as ns:shop.* or op:d.")
+    if inverse and key in ("since", "until", "txn"):
+        raise InputError(f"What {key}: names cannot be left out.", "Write it without the !.")
     return _WORDS[key](wanted, inverse, value if key == "id" else value.replace('"', ""))
 
 
