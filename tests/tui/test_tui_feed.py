@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -100,6 +102,8 @@ def test_a_trouble_keeps_its_first_time_and_ends_with_the_next_value() -> None:
     assert feed.trouble is not None
     assert feed.trouble.since == first.since
     assert f"Since {first.since:%H:%M:%S}Z" in feed.trouble.line
+    long = replace(first, since=first.since - timedelta(days=1, minutes=1))
+    assert f"Since {long.since:%Y-%m-%d %H:%M:%S}Z" in long.line, "at this time of day it could be today"
     feed.put(1)
     assert feed.trouble is None
     feed.fail(PrivilegeError("This user may not do that."))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from tallyglass.counters.snapshot import CounterView, Forecast
@@ -193,6 +193,11 @@ def day(when: datetime | None) -> str:
 def clock(when: datetime | None) -> str:
     """A time of day in UTC: ``18:06:14Z``."""
     return f"{when.astimezone(UTC):%H:%M:%S}Z" if when else UNKNOWN
+
+
+def since(when: datetime) -> str:
+    """When something began that lasts: ``Since 18:06:14Z``, with the date where that is a day ago or more."""
+    return f"Since {clock(when) if present() - when < timedelta(days=1) else moment(when)}"
 
 
 def local(when: datetime | None) -> str:

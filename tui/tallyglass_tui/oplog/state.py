@@ -30,7 +30,7 @@ def window_pieces(last: OplogUpdate | None, *, silent: bool = False) -> list[Pie
         return [(" window not read yet", "text--muted")]
     pieces: list[Piece] = []
     if last.trouble and not silent:
-        since = f" Since {fmt.clock(last.since)}." if last.since else ""
+        since = f" {fmt.since(last.since)}." if last.since else ""
         pieces.append((f" {last.trouble}{since}", "text--bad"))
     breaks = [fmt.plural(last.gaps, "gap")] * bool(last.gaps)
     breaks += [fmt.plural(last.rollbacks, "rollback")] * bool(last.rollbacks)

@@ -119,7 +119,7 @@ def facts(state: ProfileState | None, now: datetime, width: int) -> list[list[Pi
 
 def _problem(state: ProfileState) -> str:
     """Why it cannot be read, since when, and when it last could."""
-    since = f"Since {fmt.clock(state.since)}. " if state.since else ""
+    since = f"{fmt.since(state.since)}. " if state.since else ""
     last = f" It last answered at {fmt.moment(state.at)}." if state.at else ""
     return f"{since}{clean(state.problem, 400)}{last}"
 

@@ -21,6 +21,7 @@ from tallyglass.connection.target import Target
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
+from tallyglass_tui import format as fmt
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class FeedTrouble:
     @property
     def line(self) -> str:
         """One line for the banner."""
-        since = f" Since {self.since:%H:%M:%S}Z, trying again." if self.lost else ""
+        since = f" {fmt.since(self.since)}, trying again." if self.lost else ""
         return f"{self.title}{since} {self.advice}".rstrip()
 
 
