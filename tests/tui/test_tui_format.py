@@ -35,7 +35,7 @@ HOUR, DAY, YEAR = 3_600, 86_400, 365.25 * 86_400
         (fmt.rate(None), "?"),
         (fmt.rate(0), "0/s"),
         (fmt.rate(0.02), "1.2/min"),
-        (fmt.rate(0.0000001), "0.0/d"),
+        (fmt.rate(0.0000001), "<0.1/d"),
         (fmt.rate(12_345.6), "12.3k/s"),
         (fmt.share(None), "?"),
         (fmt.share(0), "0.0%"),

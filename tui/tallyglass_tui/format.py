@@ -62,11 +62,14 @@ def short(number: float | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Ids or operations a second, in the unit that reads best: ``12.3/s``, ``4.1/min``, ``2.0/h``, ``3/d``, ``0/s``."""
+    """Ids or operations a second, in the unit that reads best: ``12.3/s``, ``4.1/min``, ``2.0/h``, ``3/d``,
+    ``<0.1/d``, ``0/s``."""
     if per_second is None or per_second != per_second:
         return UNKNOWN
     if per_second == 0:
         return "0/s"
+    if 0 < per_second * _DAY < 0.05:
+        return "<0.1/d"
     for unit, seconds in (("s", 1.0), ("min", _MINUTE), ("h", _HOUR), ("d", _DAY)):
         value = per_second * seconds
         if abs(value) >= 1 or unit == "d":
