@@ -685,6 +685,12 @@ async def test_esc_goes_back_to_the_page_that_led_here_until_something_else_is_l
         await visit()
         await screen.press("3", "escape")
         assert "following" in screen.text
+        screen.app.visit(OplogRequested(Ts(BASE, 1)))
+        await screen.app.workers.wait_for_complete()
+        await screen.pilot.pause()
+        assert "the past from" in screen.text
+        await screen.press("escape")
+        assert "following" in screen.text, "the palette led here from this page"
 
 
 async def test_the_next_incident_is_the_newest_from_the_live_tail_and_else_the_first_after_the_entry(

@@ -200,7 +200,8 @@ class Dashboard(TerminalApp):
 
     def visit(self, message: Visit) -> None:
         """Switch to another page and hand it ``message``; Esc comes back."""
-        self._back.append(self.current_mode)
+        if message.mode != self.current_mode:
+            self._back.append(self.current_mode)
         self.switch_mode(message.mode)
         page = self.page
         if page:
