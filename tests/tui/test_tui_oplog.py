@@ -40,6 +40,7 @@ from tallyglass.restore.pre_images.before_after import BeforeAfterText
 from tallyglass_tui import clock
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.oplog import reads as oplog_reads
+from tallyglass_tui.oplog import row_ring
 from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.incidents import incidents
@@ -630,6 +631,22 @@ async def test_a_jump_among_large_entries_begins_where_it_was_asked_to(screen_at
         shown = screen.app.screen.tail.rows
         assert shown[0] is screen.feeds.answer[0]
         assert f", {len(shown)} entries" in screen.text
+
+
+async def test_a_jump_reads_no_more_large_entries_than_can_be_shown(monkeypatch: Any) -> None:
+    async def alone(_: Any) -> None:
+        return None
+
+    async def read(_: Any, wanted: OplogFilter, limit: int) -> AsyncIterator[OplogRow]:
+        for n in range(limit):
+            given.append(n)
+            yield replace(entry(1), raw=b"x" * 100_000)
+
+    given: list[int] = []
+    monkeypatch.setattr("tallyglass.deployment.shards.shards_of", alone)
+    monkeypatch.setattr(tail, "read", read)
+    rows = await oplog_reads.read_from(None, OplogFilter(), Ts(BASE, 1))  # type: ignore[arg-type]
+    assert len(rows) == len(given) == row_ring.BYTES // 100_000 + 1
 
 
 async def test_a_jump_to_before_the_oplog_says_so_and_shows_no_other_entries(screen_at: Any, monkeypatch: Any) -> None:

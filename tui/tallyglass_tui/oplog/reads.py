@@ -14,7 +14,7 @@ from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 from tallyglass_tui import bound, clock
-from tallyglass_tui.oplog.row_ring import ROWS
+from tallyglass_tui.oplog.row_ring import BYTES, ROWS
 
 if TYPE_CHECKING:
     from tallyglass.restore.pre_images.before_after import BeforeAfterText
@@ -78,7 +78,7 @@ async def read_at(gateway: Gateway, wanted: OplogFilter, at: Ts) -> list[OplogRo
 
 
 async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int = PAST_ROWS) -> list[OplogRow]:
-    """The first ``limit`` wanted entries at or after a moment."""
+    """The first wanted entries at or after a moment: ``limit``, or as many as the tail can hold."""
     from tallyglass.deployment.shards import shards_of
     from tallyglass.oplog.read.shard_tail import read_shards
     from tallyglass.oplog.read.tail import read
@@ -87,7 +87,14 @@ async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int
     shards = await shards_of(gateway)
     if shards is not None:
         return await read_shards(shards.gateways, wanted, limit=limit)
-    return [row async for row in read(gateway, wanted, limit=limit)]
+    rows, size = list[OplogRow](), 0
+    async with closing(read(gateway, wanted, limit=limit)) as found:
+        async for row in found:
+            rows.append(row)
+            size += len(row.raw)
+            if size > BYTES:
+                break
+    return rows
 
 
 async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> OplogRow | None:
