@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import bson
@@ -16,12 +17,12 @@ import pytest
 from bson import Timestamp
 from rich.cells import cell_len
 
-from tallyglass.errors import DeploymentError, PrivilegeError
+from tallyglass.errors import DeploymentError, PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents import incident
-from tallyglass.oplog.read import tail
+from tallyglass.oplog.read import shard_tail, tail
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.snapshot import (
     Authorship,
@@ -647,6 +648,19 @@ async def test_a_jump_reads_no_more_large_entries_than_can_be_shown(monkeypatch:
     monkeypatch.setattr(tail, "read", read)
     rows = await oplog_reads.read_from(None, OplogFilter(), Ts(BASE, 1))  # type: ignore[arg-type]
     assert len(rows) == len(given) == row_ring.BYTES // 100_000 + 1
+
+
+async def test_a_shard_that_cannot_be_read_may_hold_the_next_destructive_operation(monkeypatch: Any) -> None:
+    async def shards(_: Any) -> Any:
+        return SimpleNamespace(gateways={"s1": None})
+
+    async def lost(_: Any, wanted: OplogFilter, limit: int) -> list[OplogRow]:
+        return [OplogRow(RowKind.NOTE, Ts(BASE, 1), None, None, "", "", "s1 is not read: No server answers.")]
+
+    monkeypatch.setattr("tallyglass.deployment.shards.shards_of", shards)
+    monkeypatch.setattr(shard_tail, "read_shards", lost)
+    with pytest.raises(ReadError, match="s1 is not read"):
+        await oplog_reads.next_destructive(None, OplogFilter(), Ts(BASE, 1))  # type: ignore[arg-type]
 
 
 async def test_a_jump_to_before_the_oplog_says_so_and_shows_no_other_entries(screen_at: Any, monkeypatch: Any) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tallyglass.errors import ReadError
 from tallyglass.moment import ZERO, Ts, check_within
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.filter.query import OplogFilter
@@ -98,9 +99,13 @@ async def read_from(gateway: Gateway, wanted: OplogFilter, since: Ts, limit: int
 
 
 async def next_destructive(gateway: Gateway, wanted: OplogFilter, after: Ts) -> OplogRow | None:
-    """The first wanted destructive entry after a timestamp."""
+    """The first wanted destructive entry after a timestamp. Raises ReadError where there is none in what could be read,
+    and a part could not."""
     rows = await read_from(gateway, replace(wanted, destructive=True), after.next, 1)
-    return next((row for row in rows if row.kind is RowKind.ENTRY), None)
+    found = next((row for row in rows if row.kind is RowKind.ENTRY), None)
+    if found is None and rows:
+        raise ReadError("No destructive operation after this one in what could be read.", rows[0].what)
+    return found
 
 
 async def read_images(gateway: Gateway, row: OplogRow) -> BeforeAfterText:
