@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tallyglass.errors import InputError, PrivilegeError, ReadError
-from tallyglass_tui.shell.feed import Feed, Feeds
+from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
 
 
 class NoGateway:
@@ -126,11 +126,11 @@ def test_a_time_out_of_the_system_is_not_taken_for_silence(feeds: Feeds) -> None
         raise TimeoutError("Connection timed out")
 
     feed = feeds.follow("sources", on_a_share, silence=3600)
-    said: set[str] = set()
-    feed.show_trouble = lambda trouble: said.add(trouble.title)  # type: ignore[method-assign]
+    said: list[FeedTrouble] = []
+    feed.show_trouble = said.append  # type: ignore[method-assign]
     taken(feed, lambda n: n >= 2)
-    assert all(title.startswith("The sources feed stopped: TimeoutError at ") for title in said)
-    assert said
+    assert all(one.title.startswith("The sources feed stopped: TimeoutError at ") for one in said)
+    assert [one.lost for one in said[:1]] == [False], "the other pages go on"
 
 
 def test_what_is_shared_runs_once_and_each_reader_has_a_mailbox(feeds: Feeds) -> None:

@@ -316,12 +316,13 @@ def trouble_of(feed: str) -> str:
     return f"{feed}: trouble"
 
 
-def _unexpected(name: str, error: Exception) -> ReadError:
+def _unexpected(name: str, error: Exception) -> TallyglassError:
+    """A defect, or this machine: no ReadError, by which all pages would take the server for lost."""
     place = error.__traceback__
     while place and place.tb_next:
         place = place.tb_next
     where = f"{place.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{place.tb_lineno}" if place else "?"
-    return ReadError(
+    return TallyglassError(
         f"The {name} feed stopped: {type(error).__name__} at {where}.", f"{clean(str(error), 120)} It is restarted."
     )
 
