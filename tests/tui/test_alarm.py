@@ -9,6 +9,7 @@ import pytest
 
 from builders.counters import counter, snapshot
 from builders.incidents import SCAN
+from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
@@ -72,3 +73,13 @@ async def test_what_it_sounds_for_under_the_help_is_said_once_that_is_closed(scr
         screen.app._on_alarm_due()
         await screen.pilot.pause()
         assert "Urgent: shop.counters orders7" in screen.text
+
+
+async def test_an_alarm_that_cannot_hear_of_incidents_says_so_on_every_page(screen_at: Any) -> None:
+    async with screen_at(alarm=AlarmKind.BELL) as screen:
+        await screen.put("counters", snapshot(WELL))
+        screen.feeds.named["incidents"].fail(PrivilegeError("This user may not read the oplog."))
+        await screen.put("counters", snapshot(WELL))
+        assert " ! No alarm for incidents: This user may not read the oplog." in screen.text
+        await screen.put("incidents", SCAN)
+        assert "No alarm" not in screen.text

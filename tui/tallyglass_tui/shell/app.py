@@ -42,6 +42,7 @@ from tallyglass_tui.widgets.line_view import Piece
 
 if TYPE_CHECKING:
     from tallyglass.deployment.cluster import Deployment
+    from tallyglass.oplog.snapshot import IncidentScan
 
 _ALARM_SECONDS = 2.0
 """How often it is decided whether something became red: nobody answers a bell faster."""
@@ -108,6 +109,7 @@ class Dashboard(TerminalApp):
         self._alarm_kind, self._alarm = alarm, Alarm()
         self._unsaid = ""
         """What the alarm sounded for while something covered the page."""
+        self._heard: Feed[IncidentScan] | None = None
         self.context = context
         self.feeds = feeds
         self.pages = pages
@@ -158,7 +160,7 @@ class Dashboard(TerminalApp):
         if self._alarm_kind is not AlarmKind.OFF:
             from tallyglass_tui.shell.incidents import share_incidents
 
-            share_incidents(self.feeds)
+            self._heard = share_incidents(self.feeds)
             self.set_interval(_ALARM_SECONDS, self._on_alarm_due)
         if self.notice:
             self.call_after_refresh(self.say, self.notice)
@@ -270,6 +272,12 @@ class Dashboard(TerminalApp):
             self.send_notification(f"Tallyglass {self.context.label or self.context.target.label}: {news}")
         else:
             self.bell()
+
+    @property
+    def alarm_trouble(self) -> str:
+        """Why the alarm cannot sound for an incident; empty where it can, or is off."""
+        trouble = self._heard.trouble if self._heard else None
+        return f"No alarm for incidents: {trouble.line}" if trouble else ""
 
     def on_visit(self, message: Visit) -> None:
         """Switch to the page that another page asked for."""

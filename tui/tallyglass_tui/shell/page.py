@@ -196,7 +196,8 @@ class Page(Screen[None]):
         worst = next(iter([*lost, *self.feed_troubles]), None)
         line = self.query_one(NavLine)
         line.show(self.shell.status(self.data_age, line.room))
-        said = worst.line if worst else self.trouble or self._old_data or self.feeds.record_ended
+        others = (self.trouble, self._old_data, self.feeds.record_ended, self.shell.alarm_trouble)
+        said = worst.line if worst else next(filter(None, others), "")
         self.query_one(Banner).show(said, lost=worst.lost if worst else False)
 
     @property

@@ -31,6 +31,11 @@ class Shell(Protocol):
     plain_glyphs: bool
     """Whether bars and graphs keep to ASCII."""
 
+    @property
+    def alarm_trouble(self) -> str:
+        """Why the alarm cannot sound for an incident; empty where it can, or is off."""
+        ...
+
     def bars(self) -> Iterable[Widget]:
         """Lines that every page shows above its keys."""
         ...
