@@ -108,6 +108,9 @@ def test_a_trouble_keeps_its_first_time_and_ends_with_the_next_value() -> None:
     assert feed.trouble is None
     feed.fail(PrivilegeError("This user may not do that."))
     assert not feed.trouble.lost
+    feed.show_trouble(replace(feed.trouble, since=long.since))
+    feed.fail(ReadError("No server answers."))
+    assert feed.trouble.since > first.since, "it answered until now"
 
 
 def test_the_trouble_of_a_feed_is_over_once_it_is_stopped() -> None:

@@ -104,9 +104,9 @@ class Feed(Generic[T]):
             reader.put(value)
 
     def fail(self, error: TallyglassError) -> None:
-        """Record why nothing arrives; keeps the time of the first failure."""
-        since = self._trouble.since if self._trouble else datetime.now(UTC)
-        lost = isinstance(error, (ReadError, ConnectError))
+        """Record why nothing arrives; keeps the time of the first failure, or since when the server is lost."""
+        before, lost = self._trouble, isinstance(error, (ReadError, ConnectError))
+        since = before.since if before and before.lost is lost else datetime.now(UTC)
         self.show_trouble(FeedTrouble(error.title, error.advice, since, lost))
 
     def show_trouble(self, trouble: FeedTrouble) -> None:
