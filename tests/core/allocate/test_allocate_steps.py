@@ -557,6 +557,15 @@ def test_a_commit_of_unknown_outcome_is_repeated_and_one_that_failed_is_a_new_tr
         assert server.run(steps, [WITHIN], *written, *commit, None, *written, None) == 9
 
 
+def test_a_slow_call_before_the_commit_is_no_refusal(server: Server, client: MongoClient[Any], session: Any) -> None:
+    late = errors.ExecutionTimeout("operation would exceed time limit", 50)
+    steps = gapless(client)._core.insert({"tenant": "a"}, session)
+    assert server.run(steps, [WITHIN], None, late, None, None, {"next": Int64(9)}, None, None) == 9
+    hasty = gapless(client, deadlines=Deadlines(total=1.0, attempt=0.5))
+    with pytest.raises(AllocationTimeout):
+        server.run(hasty._core.insert({"tenant": "a"}, session), [WITHIN], *[None, late, None] * 99)
+
+
 UNKNOWN = errors.AutoReconnect("lost", {"errorLabels": ["UnknownTransactionCommitResult"]})
 FAILED = errors.OperationFailure("aborted", 251, {"errorLabels": ["TransientTransactionError"]})
 NO_LOGIN = errors.OperationFailure("Authentication failed", 18)

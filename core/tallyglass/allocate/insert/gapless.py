@@ -210,7 +210,8 @@ class _GaplessCore(Uncopyable):
                     code=error.code,
                 ) from error
             raise refused(error, self.where) from error
-        if error.has_error_label(_TRANSIENT):
+        # Without a commit nothing was written, also where a call before it was too slow or lost.
+        if error.has_error_label(_TRANSIENT) or classify(error) in (Outcome.UNKNOWN, Outcome.NOT_APPLIED):
             return None
         if isinstance(error, OperationFailure) and error.code == ServerCode.ILLEGAL_OPERATION:
             raise AllocationRefused(
