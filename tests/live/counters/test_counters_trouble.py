@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from types import SimpleNamespace
@@ -14,7 +15,6 @@ from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow import drift
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look, watch
-from tallyglass.counters.history.oplog_samples import SLICES
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.errors import RefusedError
@@ -98,7 +98,7 @@ async def test_a_past_that_the_server_cut_off_is_said(one_member: ReplicaSet) ->
     gateway = open_gateway(one_member.uri)
     for reader, expected in ((gateway, 0), (CutGateway(gateway), 1)):
         snapshot = await look(cast("Gateway", reader))
-        said = [one for one in snapshot.troubles if f"cut off {SLICES} requests for the oplog" in one.title]
+        said = [one for one in snapshot.troubles if re.search(r"cut off \d+ requests? for the oplog", one.title)]
         assert len(said) == expected, snapshot.troubles
     await gateway.close()
 

@@ -138,7 +138,7 @@ class PastReader:
                 return
             self._has_holes("The time was up before all of the oplog was read")
         if past is not None and past.cut:
-            self._has_holes(f"The server cut off {past.cut:,} requests for the oplog")
+            self._has_holes(f"The server cut off {past.cut:,} request{'s' * (past.cut > 1)} for the oplog")
         self._filling = None
         values = await self._on_this_clock(past.values) if past is not None else {}
         for collection in new:

@@ -16,7 +16,7 @@ from tallyglass.counters.recognise.usage_reader import UsageReader
 from tallyglass.counters.snapshot import CounterTrouble, Grade
 from tallyglass.errors import PrivilegeError, ReadError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
-from tallyglass.text import clean_name
+from tallyglass.text import clean_name, plural
 
 _AGAIN_SECONDS = 600.0
 """Use is searched again so often: it reads the oplog, which costs the server."""
@@ -70,7 +70,9 @@ class UsageSearch:
             title = "More counters may be found: the oplog is still searched for ids."
             yield CounterTrouble("", title, partial=True)
         elif self._cut:
-            title = f"The server cut off {self._cut:,} requests for the use of numbers: a counter may be a guess."
+            title = (
+                f"The server cut off {plural(self._cut, 'request')} for the use of numbers: a counter may be a guess."
+            )
             yield CounterTrouble("", title, partial=True)
 
     async def _read(self, reader: UsageReader, deadline: float) -> None:
