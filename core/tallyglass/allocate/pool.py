@@ -27,7 +27,7 @@ from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
 from tallyglass.allocate.layout import granted, increment, number_in
-from tallyglass.allocate.pool_map import PoolDocument, PoolLayout, PoolMap
+from tallyglass.allocate.pool_map import PoolDocument, PoolLayout, PoolMap, check_apart
 from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
 from tallyglass.text import clean
 
@@ -79,7 +79,8 @@ class PoolCore(RangeCore):
     def create(self) -> Steps[int]:
         """The steps that create the missing documents; they return how many this call created."""
         budget = self.budget()
-        existing = {document["_id"]: document for document in (yield from self._read(budget))}
+        documents = yield from self._read(budget)
+        existing = {document["_id"]: document for document in documents if isinstance(document["_id"], str)}
         layout = self.layout
         missing = []
         for n in range(layout.documents):
@@ -92,6 +93,9 @@ class PoolCore(RangeCore):
                     f"not at {layout.start(n) + layout.span}.",
                     "This pool was made with another span or first id: use those, or another collection.",
                 )
+        self._map.load(layout, documents, self.where)
+        new = (PoolDocument(layout.key(n), layout.start(n + 1), layout.start(n), layout.span) for n in missing)
+        check_apart([*self._map.rows.values(), *new], self.where)
         made = yield from self._insert(missing, budget)
         yield from self._load(budget)
         return made

@@ -77,14 +77,17 @@ class PoolMap:
     def __init__(self) -> None:
         self.rows: dict[Any, PoolDocument] = {}
         self._open: tuple[PoolDocument, ...] = ()
+        self._gone: dict[Any, PoolDocument] = {}
 
     def load(self, layout: PoolLayout, documents: Iterable[Mapping[str, Any]], where: str) -> None:
-        """Replace all rows with those read, keeping the highest next id seen of each row.
+        """Replace all rows with those read, keeping the highest next id seen of each row, also of one that was gone.
 
         Raises PoolOverlap if two documents could hand out the same id, CounterTypeError for a wrong type.
         """
-        rows = [self._row(layout, document, where) for document in documents]
-        _check_apart(rows, where)
+        known = self._gone | self.rows
+        rows = [_row(layout, document, where, known) for document in documents]
+        check_apart(rows, where)
+        self._gone = known
         self.rows = {_hashable(row.key): row for row in rows}
         self._open = tuple(row for row in rows if row.room)
 
@@ -119,21 +122,25 @@ class PoolMap:
         return had_room and self.rows.get(_hashable(row.key)) is row
 
     def remove(self, row: PoolDocument) -> None:
-        """Forget a document that was deleted."""
+        """Leave out a document that was deleted: a restore may bring it back with ids that were handed out."""
         self._open = tuple(other for other in self._open if other is not row)
         if self.rows.get(_hashable(row.key)) is row:
+            self._gone = self._gone | {_hashable(row.key): row}
             self.rows.pop(_hashable(row.key), None)
 
-    def _row(self, layout: PoolLayout, document: Mapping[str, Any], where: str) -> PoolDocument:
-        name = f"{where} {clean(repr(document['_id']), 80)}"
-        next_id = layout.counter.next_id(number_in(layout.counter, document, name))
-        end = number_in(Layout(layout.maximum, layout.counter.semantics), document, name)
-        known = self.rows.get(_hashable(document["_id"]))
-        return PoolDocument(document["_id"], end, max(next_id, known.seen) if known else next_id, max(0, end - next_id))
+
+def _row(layout: PoolLayout, document: Mapping[str, Any], where: str, rows: Mapping[Any, PoolDocument]) -> PoolDocument:
+    name = f"{where} {clean(repr(document['_id']), 80)}"
+    next_id = layout.counter.next_id(number_in(layout.counter, document, name))
+    end = number_in(Layout(layout.maximum, layout.counter.semantics), document, name)
+    known = rows.get(_hashable(document["_id"]))
+    return PoolDocument(document["_id"], end, max(next_id, known.seen) if known else next_id, max(0, end - next_id))
 
 
-def _check_apart(rows: list[PoolDocument], where: str) -> None:
-    ordered = sorted(rows, key=lambda row: row.end)
+def check_apart(rows: Iterable[PoolDocument], where: str) -> None:
+    """Raise PoolOverlap if two documents could hand out the same id."""
+    # Of those with the same end the full ones first: the other has ids left that they have handed out.
+    ordered = sorted(rows, key=lambda row: (row.end, row.room))
     for before, after in pairwise(ordered):
         if after.room and after.seen < before.end:
             raise PoolOverlap(

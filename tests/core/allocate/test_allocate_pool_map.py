@@ -91,6 +91,9 @@ def test_overlapping_documents_are_refused() -> None:
     rows = [{"_id": 1, "COUNT": 0, "MAX_VALUE": 10}, {"_id": 2, "COUNT": 9, "MAX_VALUE": 20}]
     with pytest.raises(PoolOverlap):
         PoolMap().load(PoolLayout(), rows, "x")
+    same_end = [{"_id": 1, "COUNT": 5, "MAX_VALUE": 10}, {"_id": 2, "COUNT": 10, "MAX_VALUE": 10}]
+    with pytest.raises(PoolOverlap):
+        PoolMap().load(PoolLayout(), same_end, "x")
     with pytest.raises(CounterTypeError):
         PoolMap().load(PoolLayout(), [{"_id": 1, "COUNT": 1.0, "MAX_VALUE": 10}], "x")
 

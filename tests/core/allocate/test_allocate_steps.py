@@ -28,6 +28,7 @@ from tallyglass.allocate.errors import (
     AllocationTimeout,
     AllocationUnknown,
     CollisionLimit,
+    CounterMissing,
     CounterRewound,
     Exhausted,
     PoolEmpty,
@@ -398,6 +399,15 @@ def test_a_document_that_went_back_while_the_pool_was_read_again_stops_it(
         server.run(ids.core.take(1), rows(105, 120), {"COUNT": Int64(105)})
 
 
+def test_a_document_that_a_restore_brought_back_stops_the_pool(server: Server, client: MongoClient[Any]) -> None:
+    ids = pool(client, PoolLayout(1, 10, first=100))
+    server.run(ids.core.take(5), rows(100), {"COUNT": Int64(100)})
+    with pytest.raises(CounterMissing):
+        server.run(ids.core.take(1), None, None, [])
+    with pytest.raises(CounterRewound):
+        server.run(ids.core.take(1), rows(100), {"COUNT": Int64(100)})
+
+
 def test_a_document_whose_end_was_changed_is_read_again(server: Server, client: MongoClient[Any]) -> None:
     ids = pool(client)
     changed = rows(100)[0] | {"MAX_VALUE": Int64(105)}
@@ -418,6 +428,12 @@ def test_a_pool_with_another_layout_is_not_extended(server: Server, client: Mong
     other = PoolLayout(1, 11, first=100)
     with pytest.raises(PoolOverlap):
         server.run(pool(client).core.create(), rows(100, layout=other))
+
+
+def test_documents_that_would_overlap_are_not_created(server: Server, client: MongoClient[Any]) -> None:
+    theirs = {"_id": {"pool": 1}, "COUNT": Int64(105), "MAX_VALUE": Int64(115)}
+    with pytest.raises(PoolOverlap, match="own the same ids"):
+        server.run(pool(client).core.create(), [theirs])
 
 
 # --- what is written with, and where -------------------------------------------------------------------------------
