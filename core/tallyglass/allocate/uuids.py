@@ -61,7 +61,8 @@ class Version(IntEnum):
 
 
 def new_uuid(version: Version = Version.V7) -> uuid.UUID:
-    """A new UUID of ``version``."""
+    """A new UUID of ``version``. Raises ValueError for one that cannot be generated."""
+    version = Version(version)
     if version is Version.V7:
         return _seven.next()
     return uuid.uuid1() if version is Version.V1 else uuid.uuid4()

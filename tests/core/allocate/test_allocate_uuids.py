@@ -58,6 +58,13 @@ def test_binary_is_subtype_4_and_reads_back(version: Version) -> None:
     assert read_uuid(to_binary(value)) == value
 
 
+@pytest.mark.parametrize("version", [1, 4, 7])
+def test_a_version_may_be_a_plain_number(version: int) -> None:
+    assert new_uuid(version).version == version  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="not a valid Version"):
+        new_uuid(version + 1)  # type: ignore[arg-type]
+
+
 def test_subtype_3_needs_the_driver_that_wrote_it() -> None:
     value = uuid.uuid4()
     for name in ("python", "java", "csharp"):
