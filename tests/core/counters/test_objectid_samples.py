@@ -19,6 +19,7 @@ from tallyglass.counters.standing import IdSpan
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 START = 1_795_000_000
+LATER = START + 86_400 * 365
 
 
 class Dated:
@@ -35,27 +36,39 @@ class Dated:
         for row, number in zip(self._rows, numbers, strict=False):
             row["n"] = number
 
+    def insert(self, key: ObjectId) -> None:
+        """A last document, without a number."""
+        self._rows.append({"_id": key})
+
     async def find_one(
         self, ns: Namespace, query: dict[str, Any], *, sort: list[tuple[str, int]], **how: Any
     ) -> dict[str, Any] | None:
         self.asked += 1
         least = query["_id"].get("$gte", ObjectId(bytes(12)))
-        found = [row for row in self._rows if row["_id"] >= least]
+        end = query["_id"].get("$lt", ObjectId(b"\xff" * 12))
+        found = [row for row in self._rows if least <= row["_id"] < end]
         return found[0 if sort[0][1] > 0 else -1] if found else None
 
 
 @pytest.mark.parametrize(("seconds", "every", "requests"), [(50, 5, 4), (600, 5, 13), (86_400 * 60, 3600, POINTS + 3)])
 async def test_a_young_collection_takes_few_requests(seconds: int, every: int, requests: int) -> None:
     gateway, target = Dated(seconds, every), IdField(Namespace("shop", "orders"), "n")
-    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0)
+    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0, until=LATER)
     assert gateway.asked == requests
     assert (found[0].number, found[-1].number) == (1, seconds // every + 1)
     assert len(found) == requests - 2
 
 
+async def test_a_document_from_the_future_does_not_hide_the_past() -> None:
+    gateway, target = Dated(86_400 * 60, 86_400), IdField(Namespace("shop", "orders"), "n")
+    gateway.insert(ObjectId("fffffff0" + "0" * 16))
+    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0, until=LATER)
+    assert (found[0].number, found[-1].number) == (1, 61)
+
+
 async def test_an_old_collection_is_dated_over_the_last_four_months() -> None:
     gateway, target = Dated(86_400 * 200, 86_400), IdField(Namespace("shop", "orders"), "n")
-    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0)
+    found = await read_dated(cast("Gateway", gateway), target, 10**6, NumericType.INT64, 0, until=LATER)
     assert [past.number for past in found] == list(range(81, 202))
 
 
@@ -85,11 +98,11 @@ async def test_the_past_of_a_counter_is_that_of_its_ids_or_one_ahead_of_them_up_
 async def test_documents_without_a_number_or_with_another_counters_date_nothing() -> None:
     gateway, target = Dated(600, 60), IdField(Namespace("shop", "orders"), "n")
     gateway.number(None, "2", 500, 4)
-    found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 1)
+    found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 1, until=LATER)
     assert [(past.at - START, past.number) for past in found] == [(60 * n, n + 2) for n in range(3, 11)]
     gateway = Dated(240, 60)
     gateway.number(1, 5, 6, 2, 7)
-    found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 0)
+    found = await read_dated(cast("Gateway", gateway), target, 11, NumericType.INT64, 0, until=LATER)
     assert [past.number for past in found] == [1, 5, 6, 7], "one that was written late"
     for alike_or_none in (Dated(0, 1), Dated(-1, 1)):
-        assert await read_dated(cast("Gateway", alike_or_none), target, 11, NumericType.INT64, 0) == []
+        assert await read_dated(cast("Gateway", alike_or_none), target, 11, NumericType.INT64, 0, until=LATER) == []

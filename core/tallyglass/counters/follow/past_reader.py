@@ -175,10 +175,13 @@ class PastReader:
             if not top.dated or tracker.series.span >= WEEK or len(self._dated) > MOST_DATED:
                 continue
             ahead = 1 if tracker.identity.semantics is Semantics.NEXT else 0
+            until = tracker.series.times[0] if len(tracker.series) else time.time()
             try:
                 # All of it, whatever the time: half of the samples would leave a hole for good.
                 end = top.ids.last(tracker.direction)
-                pasts = await read_dated(self._gateway, top.target, end, tracker.kind, ahead, tracker.direction)
+                pasts = await read_dated(
+                    self._gateway, top.target, end, tracker.kind, ahead, tracker.direction, until=until
+                )
             except ServerError as error:
                 self._has_holes(f"Ids could not be dated ({trouble_of(_HISTORY, error).title})")
                 continue

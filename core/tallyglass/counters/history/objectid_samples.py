@@ -37,14 +37,17 @@ _AT_ONCE = 4
 
 
 async def read_dated(
-    gateway: Gateway, target: IdField, last: int, kind: NumericType, ahead: int, direction: int = 1
+    gateway: Gateway, target: IdField, last: int, kind: NumericType, ahead: int, direction: int = 1, *, until: float
 ) -> list[PastValue]:
-    """Past values of a counter whose ids are in ``target``, oldest first, over at most the last four months.
+    """Past values of a counter whose ids are in ``target``, oldest first, over the four months before ``until``.
 
     ``last`` is the id there that a counter of this ``direction`` (1, -1) reaches last; ``ahead`` is 1 if the counter
     stores the next id, else 0. Raises PrivilegeError or ReadError.
     """
-    oldest, newest = await asyncio.gather(*(_dated(gateway, target, _ANY, end) for end in (1, -1)))
+    # An ObjectId may hold any time: one from the future would move all samples there.
+    oldest, newest = await asyncio.gather(
+        _dated(gateway, target, _ANY, 1), _dated(gateway, target, {"$lt": _first_at(until)}, -1)
+    )
     if oldest is None or newest is None or oldest[0] >= newest[0]:
         return []
     first, span = max(oldest[0], newest[0] - _LONGEST), min(newest[0] - oldest[0], _LONGEST)
@@ -81,7 +84,11 @@ _ANY: Mapping[str, object] = {"$type": "objectId"}
 
 
 def _from(at: float) -> Mapping[str, object]:
-    return {"$gte": ObjectId(first_of(from_seconds(int(at))))}
+    return {"$gte": _first_at(at)}
+
+
+def _first_at(at: float) -> ObjectId:
+    return ObjectId(first_of(from_seconds(int(at))))
 
 
 async def _dated(
