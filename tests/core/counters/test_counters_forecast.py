@@ -341,6 +341,13 @@ def steady(span: float, rate: float = 1.0, step: float = 300.0, end: float = NOW
     return series
 
 
+def idle_since(at: float) -> Series:
+    series = Series()
+    for moment, value in ((at - DAY / 2, 0), (at, 5), (NOW, 5)):
+        series.add(moment, value)
+    return series
+
+
 def test_a_forecast_has_dates_and_their_basis() -> None:
     found = forecast(steady(2 * WEEK), 1_000_000, NOW)
     assert (found.basis, found.history_seconds, found.steps) == ("14 days", 2 * WEEK, 4032)
@@ -371,6 +378,7 @@ def test_never_over_part_of_a_cycle() -> None:
         (steady(HOUR), 100 * DAY, "Too early to say: 1 h seen"),
         (steady(WEEK, step=2 * DAY), 10 * DAY, "changes seen, 10 needed"),
         (steady(WEEK, rate=0), 10, "No allocation seen in 7 days"),
+        (idle_since(NOW - 8 * DAY), 10, "No allocation seen in 7 days"),
         (steady(WEEK), 1e15, "Beyond the year 9999"),
         (steady(WEEK), 2.6e11, "Too early to say: 7 days seen"),
         (steady(WEEK), 0, "Already there"),

@@ -38,7 +38,7 @@ def forecasts(series: Series, remaining: Sequence[float], now: float) -> tuple[F
 def _forecast(basis: Basis, remaining: float, now: float) -> Forecast:
     base = Forecast(rate=basis.rate, basis=format_span(basis.seconds), history_seconds=basis.span, steps=basis.steps)
     if basis.rate <= 0:
-        return replace(base, far=True, note=f"No allocation seen in {format_span(basis.span)}.")
+        return replace(base, far=True, note=f"No allocation seen in {format_span(min(basis.seconds, basis.span))}.")
     if remaining <= 0:
         moment = from_seconds(now)
         return replace(base, early=moment, likely=moment, late=moment, spread=1.0, note="Already there.")
