@@ -70,6 +70,7 @@ COUNTER = Counter(DB.counters, "orders")
         lambda: Cached(COUNTER, ahead=2),
         lambda: Cached(COUNTER).take(1.5),  # type: ignore[arg-type]
         lambda: Cached(COUNTER).take(-3),
+        lambda: AsyncCached(COUNTER),  # type: ignore[arg-type]
         lambda: Fixed(1.5),  # type: ignore[arg-type]
         lambda: Adaptive(seconds=float("inf")),
         lambda: Adaptive(least=5, most=4),

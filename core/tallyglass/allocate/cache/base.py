@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from tallyglass.allocate.cache.buffer import Buffer
 from tallyglass.allocate.cache.step_size import Adaptive, StepSize, step_size
@@ -32,6 +32,8 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
     the fetching thread or task itself is the evidence, so a dead one is replaced.
     """
 
+    _asynchronous: ClassVar[bool]
+
     def __init__(
         self,
         source: S,
@@ -41,6 +43,9 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
         patience: float = 30.0,
         on_event: Hook | None = None,
     ) -> None:
+        if getattr(source, "_asynchronous", self._asynchronous) is not self._asynchronous:
+            kind = "asynchronous" if self._asynchronous else "synchronous"
+            raise TypeError(f"the source must be {kind}, not {type(source).__name__}")
         self._source: Any = source
         self._step = step
         self._space: int | None = getattr(source, "space", None)
