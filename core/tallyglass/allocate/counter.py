@@ -25,7 +25,7 @@ from tallyglass.allocate.engine.handles import (
 )
 from tallyglass.allocate.engine.meter import Hook, Meter
 from tallyglass.allocate.engine.steps import Steps
-from tallyglass.allocate.errors import CounterMissing, Exhausted
+from tallyglass.allocate.errors import CounterMissing, Exhausted, again
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
 from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
 from tallyglass.text import clean
@@ -122,7 +122,7 @@ class CounterCore(RangeCore):
 
     def _floor(self) -> int:
         if self._stopped:
-            raise self._stopped
+            raise again(self._stopped)
         return self._seen
 
     def _advance(self, floor: int, ids: range) -> None:

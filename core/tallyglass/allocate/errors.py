@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tallyglass.errors import TallyglassError
 
 
 class AllocationError(TallyglassError):
     """Base of all errors of :mod:`tallyglass.allocate`."""
+
+
+E = TypeVar("E", bound=AllocationError)
+
+
+def again(error: E) -> E:
+    """An error that is raised at every call, without the frames of the earlier ones: it would keep them all alive."""
+    return error.with_traceback(None)
 
 
 class CounterMissing(AllocationError):

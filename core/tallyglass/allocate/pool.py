@@ -25,7 +25,7 @@ from tallyglass.allocate.engine.handles import (
 )
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
 from tallyglass.allocate.engine.steps import Steps
-from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap
+from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap, again
 from tallyglass.allocate.layout import granted, increment, number_in
 from tallyglass.allocate.pool_map import PoolDocument, PoolLayout, PoolMap, check_apart
 from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
@@ -60,7 +60,7 @@ class PoolCore(RangeCore):
             fresh = True
         while True:
             if self._stopped:
-                raise self._stopped
+                raise again(self._stopped)
             row = self._map.choose(least)
             if row is None:
                 if fresh:

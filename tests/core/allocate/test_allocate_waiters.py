@@ -136,6 +136,16 @@ def test_a_rewound_counter_burns_what_is_in_memory() -> None:
     assert (stats.issued, stats.burned, stats.cached) == (2, 2, 0)
 
 
+def test_a_closed_cache_keeps_nothing_of_the_calls_that_it_refuses() -> None:
+    cached, frames = Cached(Memory()), set()
+    cached.close()
+    for _ in range(3):
+        with pytest.raises(AllocatorClosed) as refused:
+            cached.next()
+        frames.add(len(refused.traceback))
+    assert len(frames) == 1
+
+
 @pytest.mark.parametrize(("seconds", "ranges"), [(1e6, 2), (1e-9, 1)], ids=["too short", "long enough"])
 def test_ranges_that_may_not_be_longer_are_fetched_two_ahead(seconds: float, ranges: int) -> None:
     class Busy(Memory):

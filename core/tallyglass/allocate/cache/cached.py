@@ -19,7 +19,7 @@ from tallyglass.allocate.cache.base import LOOK_AGAIN
 from tallyglass.allocate.cache.buffer import FREE_THREADED
 from tallyglass.allocate.cache.calls import CacheCalls
 from tallyglass.allocate.engine.meter import EventKind
-from tallyglass.allocate.errors import AllocationError
+from tallyglass.allocate.errors import AllocationError, again
 
 _YIELD: Final = 50e-6
 """Seconds for which a caller leaves the global lock to the fetching thread: the shortest sleep that Linux keeps."""
@@ -103,7 +103,7 @@ class Cached(CacheCalls[_Waiter]):
     def _slow(self) -> int:
         """One id when the current piece is empty: from the next piece, or from the next fetch."""
         if self._stopped:
-            raise self._stopped
+            raise again(self._stopped)
         fetching = self._is_fetching()
         if fetching and not FREE_THREADED:
             # A caller in a tight loop would starve the fetching thread of the global lock.

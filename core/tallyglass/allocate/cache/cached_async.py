@@ -13,7 +13,7 @@ import time
 from tallyglass.allocate.cache.base import LOOK_AGAIN
 from tallyglass.allocate.cache.calls_async import AsyncCacheCalls
 from tallyglass.allocate.engine.meter import EventKind
-from tallyglass.allocate.errors import AllocationError
+from tallyglass.allocate.errors import AllocationError, again
 
 
 class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
@@ -39,7 +39,7 @@ class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
     async def _slow(self) -> int:
         """One id when the current piece is empty: from the next piece, or from the next fetch."""
         if self._stopped:
-            raise self._stopped
+            raise again(self._stopped)
         value = self._buffer.take()
         if value is None:
             return await self._wait()
