@@ -45,7 +45,10 @@ def test_prometheus() -> None:
     assert 'tallyglass_ids_fetch_p99{allocator="Cached over memory"} 0.5' in text
     other = made()
     collector.add(other)
-    assert generate_latest(registry).decode().count("tallyglass_ids_issued_total{") == 2
+    text = generate_latest(registry).decode()
+    assert 'tallyglass_ids_issued_total{allocator="Cached over memory"} 8.0' in text, "one sample for one name"
+    assert text.count("tallyglass_ids_issued_total{") == 1
+    assert 'tallyglass_ids_step{allocator="Cached over memory"} 10.0' in text
     del cached, other
     gc.collect()
     assert "Cached over memory" not in generate_latest(registry).decode()
@@ -60,8 +63,8 @@ def test_opentelemetry() -> None:
 
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    cached = made()
-    export(cached, meter=provider.get_meter("test"))
+    cached, other = made(), made()
+    export(cached, other, meter=provider.get_meter("test"))
     data = reader.get_metrics_data()
     assert data is not None
     found = {
@@ -70,6 +73,7 @@ def test_opentelemetry() -> None:
         for scope in resource.scope_metrics
         for metric in scope.metrics
     }
-    assert found["tallyglass.ids.issued"] == [(4, {"allocator": "Cached over memory"})]
-    assert found["tallyglass.ids.fetches"] == [(3, {"allocator": "Cached over memory"})]
+    assert found["tallyglass.ids.issued"] == [(8, {"allocator": "Cached over memory"})]
+    assert found["tallyglass.ids.cached"] == [(12, {"allocator": "Cached over memory"})]
+    assert found["tallyglass.ids.fetches"] == [(6, {"allocator": "Cached over memory"})]
     provider.shutdown()

@@ -9,7 +9,7 @@ from typing import Any
 from opentelemetry import metrics
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from tallyglass.allocate.observe.readings import METRICS, Metric, Observable
+from tallyglass.allocate.observe.readings import METRICS, Metric, Observable, by_name
 
 
 def export(*allocators: Observable, meter: metrics.Meter | None = None) -> None:
@@ -27,9 +27,8 @@ def export(*allocators: Observable, meter: metrics.Meter | None = None) -> None:
 
 def _reader(allocators: weakref.WeakSet[Any], metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
     def read(_: CallbackOptions) -> Iterable[Observation]:
-        for allocator in list(allocators):
-            value = getattr(allocator.stats(), metric.field)
-            if value is not None:
-                yield Observation(value, {"allocator": allocator.name})
+        readings = [(allocator.name, allocator.stats()) for allocator in list(allocators)]
+        for name, value in by_name(readings, metric).items():
+            yield Observation(value, {"allocator": name})
 
     return read

@@ -9,7 +9,7 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from tallyglass.allocate.observe.readings import METRICS, Observable
+from tallyglass.allocate.observe.readings import METRICS, Observable, by_name
 
 
 class AllocatorCollector:
@@ -29,10 +29,8 @@ class AllocatorCollector:
             family = (CounterMetricFamily if metric.counter else GaugeMetricFamily)(
                 f"tallyglass_ids_{metric.field}", metric.meaning, labels=["allocator"]
             )
-            for name, stats in readings:
-                value = getattr(stats, metric.field)
-                if value is not None:
-                    family.add_metric([name], value)
+            for name, value in by_name(readings, metric).items():
+                family.add_metric([name], value)
             yield family
 
 
