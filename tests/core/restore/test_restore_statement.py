@@ -86,3 +86,5 @@ def test_ids_and_dates_are_read_as_extended_json() -> None:
     found = {"_id": id_, "at": bson.datetime_ms.DatetimeMS(0)}
     assert explains(text, None, found) is True
     assert explains(text, None, found | {"_id": ObjectId()}) is False
+    late = found | {"at": bson.datetime_ms.DatetimeMS(10**15)}
+    assert (explains(text, None, late), explains(text.replace("$lt", "$gt"), None, late)) == (False, True)

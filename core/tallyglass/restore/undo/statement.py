@@ -17,6 +17,7 @@ from typing import Any
 
 import bson
 from bson import Decimal128, ObjectId
+from bson.datetime_ms import DatetimeMS
 from bson.errors import BSONError
 
 from tallyglass.restore.backup.bson_file import decode
@@ -24,6 +25,8 @@ from tallyglass.restore.backup.bson_file import decode
 _MISSING: Any = object()
 _EXACT = 2**53
 """Up to here a double holds every whole number."""
+_DATES = (datetime, DatetimeMS)
+"""What a date is decoded as: the second after the year 9999."""
 Document = dict[str, Any]
 
 
@@ -131,10 +134,12 @@ def _is_nan(value: Any) -> bool:
 
 
 def _exact(value: Any) -> Any:
-    """A value that Python compares as the server does, decimals too. Raises for NaN, which the server sorts before all
-    numbers."""
+    """A value that Python compares as the server does, decimals and years after 9999 too. Raises for NaN, which the
+    server sorts before all numbers."""
     if _is_nan(value):
         raise _UnknownError("NaN")
+    if isinstance(value, datetime):
+        return DatetimeMS(value)
     return value.to_decimal() if isinstance(value, Decimal128) else value
 
 
@@ -248,12 +253,14 @@ def _equals_any(values: list[Any], wanted: Any) -> bool:
 
 def _is_alike(one: Any, other: Any) -> bool:
     """Whether a filter compares two values."""
-    return _is_number(one) if _is_number(_ordered(other)) else type(one) is type(other)
+    if _is_number(_ordered(other)):
+        return _is_number(one)
+    return isinstance(one, _DATES) if isinstance(other, _DATES) else type(one) is type(other)
 
 
 def _ordered(value: Any) -> Any:
     """A value of a type that is put in order here. Raises for another."""
-    if _is_number(value) or isinstance(value, (str, datetime, ObjectId)):
+    if _is_number(value) or isinstance(value, (str, *_DATES, ObjectId)):
         return value
     raise _UnknownError(type(value).__name__)
 
