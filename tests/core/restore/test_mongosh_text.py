@@ -57,6 +57,7 @@ def test_a_collection_is_named_in_any_way(path: str, name: str) -> None:
         'new Date("2026-01-02T03:04")',
         "ObjectId()",
         "1 + 1",
+        "02134",
         "x",
         "undefined",
         "process.exit()",

@@ -15,7 +15,7 @@ from bson.errors import BSONError
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_$][\w$]*")
-_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|Infinity\b|NaN\b)")
+_NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?!0\d)(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|Infinity\b|NaN\b)")
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\$])*`', re.DOTALL)
 _REGEX = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++)/([a-z]*)")
 _ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]+\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\n|.)", re.DOTALL)
@@ -183,7 +183,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _number(text: str) -> int | float:
-    """JavaScript has doubles alone: a long literal is rounded."""
+    """JavaScript has doubles alone: a long literal is rounded. One that begins with 0 may be octal: it is refused."""
     if not re.fullmatch(r"[+-]?(0[xX][0-9a-fA-F]+|[0-9]+)", text):
         return float(text)
     found = int(text, 16 if "x" in text.lower() else 10)
