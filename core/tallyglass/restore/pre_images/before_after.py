@@ -60,7 +60,8 @@ async def before_and_after(gateway: Gateway, raw: bytes, lists: str = "X") -> Be
     try:
         held = {key: image async for key, image in images_between(gateway, min(mine), max(mine))}
     except PrivilegeError as error:
-        return BeforeAfterText(notes=(f"before: unknown. {error.title} In mongosh: {ROLE}",))
+        why = await _too_old(gateway) or f"before: unknown. {error.title} In mongosh: {ROLE}"
+        return BeforeAfterText(notes=(why,))
     found = [line for key, one in mine.items() if key in held for line in _difference(one, held[key])]
     notes = [line async for line in _kept(gateway, first, held=bool(held))]
     if entry.command == "applyOps":
@@ -104,6 +105,14 @@ def _difference(operation: Entry, before: bytes) -> Iterator[str]:
         yield from json.block(before, limit=_DOCUMENT).split("\n")
 
 
+async def _too_old(gateway: Gateway) -> str:
+    """That the server keeps no images, whatever a role allows; empty where it may keep some."""
+    version = (await look_at(gateway)).version
+    pair = version_pair(version)
+    old = pair is not None and pair < SINCE
+    return f"before: unknown. MongoDB {version} keeps no pre-images; 6.0 and later do." if old else ""
+
+
 async def _kept(gateway: Gateway, operation: Entry, *, held: bool) -> AsyncIterator[str]:
     """How long the collection keeps its images; if there is none, why not and how to enable them."""
     shown = clean_name(operation.ns)
@@ -112,10 +121,8 @@ async def _kept(gateway: Gateway, operation: Entry, *, held: bool) -> AsyncItera
         since = f", the oldest held is from {oldest:%Y-%m-%d %H:%M:%SZ}" if oldest else ""
         yield f"{shown} keeps pre-images {(await retention(gateway)).words}{since}."
         return
-    version = (await look_at(gateway)).version
-    pair = version_pair(version)
-    if pair is not None and pair < SINCE:
-        yield f"before: unknown. MongoDB {version} keeps no pre-images; 6.0 and later do."
+    if why := await _too_old(gateway):
+        yield why
         return
     try:
         found = await gateway.list_collections(operation.db)
