@@ -59,6 +59,14 @@ def test_the_note_of_ops_manager(copy: Path, tar: bool) -> None:
         assert found.note.contradicts(end) == f"its oplog ends at {end}; by restoreInfo.txt at 1440034953:7"
 
 
+def test_a_line_without_a_value_leaves_the_next_one_alone(copy: Path) -> None:
+    first, *rest = INFO.splitlines(keepends=True)
+    for text in (INFO.replace(" 2cc2f8a4", ""), f"{first}Master Key UUID: \n{''.join(rest[:-1])}"):
+        (copy / "restoreInfo.txt").write_text(text)
+        found = read_backup(copy)
+        assert (found.problems, found.backup.end, found.note and found.note.key) == ((), Ts(1440034953, 7), "")
+
+
 def test_the_note_of_an_external_backup_of_pbm(copy: Path) -> None:
     note = copy / "pbm.rsmeta.rs0.json"
     content = {"name": "rs0", "first_write_ts": {"T": 100, "I": 2}, "last_write_ts": {"T": 105, "I": 1}}

@@ -21,7 +21,7 @@ PATTERNS = ("restoreInfo.txt", "pbm.rsmeta.*.json")
 LARGEST = 2**20
 """Bytes of the largest note that is read."""
 
-_LINE = re.compile(r"^\W*([^:=]+?)\s*[:=]\s*(.*?)\s*$", re.MULTILINE)
+_LINE = re.compile(r"^\W*([^:=\n]+?)[^\S\n]*[:=][^\S\n]*(.*?)[^\S\n]*$", re.MULTILINE)
 _POSITION = re.compile(r"\b(\d{9,10})\s*[,:]\s*(?:Ordinal:?\s*)?(\d{1,10})\b", re.IGNORECASE)
 
 
