@@ -26,8 +26,10 @@ Row = dict[str, Any]
 class Spare:
     """A mongod on a copy: its oplog, and the documents of ``s.c``, beside a view and what is the server's own."""
 
+    options: dict[str, Any]
+
     def __init__(self, oplog: list[Row], *ids: int) -> None:
-        self.oplog, self.ids = oplog, ids
+        self.oplog, self.ids, self.options = oplog, ids, {}
 
     async def find_raw(self, ns: Namespace, query: Any, *, limit: int = 0, **_: Any) -> AsyncIterator[bytes]:
         rows = self.oplog[::-1] if ns == OPLOG else [query] if query["_id"] in self.ids else []
@@ -38,7 +40,7 @@ class Spare:
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
         return [
-            CollectionInfo(Namespace(db, "c"), "collection", {"capped": True}, uuid=bytes(16)),
+            CollectionInfo(Namespace(db, "c"), "collection", self.options, uuid=bytes(16)),
             CollectionInfo(Namespace(db, "v"), "view", {"viewOn": "c"}),
             CollectionInfo(Namespace(db, "system.views"), "collection"),
         ]
@@ -82,6 +84,12 @@ async def test_the_newest_documents_of_a_copy_are_there(oplog: list[Row], missin
         ("s.c", "collection", bytes(16)),
         ("s.v", "view", b""),
     ]
+
+
+async def test_what_a_capped_collection_removed_is_not_missing() -> None:
+    spare = Spare([row(90, "i", 7), row(END, "i", 1)], 1)
+    spare.options = {"capped": True}
+    assert (await running(spare)).problems == ()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+from collections.abc import Collection
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -129,9 +130,6 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
     end = await edge(spare, -1)
     if end is None:
         return replace(contents, problems=(*contents.problems, "the copy holds no oplog"))
-    missing = await _missing(spare)
-    problems = [f"the copy was not recovered to the end of its oplog: {missing} is missing"] if missing else []
-    problems += [why] if (why := _contradicted(contents, end.ts)) else []
     collections: dict[str, StoredCollection] = {}
     for db in await spare.list_databases():
         if db in LEFT_OUT:
@@ -143,6 +141,9 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
             indexes = () if info.kind != "collection" else tuple(dict(row) for row in await spare.list_indexes(info.ns))
             stored = StoredCollection(str(info.ns), info.kind, None, dict(info.options or {}), indexes, info.uuid.hex())
             collections[stored.ns] = stored
+    missing = await _missing(spare, {ns for ns, stored in collections.items() if stored.options.get("capped")})
+    problems = [f"the copy was not recovered to the end of its oplog: {missing} is missing"] if missing else []
+    problems += [why] if (why := _contradicted(contents, end.ts)) else []
     backup = replace(
         contents.backup, start=end.ts, end=end.ts, source="oplog", namespaces=tuple(sorted(collections)), has_oplog=True
     )
@@ -165,8 +166,9 @@ def _contradicted(contents: Contents, end: Ts) -> str:
     return ""
 
 
-async def _missing(spare: Gateway) -> str:
-    """A document of the newest inserts that is missing and was not deleted; empty if there is none."""
+async def _missing(spare: Gateway, capped: Collection[str]) -> str:
+    """A document of the newest inserts that is missing and was not deleted; empty if there is none. Those of ``capped``
+    collections say nothing: before 5.0 a server does not log what it removes there."""
     deleted: set[tuple[str, bytes]] = set()
     dropped: set[str] = set()
     async for batch in spare.find_raw(OPLOG, {}, sort=[("$natural", -1)], limit=LOOKED_AT, time_ms=60_000):
@@ -178,7 +180,8 @@ async def _missing(spare: Gateway) -> str:
             where = (entry.ns, entry.id_key)
             if entry.op == "d":
                 deleted.add(where)
-            if entry.op != "i" or where in deleted or entry.db in dropped or entry.db in LEFT_OUT:
+            gone = where in deleted or entry.db in dropped or entry.ns in capped
+            if entry.op != "i" or gone or entry.db in LEFT_OUT:
                 continue
             if not await _is_there(spare, entry):
                 return f"{clean_name(entry.ns)} {clean_name(str(entry.document_id), 60)}"
