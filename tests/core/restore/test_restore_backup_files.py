@@ -14,6 +14,7 @@ from typing import Any, cast
 import bson
 import pytest
 from bson import Int64, Timestamp
+from bson.datetime_ms import DatetimeMS
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
@@ -22,6 +23,7 @@ from tallyglass.restore.backup.archive import MAGIC, TERMINATOR, small_collectio
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
 from tallyglass.restore.backup.crc64 import Checksum, XzChecksum
+from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.plan.prepare import prepare
 
@@ -130,6 +132,12 @@ def test_what_is_mixed_linked_or_lacks_its_half_is_a_problem(tmp_path: Path) -> 
     bare = dump(tmp_path / "bare")
     (bare / "s" / "c.metadata.json").unlink()
     assert "documents but no metadata" in problems(bare)
+    (bare / "s" / "c.bson").rename(bare / "s" / "system.buckets.c.bson")
+    assert "system.buckets.c has documents but no metadata" in problems(bare)
+    cut = dump(tmp_path / "cut", packed=True)
+    (cut / "oplog.bson").unlink()
+    (cut / "s" / "c.bson.gz").write_bytes(b"")
+    assert problems(cut) == "c.bson.gz is cut off"
     with pytest.raises(InputError):
         read_backup(tmp_path / "none")
 
@@ -190,6 +198,42 @@ def test_a_length_that_looks_like_gzip_is_a_length(tmp_path: Path, size: int) ->
     assert [*documents(file)] == [row, row]
     file.write_bytes(gzip.compress(row * 2))
     assert [*documents(file)] == [row, row]
+
+
+@pytest.mark.parametrize("value", [DatetimeMS(10**15), "\N{EURO SIGN}"])
+def test_a_length_that_looks_like_lzma_is_one_whatever_the_document_holds(tmp_path: Path, value: Any) -> None:
+    size = len(bson.encode({"value": value, "text": ""}))
+    row = bson.encode({"value": value, "text": "x" * (93 - size)}).replace(b"\xe2\x82", b"\xe2\xe2")
+    file = tmp_path / "c.bson"
+    file.write_bytes(row * 2)
+    assert (len(row), [*documents(file)]) == (93, [row, row])
+
+
+@pytest.mark.parametrize(
+    ("stem", "written", "name"),
+    [
+        ("a+b", "a b", "a b"),
+        ("a+b", "a+b", "a b"),
+        ("a%2Bb", "a+b", "a+b"),
+        ("a%2Bb", "a%2Bb", "a+b"),
+        ("p%2520q", "p%20q", "p%20q"),
+        ("a+b", "", "a b"),
+    ],
+)
+def test_a_collection_is_named_as_mongorestore_names_it(tmp_path: Path, stem: str, written: str, name: str) -> None:
+    folder = dump(tmp_path / "b")
+    (folder / "s" / "c.bson").rename(folder / "s" / f"{stem}.bson")
+    (folder / "s" / "c.metadata.json").rename(folder / "s" / f"{stem}.metadata.json")
+    (folder / "s" / f"{stem}.metadata.json").write_text(json.dumps({"indexes": [], "collectionName": written}))
+    assert (problems(folder), read_backup(folder).backup.namespaces) == ("", (f"s.{name}",))
+
+
+def test_the_buckets_of_a_time_series_with_a_long_name_are_found(tmp_path: Path) -> None:
+    folder, name = dump(tmp_path / "b"), "w" * 225
+    (folder / "s" / "c.bson").rename(folder / "s" / f"{file_stem(f'system.buckets.{name}')}.bson")
+    (folder / "s" / "c.metadata.json").unlink()
+    (folder / "s" / f"{name}.metadata.json").write_text(json.dumps({"options": {"timeseries": {}}}))
+    assert problems(folder) == ""
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
@@ -278,7 +322,7 @@ def test_one_flipped_bit_of_a_gzip_dump_is_a_problem_wherever_it_lies(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", '"x"', '{"options": 5}', '{"indexes": [1]}', '{"options": {"a": {"$oid": "z"}}}']
+    "text", ["", "[]", '"x"', '{"options": 5}', '{"indexes": [1]}', '{"options": {"a": {"$oid": "z"}}}']
 )
 def test_metadata_that_describes_no_collection_is_a_problem(tmp_path: Path, text: str) -> None:
     folder = dump(tmp_path / "b")

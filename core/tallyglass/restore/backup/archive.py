@@ -165,7 +165,7 @@ def _row(row: dict[str, Any]) -> _Row:
     match row:
         case {"db": str(db), "collection": str(collection)} if collection:
             try:
-                return _Row(db, collection, read_metadata(str(row.get("metadata") or "")))
+                return _Row(db, collection, read_metadata(str(row.get("metadata") or "{}")))
             except ValueError as error:
                 raise _Broken(f"the description of {_Name(db, collection)} is damaged: {error}") from None
     raise _Broken("its list of collections is damaged")

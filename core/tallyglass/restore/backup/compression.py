@@ -11,9 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-import bson
-
 from tallyglass.errors import InputError
+from tallyglass.oplog.entry import walk
 from tallyglass.restore.backup import s2
 from tallyglass.text import clean
 
@@ -61,9 +60,18 @@ def compression_of(path: Path) -> Compression:
         head = file.read(10)
         found = next((kind for start, kind in _BEGINNINGS.items() if head.startswith(start)), Compression.NONE)
         size = int.from_bytes(head[:4], "little")
-        if found is not Compression.NONE and size <= LARGEST and bson.is_valid(head + file.read(max(size - 10, 0))):
+        if found is not Compression.NONE and size <= LARGEST and _is_document(head + file.read(max(size - 10, 0))):
             return Compression.NONE
         return found
+
+
+def _is_document(raw: bytes) -> bool:
+    """Whether this is one BSON document, whatever its texts and dates: servers keep broken UTF-8 and any year."""
+    try:
+        walk.decode(raw, 0, len(raw))
+    except walk.Malformed:
+        return False
+    return True
 
 
 def open_plain(path: Path) -> IO[bytes]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 
 from tallyglass.errors import InputError
 from tallyglass.oplog.entry.walk import Malformed
@@ -14,7 +14,7 @@ from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.backup.backup import DIRECTORY, LEFT_OUT, Anchor, Contents, StoredCollection, earliest, ends_of
 from tallyglass.restore.backup.bson_file import UNREADABLE, BrokenFile, documents
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
-from tallyglass.restore.backup.file_names import full_name
+from tallyglass.restore.backup.file_names import file_stem, full_name
 from tallyglass.restore.backup.metadata import read_metadata
 from tallyglass.restore.backup.sidecar import SIDECAR
 from tallyglass.restore.model.source import Backup
@@ -36,6 +36,7 @@ def read_directory(path: Path) -> Contents:
     data = [file for file in files if ".bson" in file.suffixes]
     kinds = {compression_of(file) for file in data if file.stat().st_size > 0}
     problems += _mixed(kinds)
+    problems += (f"{clean(file.name)} is cut off" for file in data if file.suffix == ".gz" and not file.stat().st_size)
     anchors = _oplog_ends(path / "oplog.bson", problems)
     start, end = (anchors[0].ts, anchors[-1].ts) if anchors else (None, None)
     prelude = _prelude(path)
@@ -92,11 +93,12 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
         except UNREADABLE as error:
             problems.append(f"{clean_name(db)}/{clean(file.name)} cannot be read: {clean(str(error), 80)}")
             continue
-        bson = data.pop(f"{BUCKETS}{stem}" if found.kind == "timeseries" else stem, None)
+        name = full_name(stem, found.name)
+        bson = data.pop(file_stem(f"{BUCKETS}{name}") if found.kind == "timeseries" else stem, None)
         if bson is None and found.kind != "view":
             problems.append(f"{clean_name(db)}/{clean_name(stem)} has metadata but no documents file")
         yield StoredCollection(
-            ns=f"{db}.{full_name(stem, found.name)}",
+            ns=f"{db}.{name}",
             kind=found.kind,
             data=bson,
             options=found.options,
@@ -104,10 +106,10 @@ def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[Stor
             uuid=found.uuid,
         )
     for stem, file in data.items():
-        if db in LEFT_OUT or stem.startswith("system."):
+        if db in LEFT_OUT or (stem.startswith("system.") and not stem.startswith(BUCKETS)):
             continue
         problems.append(f"{clean_name(db)}/{clean_name(stem)} has documents but no metadata")
-        yield StoredCollection(f"{db}.{unquote(stem)}", "collection", file, {}, ())
+        yield StoredCollection(f"{db}.{unquote_plus(stem)}", "collection", file, {}, ())
 
 
 def _oplog_ends(path: Path, problems: list[str]) -> tuple[Anchor, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from urllib.parse import quote_plus, unquote
+from urllib.parse import quote_plus, unquote, unquote_plus
 
 _LONGEST_NAME = 238
 """Characters of an escaped collection name above which mongodump cuts it off and adds a hash."""
@@ -23,7 +23,10 @@ def file_stem(collection: str) -> str:
 
 def full_name(stem: str, content: str) -> str:
     """The collection by a file name, and by the name in its metadata, which may be whole, encoded or not."""
-    name = unquote(stem)
+    for one in (content, unquote_plus(content)):
+        if file_stem(one) == stem:
+            return one
+    name = unquote_plus(stem)
     if not content or unquote(content) == name:
         return name
     return unquote(content) if "%24" in stem and len(stem) == _LONGEST_NAME else content

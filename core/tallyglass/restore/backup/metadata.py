@@ -27,7 +27,7 @@ class Metadata:
 
 def read_metadata(text: str) -> Metadata:
     """Parse the metadata. Raises ValueError if it is damaged."""
-    content = read_extended_json(text, EXACT) if text else {}
+    content = read_extended_json(text, EXACT)
     if not isinstance(content, dict):
         raise ValueError("it does not describe a collection")
     options, indexes = content.get("options") or {}, content.get("indexes") or []

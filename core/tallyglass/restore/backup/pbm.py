@@ -122,7 +122,7 @@ def _collections(folder: Path, suffix: str, problems: list[str]) -> Iterator[Sto
             ns = f"{row['db']}.{row['collection']}"
             if ns.startswith(_OWN_COLLECTIONS):
                 continue
-            found = read_metadata(str(row.get("metadata") or ""))
+            found = read_metadata(str(row.get("metadata") or "{}"))
             stated = Stated(int(row["size"]["$numberLong"]), int(row["crc"]["$numberLong"]))
             file = Path(os.path.normpath(f"{folder}/{ns}{suffix}"))
             if not file.is_relative_to(folder) or "/" in str(row["db"]):

@@ -114,7 +114,7 @@ def _read_bases(contents: Contents, stored: StoredCollection, rows: sqlite3.Conn
     else:
         if stored.data is None:
             raise InputError(f"The backup has no documents of {clean_name(stored.ns)}.")
-        found = documents(stored.data)
+        found = documents(stored.data, stored.stated)
     try:
         rows.executemany(_STORE_BASE, ((id_key(raw), raw) for raw in found))
     except Malformed as error:
