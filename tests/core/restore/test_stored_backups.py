@@ -14,9 +14,11 @@ from typing import Any
 
 import pytest
 
+from builders.history import Server
 from stored_backups import FIRST, extract
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup import compression, s2
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents, entry_ts
@@ -24,8 +26,10 @@ from tallyglass.restore.backup.compression import Compression, compression_of, r
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.backup.unpack import unpack
 from tallyglass.restore.catalogue.backups import list_backups
+from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.catalogue.window import RecoverableWindow, Status, Stretch, find_window, judge
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
+from tallyglass.restore.undo.sources.backup import carry_forward
 
 LZ4, ZSTD = "oplog_1795414623.21_1795414627.82.lz4", "oplog_1795414648.34_1795414663.5.zst"
 
@@ -236,13 +240,19 @@ def test_the_collection_of_buckets_is_clustered_without_a_name(stored: Path) -> 
     assert [dict(index) for index in found.collections["shop.ctr"].indexes] == [{"key": {"a": 1}}]
 
 
-def test_documents_of_another_collection_do_not_pass(stored: Path) -> None:
+async def test_documents_of_another_collection_do_not_pass(stored: Path) -> None:
     folder = stored / "pbm" / "main" / FIRST / "rs0"
     shutil.copy(folder / "odd.upper.s2", folder / "odd.UPPER.s2")
     with pytest.raises(BrokenFile, match="checksum"):
         plain(read_backup(folder.parent))
     with pytest.raises(InputError, match="checksum"):
         unpack(folder.parent, stored / "out")
+    backup, point = UsableBackup(read_backup(folder.parent), Ts(1, 1)), Ts(2**32 - 1, 1)
+    ns = Namespace("odd", "UPPER")
+    info = CollectionInfo(ns, "collection", {}, uuid=backup.contents.collections[str(ns)].uuid_bytes)
+    server: Any = Server([])
+    with pytest.raises(InputError, match="checksum"):
+        assert [one async for one in carry_forward(server, backup, info, iter([b"\x10\1\0\0\0"]), point)]
 
 
 @pytest.mark.parametrize(
