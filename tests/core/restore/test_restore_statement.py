@@ -76,7 +76,8 @@ def test_what_is_not_evaluated_is_unknown() -> None:
     after = BEFORE | {"n": 6}
     for update in ("{$bit: {n: {or: 2}}}", "{$push: {tags: {$each: [1]}}}", '{$inc: {s: 1}}', "{$set: {'tags.0': 1}}",
                    '[{$set: {n: {$toInt: "$s"}}}]', '[{$set: {n: "$$NOW"}}]', "[{$set: {n: {$ifNull: []}}}]",
-                   "[{$set: {n: {$cond: {if: true, then: 6}}}}]", "[{$set: {n: {$cond: [false, 6]}}}]"):  # fmt: skip
+                   "[{$set: {n: {$cond: {if: true, then: 6}}}}]", "[{$set: {n: {$cond: [false, 6]}}}]",
+                   "{$pull: {tags: /a/}}"):  # fmt: skip
         assert explains(f"updateMany({{}}, {update})", after) is None, update
 
 

@@ -314,7 +314,7 @@ def _add_to_set(document: Document, path: str, value: Any) -> None:
 
 
 def _pull(document: Document, path: str, value: Any) -> None:
-    if isinstance(value, (dict, list)):
+    if isinstance(value, (dict, list, bson.Regex)):
         raise _UnknownError("$pull")
     if _get(document, path) is not _MISSING:
         rest = [one for one in _array(document, path) if not _equal(one, value)]
