@@ -138,8 +138,10 @@ def test_what_is_mixed_linked_or_lacks_its_half_is_a_problem(tmp_path: Path) -> 
     (cut / "oplog.bson").unlink()
     (cut / "s" / "c.bson.gz").write_bytes(b"")
     assert problems(cut) == "c.bson.gz is cut off"
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="does not exist"):
         read_backup(tmp_path / "none")
+    with pytest.raises(InputError, match="cannot be read: File name too long"):
+        read_backup(tmp_path / ("x" * 300))
 
 
 def crc64(data: bytes) -> int:

@@ -24,9 +24,10 @@ def read_backup(path: Path, start: Ts | None = None) -> Contents:
     ``problems``.
     """
     path = absolute_path(path)
-    if not path.exists():
-        raise InputError(f"{clean(str(path))} does not exist.", "Name a backup: a folder, an archive or data files.")
     try:
+        if not path.exists():
+            title = f"{clean(str(path))} does not exist."
+            raise InputError(title, "Name a backup: a folder, an archive or data files.")
         found = with_sidecar(_read(path), path)
     except OSError as error:
         raise InputError(f"{clean(str(error.filename or path))} cannot be read: {error.strerror}.") from None
