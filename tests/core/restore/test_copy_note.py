@@ -114,6 +114,24 @@ def test_a_damaged_tar_file_is_named(copy: Path) -> None:
         read_backup(path)
 
 
+def test_a_tar_file_that_is_cut_off_between_two_files_is_named(copy: Path) -> None:
+    path = copy.with_name("snapshot.tar")
+    with tarfile.open(path, "w") as tar:
+        tar.add(copy, "rs0-1440034953")
+    with tarfile.open(path) as tar:
+        last = tar.getmembers()[-1].offset
+    whole = path.read_bytes()
+    assert read_backup(path).problems == ()
+    damaged = bytes((whole[last] ^ 1,))
+    for held in (
+        whole[:last],
+        whole[: last + 9],
+        whole[:last] + damaged + whole[last + 1 :],
+    ):
+        path.write_bytes(held)
+        assert "cannot be unpacked further" in " ".join(read_backup(path).problems)
+
+
 def test_the_script_copies_and_names_the_options_of_the_files(copy: Path) -> None:
     script = start_script(copy)
     assert f"copy() {{ cp -a '{copy}'/. copy/; }}" in script

@@ -6,6 +6,7 @@ import tarfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 from tallyglass.errors import InputError
 from tallyglass.restore.backup.compression import BAD_GZIP, CorruptFile, open_plain
@@ -33,6 +34,19 @@ class PackedFiles:
     problem: str = ""
 
 
+class _Header(tarfile.TarInfo):
+    """A header that must be whole: to Python, one that is damaged or cut off ends the archive like its end mark."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if buf == bytes(tarfile.BLOCKSIZE):  # the end mark
+                raise
+            raise tarfile.ReadError(str(error)) from None
+
+
 def is_packed(path: Path) -> bool:
     """Whether a file is called like a tar file."""
     return path.name.endswith(_SUFFIXES) and path.is_file()
@@ -46,7 +60,7 @@ def read_packed(path: Path) -> PackedFiles:
     problem = ""
     try:
         with open_plain(path) as file:
-            with tarfile.open(fileobj=file, mode="r|") as packed:
+            with tarfile.open(fileobj=file, mode="r|", tarinfo=_Header) as packed:
                 for one in packed:
                     if not one.isfile():
                         continue
