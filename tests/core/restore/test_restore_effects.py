@@ -8,6 +8,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
@@ -193,9 +194,14 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
         ([(n, n, diff(u={"s": 2.0})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, "the rest is not there"),
         ([(n, n, diff(u={"s": 1.0})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, ""),
         ([(n, n, diff(u={"s": True})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", 9, "the rest is not there"),
+        ([(0, 90, diff(ss={"a": True, "u0": 1})), *((n, n, diff(u={"s": []})) for n in range(1, 10))],
+         "updateMany({}, {$set: {s: []}})", 9, ""),
+        ([(0, 90, diff(u={"s": DatetimeMS(10**15)})), *((n, n, diff(u={"s": 1.0})) for n in range(1, 10))],
+         "updateMany({}, {$set: {s: 1}})", 9, ""),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
-         "fewer deletes", "computed", "another number", "a number of another type", "a truth value"],
+         "fewer deletes", "computed", "another number", "a number of another type", "a truth value", "a push",
+         "a late date"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str

@@ -11,8 +11,9 @@ from bson import json_util
 from bson.errors import BSONError
 
 from tallyglass.errors import InputError
-from tallyglass.oplog.entry.changes import Path, Value, build, parse
+from tallyglass.oplog.entry.changes import UNKNOWN, Path, Value, build, parse
 from tallyglass.oplog.snapshot import Incident
+from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.mongosh_text import read_call
 from tallyglass.restore.undo.statement import TypedStatement
@@ -162,7 +163,9 @@ def _value(value: Any) -> Value:
 def _is_equal(one: Value | None, other: Value | None) -> bool:
     if one is None or other is None or one == other:
         return one == other
-    decoded = [bson.decode(build({b"v": value}))["v"] for value in (one, other)]
+    if one == UNKNOWN:
+        return False
+    decoded = [decode(build({b"v": value}))["v"] for value in (one, other)]
     numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in decoded]
     return all(numbers) and decoded[0] == decoded[1]
 
