@@ -84,7 +84,7 @@ async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
     ("changed", "row"),
     [
         (Changed(deletes=3), ("deleted from the point on", 3)),
-        (Changed(deletes=3, dropped=True), ("deleted from the point on", 3)),
+        (Changed(deletes=3, dropped=True), ("deleted, and dropped, emptied or renamed from the point on", None)),
         (Changed(dropped=True), ("dropped, emptied or renamed from the point on", None)),
         (Changed(replaced=True), ("dropped, emptied or renamed from the point on", None)),
         (Changed(inserts=2, updates=5), None),

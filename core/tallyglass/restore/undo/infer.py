@@ -297,11 +297,11 @@ def removals_since(changed: Mapping[str, Changed], accident: Accident) -> tuple[
     """What is undone where no incident was named: every delete and every removal from the point on."""
     rows = []
     for ns, item in changed.items():
-        what = "deleted from the point on" if item.deletes else "dropped, emptied or renamed from the point on"
-        if item.deletes or item.replaced or item.dropped:
-            rows.append(
-                WriteGroup(clean_name(ns), what, item.deletes or None, accident.first, accident.last or accident.first)
-            )
+        gone = item.replaced or item.dropped
+        words = ["deleted"] * bool(item.deletes) + ["dropped, emptied or renamed"] * gone
+        if words:
+            what, documents = f"{', and '.join(words)} from the point on", None if gone else item.deletes
+            rows.append(WriteGroup(clean_name(ns), what, documents, accident.first, accident.last or accident.first))
     return tuple(rows)
 
 
