@@ -198,10 +198,11 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
          "updateMany({}, {$set: {s: []}})", 9, ""),
         ([(0, 90, diff(u={"s": DatetimeMS(10**15)})), *((n, n, diff(u={"s": 1.0})) for n in range(1, 10))],
          "updateMany({}, {$set: {s: 1}})", 9, ""),
+        ([(n, n, diff(sm={"i": {"x": 1}})) for n in range(9)], "updateMany({}, [{$set: {m: {x: 1}}}])", 9, ""),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
          "fewer deletes", "computed", "another number", "a number of another type", "a truth value", "a push",
-         "a late date"],
+         "a late date", "a document in a pipeline"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str

@@ -34,6 +34,7 @@ def explains(text: str, after: dict[str, Any] | None, before: dict[str, Any] = B
         ('[{$set: {t: {$cond: [{$gt: ["$n", 4]}, "more", {$literal: "$x"}]}}}]', {"t": "more"}),
         ('[{$set: {t: {$cond: {if: {$lt: ["$n", 4]}, then: "less", else: {$literal: "$x"}}}}}]', {"t": "$x"}),
         ('[{$addFields: {c: {$ifNull: ["$none", "$m.k"]}}}]', {"c": 1}),
+        ('[{$set: {m: {x: "$n", y: {z: 1}}}}]', {"m": {"k": 1, "x": 5, "y": {"z": 1}}}),
     ],
 )
 def test_an_update_explains_what_it_leaves(update: str, changed: dict[str, Any]) -> None:

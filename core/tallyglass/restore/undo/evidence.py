@@ -16,7 +16,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.mongosh_text import read_call
-from tallyglass.restore.undo.statement import TypedStatement
+from tallyglass.restore.undo.statement import TypedStatement, assigned
 from tallyglass.text import clean, shell_quote
 
 _FORMS = (
@@ -133,16 +133,15 @@ def _effect_of_stages(stages: Iterable[Mapping[str, Any]]) -> _Effect:
             if name not in ("$set", "$addFields", "$unset"):
                 raise ValueError(name)
             removed = [fields] if isinstance(fields, str) else fields
-            for field in removed:
-                how = None if name == "$unset" else fields[field]
+            for field, how in ((one, None) for one in removed) if name == "$unset" else assigned(fields):
                 path = tuple(field.encode().split(b"."))
-                how = how["$literal"] if isinstance(how, Mapping) and set(how) == {"$literal"} else how
+                what = how["$literal"] if isinstance(how, Mapping) and set(how) == {"$literal"} else how
                 again = path in constants or path in computed
-                if again or isinstance(how, (Mapping, list)) or (isinstance(how, str) and how.startswith("$")):
+                if again or isinstance(what, (Mapping, list)) or (isinstance(what, str) and what.startswith("$")):
                     constants.pop(path, None)
                     computed.add(path)
                 else:
-                    constants[path] = None if name == "$unset" else _value(how)
+                    constants[path] = None if name == "$unset" else _value(what)
     return constants, frozenset(computed), frozenset()
 
 

@@ -84,11 +84,21 @@ class TypedStatement:
                 continue
             if name not in ("$set", "$addFields"):
                 raise _UnknownError(name)
-            values = {path: _evaluate(document, how) for path, how in fields.items()}
+            values = {path: _evaluate(document, how) for path, how in assigned(fields)}
             for path, value in values.items():
                 if value is _MISSING and "." in path:
                     raise _UnknownError(path)  # the document around it is made all the same
                 _put(document, path, value if value is _MISSING else copy.deepcopy(value))
+
+
+def assigned(fields: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """What a ``$set`` of a pipeline sets, by path: a document in it does not replace the one that is there, each of its
+    fields is set in that."""
+    for name, how in fields.items():
+        if isinstance(how, Mapping) and how and not any(one.startswith("$") for one in how):
+            yield from assigned(how, f"{above}{name}.")
+        else:
+            yield above + name, how
 
 
 _BYTEWISE = frozenset({"$set", "$unset", "$inc", "$mul", "$rename", "$push", "$pop", "$setOnInsert"})
