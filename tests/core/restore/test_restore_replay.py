@@ -181,6 +181,8 @@ def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
 
 
 INDEX = {"v": 2, "key": {"y": 1}, "name": "y_1"}
+UNIQUE = ("prepareUnique", "unique")
+"""What collMod sets one after the other on an index that becomes unique."""
 
 
 @pytest.mark.parametrize(
@@ -200,6 +202,14 @@ INDEX = {"v": 2, "key": {"y": 1}, "name": "y_1"}
             ['{"key": {"y": 1}, "name": "y_1", "x": 5}'],
             "{}",
         ),
+        (
+            [
+                {"createIndexes": "n"} | INDEX,
+                *({"collMod": "n", "index": {"name": "y_1", "prepareUnique": on}} for on in (True, False)),
+            ],
+            ['{"key": {"y": 1}, "name": "y_1"}'],
+            "{}",
+        ),
         ([{"createIndexes": "n"} | INDEX, {"dropIndexes": "n", "index": "*"}], [], "{}"),
         (
             [{"createIndexes": "n"} | INDEX, {"dropIndexes": "n", "index": "y_2"}],
@@ -217,6 +227,13 @@ def test_commands_change_what_the_spare_must_have(rows: list[dict[str, Any]], in
     (made,) = expect(replay.catalog, read_base({}, replay.catalog))
     assert (list(made.indexes), made.options, made.repair) == (indexes, options, ())
     assert not replay.problems
+
+
+def test_an_index_that_becomes_unique_is_refused() -> None:
+    rows = {"createIndexes": "n"} | INDEX, *({"collMod": "n", "index": {"name": "y_1", one: True}} for one in UNIQUE)
+    commands = [entry(2 + n, "c", "s.$cmd", row, ui=OTHER) for n, row in enumerate(rows)]
+    replay = run(Replay({}), entry(1, "c", "s.$cmd", {"create": "n"}, ui=OTHER), *commands)
+    assert [(one.kind, one.ts) for one in replay.problems] == [("unknown-command", Ts(4, 1))]
 
 
 def test_a_view_is_expected_as_it_was_written_last() -> None:

@@ -10,6 +10,7 @@ from bson.int64 import Int64
 
 _NOT_BUILT = frozenset({"ns", "background", "buildUUID", "method"})
 _NOT_COMPARED = _NOT_BUILT | {"v", "textIndexVersion", "2dsphereIndexVersion"}
+_FALSE_IS_ABSENT = frozenset({"hidden", "sparse", "unique", "prepareUnique"})
 _COMPARED_OPTIONS = (
     "capped", "size", "max", "validator", "validationLevel", "validationAction", "collation",
     "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline", "clusteredIndex",
@@ -37,7 +38,7 @@ def canonical_index(spec: Mapping[str, Any]) -> str:
     kept = {
         name: same_numbers(value)
         for name, value in sorted(spec.items())
-        if name not in _NOT_COMPARED and not (name in ("hidden", "sparse", "unique") and not value)
+        if name not in _NOT_COMPARED and not (name in _FALSE_IS_ABSENT and not value)
     }
     return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
 

@@ -140,6 +140,10 @@ class Commands:
             for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
                 for name in _named(indexes, wanted):
                     indexes[name] |= _index_changes(change)
+            if change.get("unique") and listed:
+                # The list of mongorestore keeps prepareUnique, which is set before; a server builds no index with both.
+                text = f"collMod makes an index of {clean_name(ns)} unique at {entry.ts}, which the tools cannot repeat"
+                self.problem("unknown-command", text, entry)
         if found is not None:
             changed = {key: value for key, value in entry.o.items() if key not in ("collMod", "index")}
             found.options |= _as_options(changed)
