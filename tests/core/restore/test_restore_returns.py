@@ -56,15 +56,22 @@ def test_a_copy_has_a_name_that_a_collection_can_have(only: str, target: str | N
     assert read_choice(only, target, [], Ts(1_795_163_200, 1)) == Choice(only, made)
 
 
+HEX = ("0" * 24, "507191234567890123456789", "5071e1234567890123456789")
+"""ObjectIds that also look like numbers."""
+
+
 def test_ids_are_read_as_they_are_typed() -> None:
-    found = read_choice("s.c", None, ["7", "seven", '{"$numberLong": "7"}', "0" * 24, "0" * 23], Ts(9, 1))
-    digits = f'"{"0" * 24}"', f'{{"$oid": "{"0" * 24}"}}'
+    found = read_choice("s.c", None, ["7", "seven", '{"$numberLong": "7"}', *HEX, "0" * 23], Ts(9, 1))
+    digits = [text for one in HEX for text in (f'"{one}"', f'{{"$oid": "{one}"}}')]
     assert found.ids == ("7", '"seven"', '{"$numberLong": "7"}', *digits, f'"{"0" * 23}"')
 
 
 @pytest.mark.parametrize(
     "typed",
-    ['{"$oid": "7"}', '{"$numberDecimal": "x"}', '{"$numberLong": "9223372036854775808"}', "9" * 20, '{"$code": 5}'],
+    [
+        *('{"$oid": "7"}', '{"$numberDecimal": "x"}', '{"$numberLong": "9223372036854775808"}', '{"$code": 5}'),
+        *("9" * 20, "1e999"),
+    ],
 )
 def test_an_id_that_is_no_value_is_refused(typed: str) -> None:
     with pytest.raises(InputError, match="--id"):

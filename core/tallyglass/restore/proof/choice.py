@@ -27,15 +27,16 @@ def read_choice(only: str, target: str | None, ids: Iterable[str], point: Ts) ->
 
 
 def _as_extended_json(given: str) -> list[str]:
-    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits may also be an ObjectId. Raises
+    """An ``_id`` as typed: Extended JSON, else a string; 24 hexadecimal digits are a string or an ObjectId. Raises
     InputError for JSON that stands for no value."""
+    if re.fullmatch("[0-9a-fA-F]{24}", given):
+        return [json.dumps(given), json.dumps({"$oid": given})]  # also those that are decimal, or look like 5e7
     try:
         value = json.loads(given)
     except (ValueError, RecursionError):
-        text = [json.dumps(given)]
-        return [*text, json.dumps({"$oid": given})] if re.fullmatch("[0-9a-fA-F]{24}", given) else text
+        return [json.dumps(given)]
     try:
         read_extended_json(given)
+        return [json.dumps(value, allow_nan=False)]  # Infinity is no JSON: the tools would refuse the query
     except ValueError:
         raise InputError(f"--id '{clean(given, 80)}' is no value.", "Write it as MongoDB Extended JSON.") from None
-    return [json.dumps(value)]
