@@ -27,7 +27,8 @@ def test_a_copy_under_another_name_undoes_nothing() -> None:
     assert "nothing that is live is changed" in " ".join(told.split())
     for text in (told, "\n".join(as_lines(made))):
         assert "First entry left out: shop.carts delete" in text
-    assert "First entry undone" in readme(changed(of_all, after="shop.carts delete"))
+    assert "First entry undone" in readme(changed(of_all, after="shop.carts delete", incident="a deleteMany"))
+    assert "First entry after it: shop.carts insert" in readme(changed(of_all, after="shop.carts insert"))
 
 
 def test_the_account_of_a_copy_speaks_of_no_accident() -> None:

@@ -59,8 +59,11 @@ def _head(plan: Plan) -> Iterator[str]:
 
 
 def first_not_kept(plan: Plan) -> str:
-    """What the entry at the point is called: a copy beside the live collection undoes nothing."""
-    return "First entry undone" if plan.undo.choice is None else "First entry left out"
+    """What the entry at the point is called: a copy beside the live collection undoes nothing, and without an incident
+    that entry may be an insert, which stays."""
+    if plan.undo.choice is not None:
+        return "First entry left out"
+    return "First entry undone" if plan.facts.incident else "First entry after it"
 
 
 def _undone(plan: Plan) -> Iterator[str]:
