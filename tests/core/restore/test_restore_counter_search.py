@@ -145,6 +145,13 @@ async def test_a_counter_is_moved_only_as_it_was_seen_to_move(
     assert [by_hand in text for text in found.unknown] == [True] * (not update)
 
 
+async def test_a_counter_that_was_not_there_at_the_point_has_no_value_of_it(tmp_path: Path) -> None:
+    made = entry(Ts(201, 1), "i", ORDERS | {"seq": 50})
+    falls = [moved(Ts(202 + n, 1), number) for n, number in enumerate((60, 20, 70, 30, 40))]
+    (text,) = (await search(tmp_path, [made, *falls], backup=None, live=40)).unknown
+    assert text.endswith("(it is 40 now, not there at the point)")
+
+
 async def test_a_descending_counter_that_was_set_back_goes_to_its_smallest_id(tmp_path: Path) -> None:
     found = await search(tmp_path, after_the_point(99, 98, 97, 96), backup=100, live=99)
     assert [(row.restored, row.live) for row in found.rows] == [(100, 96)]

@@ -247,7 +247,8 @@ def _row(one: SeenNumber, unknown: list[str]) -> Reissue | None:
     if one.is_unclear:
         how = "starts again" if one.movement is Movement.CYCLES else "fell, and may not count up"
         now = "it is missing" if one.now is None else f"it is {one.now}"
-        unknown.append(f"{shown} {how}: set it manually after the return ({now} now, {one.restored} at the point)")
+        was = "not there" if one.restored is None else one.restored
+        unknown.append(f"{shown} {how}: set it manually after the return ({now} now, {was} at the point)")
         return None
     if not mongosh.has_literal(one.id):
         unknown.append(f"{shown} must be set to {least} manually: mongosh has no literal for its id")

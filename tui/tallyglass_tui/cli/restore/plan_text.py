@@ -113,9 +113,10 @@ def as_lines(made: Plan) -> Iterator[str]:
     if len(made.proof.loss) > _MOST_LOSSES:
         yield f"# after the point: {len(made.proof.loss) - _MOST_LOSSES} more namespaces; --json lists them all"
     for reissue in made.proof.reissue:
+        restored = "nothing" if reissue.restored is None else reissue.restored
         yield (
             f"# {clean(reissue.ns)} {clean(reissue.id)} would hand out ids again: "
-            f"{reissue.restored} restored, {reissue.live} live"
+            f"{restored} restored, {reissue.live} live"
         )
     yield from _steps(made)
 

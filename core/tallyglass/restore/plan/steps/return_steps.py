@@ -80,7 +80,7 @@ def _before(work: ReturnWork) -> PlanSteps:
     if not work.fixes:
         return check
     counters = run_mongosh(
-        Phase.RETURN, "Raise counters on the spare", Effect.WRITES_SPARE, "raise-spare.js",
+        Phase.RETURN, "Move counters forward on the spare", Effect.WRITES_SPARE, "raise-spare.js",
         [mongosh.on_spare(work.plan.facts.set_name), *work.fixes],
         why="What comes back must not hand out an id that was handed out after the point.",
     )  # fmt: skip
@@ -185,7 +185,7 @@ def _merge(work: ReturnWork, rows: Sequence[Return], fixes: Sequence[str]) -> Pl
     copies = [row.beside for row in rows if row.strategy is Strategy.REPLACE]
     titles = [f"write the repairs into {_named(live)}"] if live else []
     titles += [f"write what others wrote since into {_named(copies)}"] if copies else []
-    titles += ["raise counters there"] if fixes else []
+    titles += ["move counters forward there"] if fixes else []
     why = "A field is set where it still has what the accident left; what others wrote since stays."
     reasons = [why] if live else []
     reasons += [f"{_named(copies)} is not live yet: a later step gives it its name."] if copies else []
@@ -199,7 +199,7 @@ def _merge(work: ReturnWork, rows: Sequence[Return], fixes: Sequence[str]) -> Pl
     )  # fmt: skip
 
 
-_RAISED = "$max never lowers a counter: no id is handed out twice."
+_RAISED = "A counter is moved only past ids that were handed out: none is handed out twice."
 
 
 def _merge_count(row: Return, damage: Damage) -> str:
@@ -389,8 +389,8 @@ def _renamed(groups: Sequence[_Group]) -> list[Return]:
 
 
 def _rename(work: ReturnWork, rows: Sequence[Return]) -> PlanSteps:
-    """Rename the staging collections, and raise counters on the live set. Around a replacement, what others write is
-    carried over in the same step: nobody is asked in between."""
+    """Rename the staging collections, and move counters forward on the live set. Around a replacement, what others
+    write is carried over in the same step: nobody is asked in between."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
     replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
     statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(work, row))]
@@ -417,7 +417,7 @@ def _rename(work: ReturnWork, rows: Sequence[Return]) -> PlanSteps:
         reasons.append("A copy of the live collection is kept; the name changes hands in one step.")
         undo.append(f"Rename {names} away, and {kept} back.")
     if work.live_fixes:
-        titles.append("raise counters on the live set")
+        titles.append("move counters forward on the live set")
         reasons.append(_RAISED)
     title = "; ".join(titles)
     title, why, back = title[0].upper() + title[1:], " ".join(reasons), " ".join(undo)

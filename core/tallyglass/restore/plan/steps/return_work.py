@@ -74,7 +74,7 @@ def return_work(plan: Plan, assessed: Assessed) -> ReturnWork:
 
 
 def live_fixes(assessed: Assessed) -> dict[str, list[str]]:
-    """The statements that raise counters on the live set, by namespace."""
+    """The statements that move counters forward on the live set, by namespace."""
     back = {row.ns for row in assessed.returns if row.strategy is not Strategy.BESIDE}
     fixes: dict[str, list[str]] = {}
     for fix in assessed.counters.fixes:
