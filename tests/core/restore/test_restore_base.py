@@ -80,6 +80,7 @@ def test_an_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
         (Strategy.WHOLE, (1001, 1042), {"s.c": None}, "none was there"),
         (Strategy.WHOLE, (3, 9), {"s.c": 1000}, ""),
         (Strategy.MERGE, (1001, 1042), {"s.c": 1000}, ""),
+        (Strategy.COPY, (1001, 1042), {"s.c": 1000}, ""),
         (Strategy.WHOLE, None, {"s.c": 1000}, ""),
     ],
 )

@@ -21,16 +21,18 @@ from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollecti
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.images import before_reading, collections, possible, reached
 from tallyglass.restore.checks.undone import stays
-from tallyglass.restore.model.check import Level
+from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs, is_broken
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
+from tallyglass.restore.proof.read_inputs import _free_bytes
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.proof.returns import with_again
 from tallyglass.restore.saved_oplog.joined import Join, Saved
@@ -175,6 +177,12 @@ def test_what_cannot_be_read_of_the_spare_is_a_warning(spare: dict[str, Any], ch
     assert not any(BLOCK in said for said in found.values())
 
 
+@pytest.mark.parametrize(("fcv", "check"), [("6.0", ""), ("5.0", "fcv-differs"), (None, "fcv-unknown")])
+def test_a_spare_of_its_own_has_the_feature_compatibility_of_its_version(fcv: str | None, check: str) -> None:
+    made = levels(findings(inputs={"own_spare": 27117, "spare": None}, located={"fcv": fcv}))
+    assert {name for name in made if name.startswith("fcv-")} == ({check} if check else set())
+
+
 @pytest.mark.parametrize(
     ("found", "check"),
     [
@@ -291,6 +299,26 @@ def test_tools_of_different_versions_are_a_warning_whichever_way_it_goes(monkeyp
 @pytest.mark.parametrize(("own", "free", "level"), [(0, 1_300, OK), (0, 1_299, BLOCK), (27117, 3_899, BLOCK)])
 def test_the_disk_must_hold_what_the_commands_write(own: int, free: int, level: Level) -> None:
     assert levels(findings(inputs={"own_spare": own, "free_bytes": free}))["disk"] == {level}
+
+
+def test_transactions_that_are_open_at_the_point_are_no_namespaces() -> None:
+    begun = tuple([insert(at, 1)] for at in (18, 19))
+    titles = [one.title for one in merged_checks(run_checks(findings(covered={"open_at_limit": begun})))]
+    assert len([title for title in titles if title.startswith("The transaction that began at")]) == len(begun)
+
+
+def test_every_difference_that_a_person_has_to_set_right_is_listed() -> None:
+    found = findings()
+    assert found.assessed is not None
+    by_hand = tuple(f"s.c, index {n}: it differs now" for n in range(11))
+    assessed = replace(found.assessed, definitions=Definitions(by_hand=by_hand))
+    listed = [one.title for one in run_checks(Findings(found.inputs, assessed)) if one.id == "definitions-by-hand"]
+    assert listed == [f"{text}." for text in by_hand]
+
+
+def test_the_room_below_a_name_that_cannot_be_looked_up_is_unknown(tmp_path: Path) -> None:
+    assert _free_bytes(str(tmp_path / ("x" * 300) / "run")) is None
+    assert _free_bytes(str(tmp_path / "not" / "made"))
 
 
 @pytest.mark.parametrize(("hours", "level"), [(24.0, None), (23.9, WARN), (None, WARN)])

@@ -78,7 +78,7 @@ def _numbers(assessed: Assessed) -> Checks:
     largest = assessed.replayed.base.largest
     for row in assessed.returns:
         changed = assessed.loss.changed.get(row.ns)
-        if changed is None or changed.numbers is None or row.strategy is Strategy.MERGE:
+        if changed is None or changed.numbers is None or row.strategy in (Strategy.MERGE, Strategy.COPY):
             continue
         least, most = changed.numbers
         at_point = largest.get(row.ns)
@@ -111,7 +111,7 @@ def _definitions(assessed: Assessed) -> Checks:
             "They were built member by member, or the backup was read from a member without indexes: then what comes "
             "back lacks them too.",
         )
-    for text in definitions.by_hand[:10]:
+    for text in definitions.by_hand:
         yield warn("definitions-by-hand", f"{text}.")
 
 

@@ -40,7 +40,9 @@ def _own_spare(inputs: Inputs, fcv: str | None) -> Checks:
         f"mongod {version} must be installed where they run; the script checks its version. "
         "It uses a random key that only you can read, and the phase clean stops it.",
     )
-    if fcv and version_pair(fcv) != version_pair(version):
+    if not fcv:
+        yield warn("fcv-unknown", "Feature compatibility could not be compared.")
+    elif version_pair(fcv) != version_pair(version):
         yield block(
             "fcv-differs",
             f"Feature compatibility is {fcv} on the source; a new mongod starts with its own version's.",

@@ -97,7 +97,7 @@ def transactions(found: Findings) -> Checks:
     for parts in covered.open_at_limit[:5]:
         yield warn(
             "open-transaction",
-            f"The transaction that began at {parts[0].ts} is not committed before the point: none of it is restored.",
+            f"The transaction that began at {parts[0].ts} is not committed before the point; none of it is restored.",
         )
 
 

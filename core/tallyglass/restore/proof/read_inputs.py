@@ -84,9 +84,9 @@ async def _inspect_spare(inputs: Inputs, request: RestoreRequest) -> Inputs:
 
 def _free_bytes(work_dir: str) -> int | None:
     folder = Path(work_dir) if work_dir else home()
-    while not folder.exists():
-        folder = folder.parent
     try:
+        while not folder.exists():
+            folder = folder.parent
         return shutil.disk_usage(folder).free
     except OSError:
         return None
