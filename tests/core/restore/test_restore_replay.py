@@ -14,8 +14,10 @@ from tallyglass.moment import Ts
 from tallyglass.restore.proof import id_states
 from tallyglass.restore.proof.base import read_base
 from tallyglass.restore.proof.expectation import expect
+from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Removals, Replay
+from tallyglass.restore.timeline.earlier_writes import EarlierWrites
 
 
 def test_the_number_of_applied_entries_is_predicted(tmp_path: Path) -> None:
@@ -68,6 +70,18 @@ def test_what_a_capped_collection_removes_itself_is_left_out_where_it_is_refused
         assert (taken.capped_deletes, taken.applied) == ([], 2)
     unlogged = run(Replay(capped, removals=Removals.UNLOGGED), insert(1, 3))
     assert read_base(capped, unlogged.catalog).documents == {"s.c": None}
+
+
+def test_what_made_room_in_a_capped_collection_unlogged_is_not_missed(tmp_path: Path) -> None:
+    base = stored(tmp_path, 1, 2)
+    capped = {"s.c": replace(base["s.c"], options={"capped": True})}
+    earlier, later = EarlierWrites({bytes(UUID)}), LaterWrites()
+    earlier.feed(insert(1, 0, ui=UUID))
+    later.record(entry(9, "c", "s.$cmd", {"drop": "c"}, ui=UUID, o2={"numRecords": 1}), Ts(9, 1))
+    for removals, differs in ((Removals.UNLOGGED, False), (Removals.REPLAYED, True)):
+        replay = run(Replay(capped, removals=removals))
+        facts = read_base(capped, replay.catalog, earlier=earlier, later=later)
+        assert (bool(facts.unlike_earlier), bool(facts.count_mismatches)) == (differs, differs)
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,13 @@ class Collection:
 class Catalog:
     """All collections by stored name, and mongorestore's index list by name."""
 
-    def __init__(self, stored: Mapping[str, StoredCollection], *, running: bool = False) -> None:
-        """``running`` means that the collections and their indexes are already on the spare."""
+    def __init__(
+        self, stored: Mapping[str, StoredCollection], *, running: bool = False, counts_capped: bool = True
+    ) -> None:
+        """``running`` means that the collections and their indexes are already on the spare. Without ``counts_capped``
+        nothing tells what capped collections removed to make room, before the window, in it, and after it."""
         self.ids = IdStore()
+        self._counts_capped = counts_capped
         self.collections: dict[str, Collection] = {}
         self.listed: dict[str, dict[str, Index]] = {}
         self.views: dict[str, dict[str, Any]] = {}
@@ -68,7 +72,7 @@ class Catalog:
                     dict(item.options),
                     indexes,
                     item,
-                    self.ids.new(),
+                    self._touched(item.options),
                     built=frozenset(indexes) if running else frozenset(),
                 )
                 if running:
@@ -76,6 +80,9 @@ class Catalog:
                 self.listed[item.ns if item.kind == "timeseries" else item.stored_as] = {
                     name: dict(spec) for name, spec in indexes.items() if not is_id_index(spec)
                 }
+
+    def _touched(self, options: Mapping[str, Any]) -> IdStates | None:
+        return None if options.get("capped") and not self._counts_capped else self.ids.new()
 
     def _open_views(self, db: str) -> None:
         self.collections.setdefault(f"{db}.system.views", Collection("views", b"", {}, {}, touched=self.ids.new()))
@@ -86,7 +93,7 @@ class Catalog:
             return
         kind = "timeseries" if "timeseries" in options else "collection"
         indexes = {"_id_": dict(id_index)} if id_index else {}
-        self.collections[ns] = Collection(kind, uuid, options, indexes, touched=self.ids.new())
+        self.collections[ns] = Collection(kind, uuid, options, indexes, touched=self._touched(options))
 
     def drop(self, ns: str) -> None:
         """``drop``: also from the index list. A missing collection is accepted."""

@@ -58,7 +58,7 @@ class Replay:
         without: frozenset[Ts] = frozenset(),
         begun_after: Ts | None = None,
     ) -> None:
-        self.catalog = Catalog(stored, running=running)
+        self.catalog = Catalog(stored, running=running, counts_capped=removals is not Removals.UNLOGGED)
         self.upserts = upserts
         """Whether an update of a missing document inserts it, as servers before 8.1 do during a replay."""
         self.removals = removals
@@ -307,8 +307,6 @@ class Replay:
             return
         if ".system.buckets." in entry.ns:
             self.kinds.add("timeseries")
-        if found.is_capped and self.removals is Removals.UNLOGGED:
-            found.touched = None
         if found.touched is not None:
             place = entry.ts.number if top else 0
             found.touched.touch(entry.id_key, entry.op, None if self.upserts else place)
