@@ -16,7 +16,7 @@ import pytest
 from bson import Int64, Timestamp
 from bson.datetime_ms import DatetimeMS
 
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import archive
 from tallyglass.restore.backup.archive import MAGIC, TERMINATOR, small_collections
@@ -382,3 +382,29 @@ async def test_a_position_is_not_recorded_beside_a_backup_that_is_there(tmp_path
     for out in (older, tmp_path / "archive"):
         with pytest.raises(InputError, match="exists already"):
             await prepare(cast("Any", None), "mongodb://h/", out)
+
+
+class Electing:
+    """The primary of a set that elects it again, in a new term, before each answer."""
+
+    def __init__(self) -> None:
+        self.term = 0
+
+    async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+        if name in ("shardingState", "replSetGetStatus"):
+            raise RefusedError("no", code=59)
+        self.term += 1
+        newest = {"ts": Timestamp(self.term, 1), "t": Int64(self.term)}
+        return {"setName": "rs", "isWritablePrimary": True, "version": "6.0.5", "lastWrite": {"majorityOpTime": newest}}
+
+    async def find_one(self, *_: Any, **__: Any) -> dict[str, Any]:
+        return {"ts": Timestamp(1, 1)}
+
+    async def list_databases(self) -> list[str]:
+        return []
+
+
+async def test_a_recorded_position_is_of_its_own_term(tmp_path: Path) -> None:
+    found = await prepare(cast("Any", Electing()), "mongodb://h/", tmp_path / "new")
+    sidecar = json.loads(found.text)
+    assert sidecar["before"] == f"{sidecar['term']}:1"

@@ -13,12 +13,11 @@ from tallyglass.errors import DeploymentError, InputError, PrivilegeError, ReadE
 from tallyglass.moment import Ts, iso
 from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.read.entries import end_of_oplog
+from tallyglass.oplog.read.entries import end_of_oplog, op_time
 from tallyglass.paths import absolute_path
 from tallyglass.restore.backup.sidecar import SIDECAR, SIDECAR_FORMAT
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.spare.spare import feature_version
-from tallyglass.restore.timeline.coverage import majority
 from tallyglass.restore.tools.tool_uri import tool_uri
 from tallyglass.restore.tools.toolset import needed_for
 from tallyglass.text import clean, clean_name, shell_join
@@ -65,12 +64,13 @@ async def prepare(
         raise DeploymentError("This is part of a sharded cluster: one oplog does not hold all of it.")
     if not deployment.has_oplog:
         raise DeploymentError("There is no oplog to replay here.", deployment.no_oplog_because())
-    before = await majority(gateway)
+    hello = await gateway.command("hello")
+    newest = hello.get("lastWrite", {}).get("majorityOpTime", {})
+    before = op_time(newest)
     if await end_of_oplog(gateway, -1) is None:
         raise closed_oplog()
     if before is None:
         raise ReadError("The server does not say which entries a majority of the members has.")
-    hello = await gateway.command("hello")
     if not hello.get("isWritablePrimary"):
         raise DeploymentError(
             "This member is not the primary: a backup read from it may lack what the sidecar vouches for.",
@@ -84,7 +84,7 @@ async def prepare(
         "fcv": await feature_version(gateway) or "",
         "server_version": deployment.version,
         "set_name": deployment.set_name,
-        "term": int(hello.get("lastWrite", {}).get("majorityOpTime", {}).get("t", 0)),
+        "term": int(newest.get("t", 0)),
         "made": iso(datetime.now(UTC).replace(microsecond=0)),
         "namespaces": names,
     }
