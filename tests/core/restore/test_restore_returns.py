@@ -46,6 +46,9 @@ def plan(names: list[ExpectedNamespace], changed: dict[str, Changed], live: set[
         ("s.c", "s.", ""),
         ("s.a$b", "s.d", ""),
         ("s.c", "s.a$b", ""),
+        ("s.c", "s..d", ""),
+        ("s.c", "a b.d", ""),
+        ("s.c", f"{'x' * 64}.d", ""),
     ],
 )
 def test_a_copy_has_a_name_that_a_collection_can_have(only: str, target: str | None, made: str) -> None:

@@ -13,13 +13,16 @@ from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.text import clean
 
+_NAMESPACE = re.compile(r"""[^/\\ "$.]{1,63}\.[^$.][^$]*""")
+"""What a server accepts as a name, with at most 63 characters for the database: it counts their bytes."""
+
 
 def read_choice(only: str, target: str | None, ids: Iterable[str], point: Ts) -> Choice:
     """The choice of ``only`` under the name ``target``, else its name and the point. Raises InputError for a name that
     no collection has."""
     target = target or f"{only}_pitr_{point.time:%Y%m%dT%H%M%S}"
     for ns in (only, target):
-        if not all(ns.partition(".")[::2]) or "$" in ns or len(ns.encode()) > LONGEST_NAMESPACE:
+        if not _NAMESPACE.fullmatch(ns) or len(ns.encode()) > LONGEST_NAMESPACE:
             raise InputError(f"'{clean(ns, 80)}' is not a collection.", "Write it as DATABASE.COLLECTION.")
     if only == target:
         raise InputError("--as names the collection itself.", "Give another name: the live collection is not touched.")
