@@ -223,9 +223,10 @@ def _thin(connection: sqlite3.Connection, now: float) -> None:
     connection.execute("DELETE FROM sample WHERE at < ?", (now - _KEPT,))
     for age, apart in _THINNED:
         connection.execute(
-            "DELETE FROM sample WHERE at < :cut AND (deployment, counter, at) NOT IN ("
-            "SELECT deployment, counter, max(at) FROM sample WHERE at < :cut"
-            " GROUP BY deployment, counter, CAST(at / :apart AS INTEGER))",
+            # By a search for a later one in the key: NOT IN would compare all rows with each other.
+            "DELETE FROM sample AS one WHERE at < :cut AND EXISTS ("
+            "SELECT 1 FROM sample WHERE deployment = one.deployment AND counter = one.counter AND at > one.at"
+            " AND at < min(:cut, (CAST(one.at / :apart AS INTEGER) + 1) * :apart))",
             {"cut": now - age, "apart": apart},
         )
     (count,) = connection.execute("SELECT count(*) FROM sample").fetchone()
