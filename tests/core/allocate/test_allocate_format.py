@@ -114,6 +114,14 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         NumberFormat(body=Crockford(3), check=Damm())
 
 
+@pytest.mark.parametrize("text", ["20261301-000042", "20260001-000042", "20260132-000042", "20260100-000042"])
+def test_a_number_of_a_day_that_no_year_has_is_refused(text: str) -> None:
+    dated = NumberFormat(date="%Y%m%d")
+    assert dated.parse("20261231-000042") == Parsed(42, "20261231")
+    with pytest.raises(ValueError, match="not in the format"):
+        dated.parse(text)
+
+
 async def test_over_any_allocator() -> None:
     class Numbers:
         def next(self) -> int:

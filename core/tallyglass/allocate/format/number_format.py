@@ -13,6 +13,7 @@ from tallyglass.allocate.format.check_digits import CheckDigit
 from tallyglass.text import clean
 
 _DIRECTIVES: Final = {"%Y": 4, "%y": 2, "%m": 2, "%d": 2, "%j": 3}
+_LIMITS: Final = {"%m": (1, 12), "%d": (1, 31), "%j": (1, 366)}
 _SIX_DIGITS: Final = Digits(6)
 
 
@@ -60,7 +61,7 @@ class NumberFormat:
         width = sum(_DIRECTIVES[directive] for directive in re.findall("%.", self.date))
         period = rest[:width]
         if width:
-            if len(period) < width or not (period.isascii() and period.isdigit()):
+            if len(period) < width or not (period.isascii() and period.isdigit() and self._is_dated(period)):
                 raise self._refused(text)
             rest = self._without(rest, period, text)
         if self.check is not None:
@@ -77,6 +78,16 @@ class NumberFormat:
 
     def _check(self, period: str, body: str) -> str:
         return self.check.of(period + body, self.body.alphabet) if self.check else ""
+
+    def _is_dated(self, period: str) -> bool:
+        at = 0
+        for directive in re.findall("%.", self.date):
+            part = int(period[at : at + _DIRECTIVES[directive]])
+            at += _DIRECTIVES[directive]
+            low, high = _LIMITS.get(directive, (0, part))
+            if not low <= part <= high:
+                return False
+        return True
 
     def _without(self, text: str, start: str, whole: str) -> str:
         if not text.startswith(start + self.separator):
