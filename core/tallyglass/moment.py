@@ -122,10 +122,9 @@ def checked_ts(t: object, i: object) -> Ts:
 def parse_ts(text: str) -> Ts:
     """Read ``"t:i"`` as programs write it. Raises InputError for any other form, and for numbers over 32 bits."""
     found = _TIMESTAMP.match(text.strip())
-    if found:
-        ts = Ts(int(found[1]), int(found[2]))
-        if max(ts) <= _UINT32:
-            return ts
+    with suppress(ValueError):
+        if found:
+            return checked_ts(int(found[1]), int(found[2]))
     raise InputError(
         f"'{clean(text, 60)}' is not an oplog timestamp.", "Write seconds and ordinal, such as 1795197974:14."
     )

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
 from tallyglass_tui.cli import error_boundary
 from tallyglass_tui.cli.dashboard import why_no_terminal
+from tallyglass_tui.cli.export import url_of
 from tallyglass_tui.cli.main import COMMANDS, main
 from tallyglass_tui.cli.options import ConnectionOptions, chosen_profile, target_of, target_of_profile, time_of
 
@@ -128,13 +128,9 @@ def test_an_empty_path_is_not_the_folder_that_one_is_in(words: list[str]) -> Non
 
 
 def test_an_address_of_ipv6_is_one_that_can_be_opened() -> None:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        pytest.skip("no IPv6 here")
-    assert re.search(
-        r"http://\[::1\]:\d+/metrics;", run("export", "mongodb://[::1]:1/", "--listen=[::1]:0", "--seconds=0.1").stderr
-    )
+    assert url_of("::1", 9867) == "http://[::1]:9867/metrics"
+    said = run("export", "mongodb://127.0.0.1:1/", "--listen=127.0.0.1:0", "--seconds=0.1").stderr
+    assert re.search(r"http://127\.0\.0\.1:\d+/metrics;", said)
 
 
 def test_oid() -> None:

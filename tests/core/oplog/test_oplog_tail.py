@@ -93,7 +93,7 @@ def virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def updates(
     member: Member | dict[str, Member], enough: Callable[[list[OplogUpdate]], bool], **how: Any
 ) -> list[OplogUpdate]:
-    """What is told of a member, or of shards by name."""
+    """The updates of the tail of a member, or of shards by name."""
     found: list[OplogUpdate] = []
     gateway: Any = member
 

@@ -390,7 +390,7 @@ _IN_TRANSACTION = entry(104, "c", {"applyOps": [{k: _REPLACED[k] for k in ("op",
     ],
     ids=[
         "away",
-        "and made anew",
+        "and created again",
         "and away again",
         "back",
         "written there",

@@ -69,15 +69,19 @@ def command(
     selection = SequenceSelection(patterns, most)
     latest: deque[CountersSnapshot] = deque(maxlen=1)
     server, thread = _serve(listen, registry_of(lambda: families(latest[0], selection) if latest else ()))
-    host, port = server.server_address[:2]
-    shown = f"[{host}]" if ":" in host else host
-    print_message(f"Serving http://{shown}:{port}/metrics; press Ctrl-C to stop.")
+    print_message(f"Serving {url_of(*server.server_address[:2])}; press Ctrl-C to stop.")
     try:
         ask(given, lambda gateway: _follow(gateway, settings, patterns, latest, seconds))
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def url_of(host: str, port: int) -> str:
+    """Where the metrics of a server that listens there can be opened; an address of IPv6 needs brackets."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}/metrics"
 
 
 def _serve(listen: tuple[str, int], registry: CollectorRegistry) -> tuple[Any, Any]:
