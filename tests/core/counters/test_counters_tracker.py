@@ -375,6 +375,16 @@ def test_a_configured_cycle_starts_again_at_the_other_end_of_its_range(step: int
     ]  # fmt: skip
 
 
+def test_a_cycle_that_its_type_does_not_hold_ends_there() -> None:
+    shop = Shop("counters", Rule(Namespace("shop", "counters"), cycle=True, max=2**40, consumer=Consumer.INT32))
+    (view,) = shop.look(T0, {"_id": "a", "seq": 2**31 - 1})
+    assert view.flags == (Flag.FULL,)
+    for text, n in (("end", 10**6 - 1), ("before it", 10**6 - 2)):
+        shop = Shop("counters", Rule(Namespace("shop", "counters"), cycle=True, digits=6))
+        (view,) = shop.look(T0, {"_id": "a", "seq": n})
+        assert view.flags == (), text
+
+
 def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
     (view,) = Shop("invoices", Rule(Namespace("shop", "invoices"), field="nr")).look(T0, {"_id": 1, "nr": "INV-000123"})
     assert (view.value, view.type, view.ceiling) == (123, NumericType.STRING, Ceiling(10**6 - 1, "6 digits"))

@@ -569,7 +569,7 @@ def _flags(tracker: Tracker, ceiling: Ceiling, issued: Number | None, pool: Pool
     if not pool and is_stalled(tracker.value, tracker.kind):
         flags.append(Flag.STALLED)
     is_full = issued is not None and (issued - ceiling.value) * tracker.direction >= 0
-    if is_full and not tracker.identity.cycles:
+    if is_full and not tracker.identity.turns_at(ceiling.value):
         flags.append(Flag.EMPTY if pool else Flag.FULL)
     if tracker.standing in _STANDING_FLAGS:
         flags.append(_STANDING_FLAGS[tracker.standing])

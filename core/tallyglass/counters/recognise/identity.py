@@ -73,6 +73,11 @@ class Identity:
         """Whether it starts again after its last id, so that this is no end."""
         return self.cycle or self.cycles_in_use
 
+    def turns_at(self, limit: int) -> bool:
+        """Whether it starts again after ``limit``, the end of its own range: at the end of its type it fails."""
+        digits = None if self.digits is None else 10**self.digits - 1
+        return self.cycles and limit in (self.bound, digits)
+
     @property
     def is_loose(self) -> bool:
         """Whether no more than a common name speaks for it, and its ids were not seen in use."""
