@@ -107,9 +107,8 @@ class CounterCore(RangeCore):
 
     def _smaller(self, n: int, least: int, budget: RetryBudget) -> Steps[int]:
         """How many ids to request after a call matched no document: ``n`` again, or the rest. Raises Exhausted."""
-        floor = self._floor()
+        # After a failover this may be older than what was seen: only a reply to a write shows that a counter went back.
         start = yield from self.peek(budget)
-        self._check(floor, start, self.where)
         remaining = max(0, self.highest - start + 1)
         if remaining < least:
             raise Exhausted(

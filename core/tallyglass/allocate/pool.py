@@ -93,6 +93,12 @@ class PoolCore(RangeCore):
                     f"not at {layout.start(n) + layout.span}.",
                     "This pool was made with another span or first id: use those, or another collection.",
                 )
+        if missing and len(missing) != layout.documents - missing[0]:
+            raise CounterMissing(
+                f"{self.where} {layout.key(missing[0])} was deleted: later documents of its pool exist.",
+                f"Its ids may be in use. Restore it, or insert it with its {layout.maximum}, and a "
+                f"{layout.counter.field} above them.",
+            )
         self._map.load(layout, documents, self.where)
         new = (PoolDocument(layout.key(n), layout.start(n + 1), layout.start(n), layout.span) for n in missing)
         check_apart([*self._map.rows.values(), *new], self.where)
@@ -112,7 +118,10 @@ class PoolCore(RangeCore):
             for n in missing
         ]
         result = yield from call_with_retry(
-            lambda: self.collection.bulk_write(writes, ordered=False), where=self.where, budget=budget
+            # In their order, so that one that is missing before another was deleted.
+            lambda: self.collection.bulk_write(writes),
+            where=self.where,
+            budget=budget,
         )
         return result.upserted_count
 
@@ -123,7 +132,7 @@ class PoolCore(RangeCore):
         request = increment(self.layout.counter, row.key, n, row.end - 1, **{self.layout.maximum: row.end})
         reply = yield from self._increment(request, where, session, budget)
         if reply is None:
-            yield from self._refresh(row, floor, where, budget)
+            yield from self._refresh(row, where, budget)
             return None
         ids = granted(self.layout.counter, request, reply, where)
         self._check(floor, ids.start, where, burned=n, note=clean(repr(row.key), 80))
@@ -131,8 +140,8 @@ class PoolCore(RangeCore):
         self._warn_of_javascript(ids)
         return ids
 
-    def _refresh(self, row: PoolDocument, floor: int, where: str, budget: RetryBudget) -> Steps[None]:
-        """Read a document again after it had no room for a request."""
+    def _refresh(self, row: PoolDocument, where: str, budget: RetryBudget) -> Steps[None]:
+        """Read a document again after it had no room for a request. After a failover it may be older than was seen."""
         document = yield from call_with_retry(
             lambda: self.collection.find_one(by_id(row.key)), where=where, budget=budget
         )
@@ -140,7 +149,6 @@ class PoolCore(RangeCore):
             self._map.remove(row)
             return
         start = self.layout.counter.next_id(number_in(self.layout.counter, document, where))
-        self._check(floor, start, where, note=clean(repr(row.key), 80))
         end = document.get(self.layout.maximum)
         if end == row.end:
             self._note(row, start)
@@ -214,7 +222,8 @@ class Pool(Ranges, PoolCalls[SyncCollection]):
         """Create the missing documents in one bulk write; returns how many were created.
 
         Existing ones are not changed; safe when several processes call it at once. Raises PoolOverlap if
-        existing documents belong to another layout.
+        existing documents belong to another layout; CounterMissing if one before another was deleted. Never delete
+        one, not even a full one: where it was the last, its ids would be handed out again.
         """
         return self._run(self.core.create())
 
@@ -226,6 +235,7 @@ class AsyncPool(AsyncRanges, PoolCalls[AnyAsyncCollection]):
         """Create the missing documents in one bulk write; returns how many were created.
 
         Existing ones are not changed; safe when several processes call it at once. Raises PoolOverlap if
-        existing documents belong to another layout.
+        existing documents belong to another layout; CounterMissing if one before another was deleted. Never delete
+        one, not even a full one: where it was the last, its ids would be handed out again.
         """
         return await self._run(self.core.create())

@@ -73,6 +73,8 @@ class ScopeCore(CounterCore):
             where=self.where,
             budget=budget,
         )
+        if result.modified_count == 0:
+            yield from self.peek(budget)  # raises where the period is closed
         return result.modified_count == 1
 
     def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:

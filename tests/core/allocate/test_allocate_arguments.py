@@ -26,6 +26,7 @@ from tallyglass.allocate import (
     Counter,
     Deadlines,
     Fixed,
+    GaplessInsert,
     Layout,
     MaxPlusOne,
     NumberSpace,
@@ -87,6 +88,10 @@ COUNTER = Counter(DB.counters, "orders")
         lambda: ProxiedInsert(DB.reserved, DB.target, "$where"),
         lambda: ProxiedInsert(DB.reserved, DB.target, "number").insert({"number": {"$gt": 0}}),
         lambda: Layout("next", Semantics.LAST, first=0.5),  # type: ignore[arg-type]
+        *(
+            lambda within=within: GaplessInsert(DB.counters, DB.invoices, within=within)
+            for within in ("tenant", ("number",), ("numbers",), ("tenant", "tenant"), ("a.b",))
+        ),
     ],
 )
 def test_an_invalid_argument_is_named_at_the_call(call: Callable[[], object]) -> None:

@@ -31,11 +31,13 @@ from tallyglass.allocate.errors import (
     CounterMissing,
     CounterRewound,
     Exhausted,
+    NotUnique,
     PoolEmpty,
     PoolOverlap,
     TransactionRefused,
     UnsafeWriteConcern,
 )
+from tallyglass.allocate.insert.absent import MaxPlusOne
 from tallyglass.allocate.insert.gapless import GaplessInsert
 from tallyglass.allocate.insert.proxy import ProxiedInsert
 from tallyglass.allocate.insert.random_ids import NumberSpace, RandomIds
@@ -91,6 +93,7 @@ class Server:
         self.now = 1_000.0
         self.calls: list[Sent] = []
         self.call_takes = 0.0
+        self.config: Iterator[Any] = iter(())
 
     def run(self, steps: Steps[Any], *script: Any) -> Any:
         answers = iter(script)
@@ -110,6 +113,9 @@ class Server:
         sent.seconds = step.seconds
         if sent.method == "command":
             return steps.send(HELLO)
+        if isinstance(sent.on, Collection) and sent.on.database.name == "config":
+            answer = next(self.config, None)
+            return steps.throw(answer) if isinstance(answer, errors.PyMongoError) else steps.send(answer)
         self.calls.append(sent)
         self.now += min(self.call_takes, step.seconds)
         answer = next(answers)
@@ -218,7 +224,7 @@ def test_a_duplicate_of_another_index_is_refused_by_its_name(server: Server, cli
         (counter(client).core.take(1), OTHER_INDEX),
         (pool(client).core.take(1), rows(100, 120), OTHER_INDEX),
         (pool(client).core.create(), [], bulk),
-        (proxied._core.insert({"number": 7}, None), OTHER_INDEX),
+        (proxied._core.insert({"number": 7}, None), BY_ID, OTHER_INDEX),
     ):
         with pytest.raises(AllocationRefused, match=r"index field_1_model_1 \(field, model\) refuses") as refused:
             server.run(steps, *script)
@@ -227,13 +233,13 @@ def test_a_duplicate_of_another_index_is_refused_by_its_name(server: Server, cli
 
 def test_rounds_that_settle_nothing_end_with_the_deadline(server: Server, client: MongoClient[Any]) -> None:
     server.call_takes, soon = 0.1, Deadlines(total=1.0, attempt=0.5)
-    indexes, taken = [{"key": {"number": 1}, "unique": True}], duplicate("number_1", "number")
+    taken = duplicate("number_1", "number")
     random_ids = RandomIds(client.s.docs, "number", NumberSpace.digits(6), deadlines=soon)
     for steps, *script in (
         (scope(client, deadlines=soon).take(1), *[SAME_ID, None] * 99),
         (counter(client, deadlines=soon).core.take(1), *[None, at(5)] * 99),
         (pool(client, deadlines=soon).core.take(1), rows(100, 120), *[None, rows(100)[0]] * 99),
-        (random_ids._core.insert({}, None), indexes, *[taken] * 99),
+        (random_ids._core.insert({}, None), UNIQUE, *[taken] * 99),
     ):
         began = server.now
         with pytest.raises(AllocationTimeout):
@@ -317,11 +323,21 @@ def test_the_last_ids_before_the_ceiling_are_handed_out(server: Server, client: 
         server.run(orders.core.take(10), None, at(100))
 
 
-def test_a_rewound_counter_is_detected_while_its_remainder_is_read(server: Server, client: MongoClient[Any]) -> None:
+def test_an_old_answer_of_a_new_primary_is_no_rewound_counter(server: Server, client: MongoClient[Any]) -> None:
+    """What a majority of the members has is read, and after a failover that may be older than what was acknowledged."""
+    orders = counter(client, highest=100)
+    server.run(orders.core.take(50), at(0))
+    assert server.run(orders.core.take(60, least=1), None, at(40), None, at(50), at(50)) == range(51, 101)
+    ids = pool(client)
+    server.run(ids.core.take(4), rows(100, 120), {"COUNT": Int64(100)})
+    assert server.run(ids.core.take(1), None, rows(103)[0], {"COUNT": Int64(104)}) == range(104, 105)
+
+
+def test_a_rewound_counter_is_detected_after_its_remainder_is_read(server: Server, client: MongoClient[Any]) -> None:
     orders = counter(client, highest=100)
     server.run(orders.core.take(50), at(0))
     with pytest.raises(CounterRewound):
-        server.run(orders.core.take(60), None, at(40))
+        server.run(orders.core.take(60), None, at(40), at(40))
 
 
 @pytest.mark.parametrize(
@@ -389,7 +405,7 @@ def test_a_document_that_went_back_stops_the_pool(server: Server, client: MongoC
     full = pool(client)
     server.run(full.core.take(4), rows(100, 120), {"COUNT": Int64(100)})
     with pytest.raises(CounterRewound):
-        server.run(full.core.take(1), None, rows(103, 120)[0])
+        server.run(full.core.take(1), None, rows(103, 120)[0], {"COUNT": Int64(103)})
     with pytest.raises(CounterRewound):
         server.run(full.core.take(1))
 
@@ -434,6 +450,19 @@ def test_a_pool_with_another_layout_is_not_extended(server: Server, client: Mong
         server.run(pool(client).core.create(), rows(100, layout=other))
 
 
+def test_a_document_of_a_pool_that_was_deleted_is_not_made_again(server: Server, client: MongoClient[Any]) -> None:
+    four = PoolLayout(4, 10, first=100)
+    made = SimpleNamespace(upserted_count=2)
+    assert server.run(pool(client, four).core.create(), rows(110, 120), made, rows(110, 120, 120, 130)) == 2
+    (writes,) = server.calls[1].args
+    assert [write._filter for write in writes] == [{"_id": {"$eq": four.key(n)}} for n in (2, 3)]
+    assert server.calls[1].options == {}, "in their order: what one call could not finish, the next one continues"
+    for there, gone in (([1, 2, 3], 0), ([0, 2], 1), ([3], 0)):
+        with pytest.raises(CounterMissing, match=f"IDENTIFIER {gone} was deleted") as missing:
+            server.run(pool(client, four).core.create(), [rows(110, 120, 130, 140)[n] for n in there])
+        assert missing.value.advice.endswith("with its MAX_VALUE, and a COUNT above them.")
+
+
 def test_documents_that_would_overlap_are_not_created(server: Server, client: MongoClient[Any]) -> None:
     theirs = {"_id": {"pool": 1}, "COUNT": Int64(105), "MAX_VALUE": Int64(115)}
     with pytest.raises(PoolOverlap, match="own the same ids"):
@@ -457,7 +486,9 @@ def test_documents_that_would_overlap_are_not_created(server: Server, client: Mo
 def test_only_a_journaled_majority_is_safe(concern: WriteConcern, safe: bool) -> None:
     assert is_safe(concern) is safe
     if safe:
-        assert choose_concern(concern, None) is concern
+        assert choose_concern(concern, None) == WriteConcern("majority", j=True)
+        slow = WriteConcern("majority", 500, concern.document.get("j"))
+        assert choose_concern(slow, None) == WriteConcern("majority", 500, j=True)
     else:
         with pytest.raises(UnsafeWriteConcern):
             choose_concern(concern, None)
@@ -571,7 +602,7 @@ def test_a_commit_of_unknown_outcome_is_repeated_and_one_that_failed_is_a_new_tr
 ) -> None:
     written = None, {"next": Int64(9)}, None
     steps = gapless(client)._core.insert({"tenant": "a"}, session)
-    assert server.run(steps, [WITHIN], *written, UNKNOWN, UNKNOWN, None) == 9
+    assert server.run(steps, [WITHIN], *written, UNKNOWN, KILLED, UNKNOWN, None) == 9
     for commit in ([FAILED], [UNKNOWN, FAILED]):
         steps = gapless(client)._core.insert({"tenant": "a"}, session)
         assert server.run(steps, [WITHIN], *written, *commit, None, *written, None) == 9
@@ -589,12 +620,13 @@ def test_a_slow_call_before_the_commit_is_no_refusal(server: Server, client: Mon
 UNKNOWN = errors.AutoReconnect("lost", {"errorLabels": ["UnknownTransactionCommitResult"]})
 FAILED = errors.OperationFailure("aborted", 251, {"errorLabels": ["TransientTransactionError"]})
 NO_LOGIN = errors.OperationFailure("Authentication failed", 18)
+KILLED = errors.WriteConcernError("operation was interrupted", 11601)
 
 
 @pytest.mark.parametrize(
     ("commit", "known"),
-    [([UNKNOWN] * 99, False), ([UNKNOWN, NO_LOGIN], False), ([NO_LOGIN], True)],
-    ids=["to the end", "then an error", "an error"],
+    [([UNKNOWN] * 99, False), ([UNKNOWN, NO_LOGIN], False), ([NO_LOGIN], True), ([KILLED] * 99, False)],
+    ids=["to the end", "then an error", "an error", "applied"],
 )
 def test_a_commit_whose_outcome_stays_unknown_does_not_mean_that_nothing_was_inserted(
     server: Server, client: MongoClient[Any], session: Any, commit: list[Any], known: bool
@@ -618,7 +650,8 @@ def test_numbers_without_gaps_need_a_server_that_has_transactions(
 
 # --- documents with an id of their own -----------------------------------------------------------------------------
 
-UNIQUE = [{"key": {"number": 1}, "unique": True}]
+BY_ID = [{"key": {"_id": 1}, "name": "_id_"}]
+UNIQUE = [*BY_ID, {"key": {"number": 1}, "name": "number_1", "unique": True}]
 NOT_SHOWN = LOST, SAME_ID, None, None
 """Answers to an insert whose reply is lost, and to its second try, while a majority shows neither of them."""
 WRITTEN = {"_id": 1}
@@ -631,7 +664,7 @@ def inserts(client: MongoClient[Any], **how: Any) -> dict[str, tuple[Steps[Any],
     return {
         "random": (random_ids.insert({}, None), (UNIQUE,)),
         "reserve": (proxied._reserve(7, "me", proxied.budget()), ()),
-        "write": (proxied.insert({"number": 7}, None), (None,)),
+        "write": (proxied.insert({"number": 7}, None), (BY_ID, None)),
     }
 
 
@@ -658,7 +691,8 @@ def test_each_number_of_a_space_is_drawn_and_no_other(space: NumberSpace, number
         ({"key": {"number": 1}}, {"number": 1}, False, "No unique index on number alone"),
         ({"key": {"number": 1}, "unique": True}, {"tenant": 1}, False, "sharded by tenant"),
         ({"key": {"number": 1}, "unique": True}, {"tenant": 1, "number": 1}, False, "sharded by tenant, number"),
-        ({"key": {"number": 1}, "unique": True}, {"number": "hashed"}, False, "hashed shard key"),
+        ({"key": {"number": 1}, "unique": True}, {"number": "hashed"}, True, "A unique index covers every document"),
+        ({"key": {"number": "hashed"}}, {"number": "hashed"}, False, "No unique index on number alone"),
     ],
 )
 def test_the_database_keeps_a_field_unique_by_an_index_that_covers_all_shards(
@@ -669,7 +703,56 @@ def test_the_database_keeps_a_field_unique_by_an_index_that_covers_all_shards(
     assert (found.kept, found.index) == (kept, "n" if kept else "")
     assert reason in found.reason
     assert judge_uniqueness("_id", indexes, shard_key).kept is (shard_key is None)
-    assert judge_uniqueness("_id", indexes, {"_id": 1}).kept
+    for by in (1, "hashed"):
+        assert judge_uniqueness("_id", indexes, {"_id": by}).kept
+    for stats in ({"indexBuilds": ["n"]}, {"shards": {"s0": {}, "s1": {"indexBuilds": ["n"]}}}):
+        building = judge_uniqueness("number", indexes, shard_key, stats)
+        assert (building.kept, "index n is still being built" in building.reason) == (False, kept)
+
+
+def test_documents_may_share_an_id_where_no_index_or_another_shard_key_keeps_it_unique() -> None:
+    for stats, indexes, kept in (
+        ({}, [], True),
+        ({"timeseries": {}}, [], False),
+        ({}, [{"name": "at_1", "key": {"at": 1}}], False),
+        ({"sharded": False}, BY_ID, True),
+        ({"sharded": True}, BY_ID, False),
+    ):
+        assert judge_uniqueness("_id", indexes, None, stats).kept is kept
+    assert judge_uniqueness("number", UNIQUE, None, {"sharded": True}).kept, "the server allows no other such index"
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ([LOST, NO_LOGIN, NO_LOGIN], ""),
+        ([LOST, None, {"key": {"_id": 1}}], ""),
+        ([{"key": {"tenant": 1}, "dropped": True}], ""),
+        ([{"key": {"tenant": 1}, "unsplittable": True}], ""),
+        ([{"key": {"tenant": 1}}], "sharded by tenant"),
+        ([None, {"key": {"tenant": 1}}], "sharded by tenant"),
+    ],
+)
+def test_nothing_is_inserted_before_the_database_is_known_to_keep_its_ids_apart(
+    server: Server, client: MongoClient[Any], config: list[Any], reason: str
+) -> None:
+    largest = MaxPlusOne(client.s.docs)._core
+    proxied = ProxiedInsert(client.s.docs, client.s.others, "number")._core
+    for steps, *script in (
+        (largest.insert({}, None), {"_id": 6}, None),
+        (proxied.insert({"number": 7}, None), None, None),
+    ):
+        server.config = iter(config)
+        if reason:
+            with pytest.raises(NotUnique, match=r"Two documents can have the same s\.docs\._id") as refused:
+                server.run(steps, BY_ID)
+            assert reason in refused.value.advice
+        else:
+            assert server.run(steps, BY_ID, *script) in (7, None)
+        assert next(server.config, "read") == "read"
+    if not reason:
+        assert server.run(largest.insert({}, None), {"_id": 7}, None) == 8, "it is asked once"
+        server.run(proxied.insert({"number": 8}, None), None, None)
 
 
 @pytest.mark.parametrize("strategy", ["random", "reserve", "write"])
@@ -715,7 +798,7 @@ def test_a_document_of_someone_else_is_not_taken_for_ones_own(server: Server, cl
         server.run(steps, LOST, SAME_ID, None, WRITTEN)
     key = RandomIds(client.s.cards, "_id", NumberSpace.digits(3))._core
     with pytest.raises(AllocationUnknown, match="unknown whether this insert wrote it"):
-        server.run(key.insert({}, None), LOST, SAME_ID, WRITTEN)
+        server.run(key.insert({}, None), BY_ID, LOST, SAME_ID, WRITTEN)
 
 
 # --- counters by scope ---------------------------------------------------------------------------------------------
@@ -732,3 +815,15 @@ def test_the_first_ids_of_a_scope_are_those_that_its_reply_ends_with(server: Ser
         full = ScopeCore(client.s.counters, "a/b", period, 3, Deadlines(), None)
         assert server.run(full.take(5), {"_id": "a/b"} | field) == range(13, 18)
         assert server.calls[-1].options["return_document"] is ReturnDocument.BEFORE
+
+
+def test_a_period_that_is_closed_is_not_begun_again(server: Server, client: MongoClient[Any]) -> None:
+    core = ScopeCore(client.s.counters, "a/b", "2025", None, Deadlines(), None)
+    closed, nothing = {"_id": "a/b", "retired_before": "2026", "periods": {}}, SimpleNamespace(modified_count=0)
+    for steps, *script in ((core.create(), None, nothing), (core.take(1), SAME_ID), (core.peek(),)):
+        with pytest.raises(AllocationRefused, match=r"period 2025 .* is closed: periods before 2026 were retired"):
+            server.run(steps, *script, closed)
+    assert server.run(core.create(7), None, SimpleNamespace(modified_count=1)) is True
+    unused = {"_id": {"$eq": "a/b"}, "retired_before": {"$not": {"$gt": "2025"}}, "periods.2025": {"$exists": False}}
+    assert server.calls[-1].args == (unused, {"$set": {"periods.2025": 6}})
+    assert server.run(core.create(7), None, nothing, {"_id": "a/b", "periods": {"2025": 6}}) is False

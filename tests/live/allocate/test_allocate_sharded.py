@@ -13,7 +13,7 @@ from examples import sharded_tickets
 from pymongo import MongoClient
 from sharded_rig import MAJORITY, Cluster, sharded_cluster
 
-from tallyglass.allocate import NotUnique, ensure_unique
+from tallyglass.allocate import MaxPlusOne, NotUnique, ensure_unique
 
 pytestmark = [pytest.mark.live, pytest.mark.soak]
 
@@ -40,6 +40,8 @@ def test_ticket_numbers_are_unique_on_a_collection_sharded_by_tenant(cluster: Cl
     assert keys["examples.tickets"] == {"tenant": 1}
     with pytest.raises(NotUnique):
         ensure_unique(client.examples.tickets, "number")
+    with pytest.raises(NotUnique):
+        MaxPlusOne(client.examples.tickets).insert({"tenant": "a"})
     opened = sharded_tickets.main(cluster.shards[0].uri)
     stored = [row["number"] for row in client.examples.tickets.find()]
     assert sorted(stored) == sorted(opened)

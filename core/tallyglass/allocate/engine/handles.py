@@ -80,7 +80,10 @@ def choose_concern(write_concern: WriteConcern | None, unsafe: WriteConcern | No
             "and then the same ids are handed out again.",
             "Leave it out; or give it as unsafe_write_concern if duplicates are acceptable.",
         )
-    return unsafe or write_concern or MAJORITY
+    if unsafe or write_concern is None:
+        return unsafe or MAJORITY
+    # A set may be configured to acknowledge a majority before it is on disk.
+    return WriteConcern("majority", write_concern.document.get("wtimeout"), j=True)
 
 
 def check_kind(collection: Any, *, asynchronous: bool) -> None:
@@ -106,3 +109,8 @@ def check_kind(collection: Any, *, asynchronous: bool) -> None:
 def name_of(collection: Documents) -> str:
     """``database.collection``, safe to show."""
     return clean_name(str(collection.full_name))
+
+
+def place(collection: Documents, field: str) -> str:
+    """``database.collection.field``, safe to show."""
+    return f"{name_of(collection)}.{clean(field)}"

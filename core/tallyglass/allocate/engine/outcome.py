@@ -50,7 +50,6 @@ class ServerCode(IntEnum):
     """Codes of server errors, by their names in the server (``error_codes.yml``)."""
 
     BAD_VALUE = 2
-    UNAUTHORIZED = 13
     TYPE_MISMATCH = 14
     ILLEGAL_OPERATION = 20
     UNKNOWN_REPL_WRITE_CONCERN = 79

@@ -17,7 +17,7 @@ from bson.raw_bson import RawBSONDocument
 from bson.timestamp import Timestamp
 from pymongo import ReadPreference, ReturnDocument
 from pymongo.client_session import ClientSession
-from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
+from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError, WriteConcernError
 from pymongo.read_concern import ReadConcern
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
@@ -38,6 +38,7 @@ from tallyglass.allocate.engine.handles import (
     Documents,
     SyncCollection,
     name_of,
+    place,
     prepare,
 )
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
@@ -51,10 +52,12 @@ from tallyglass.allocate.errors import (
     AllocationUnknown,
     NotUnique,
 )
-from tallyglass.allocate.insert.insertion import place
+from tallyglass.allocate.insert.unique import is_unique_on
 from tallyglass.allocate.layout import MANUAL, number_in
 from tallyglass.text import clean
 
+_NUMBERS = "numbers"
+"""The field of a counter's key that names what it numbers, next to the fields of the scope."""
 _TRANSIENT = "TransientTransactionError"
 _UNKNOWN_COMMIT = "UnknownTransactionCommitResult"
 
@@ -81,6 +84,8 @@ class _GaplessCore(Uncopyable):
         self.target = target
         self.field = field_name(field, "field", dotted=False)
         self.within = tuple(field_name(name, "within", dotted=False) for name in within)
+        if len({*self.within, field, _NUMBERS}) < len(self.within) + 2:
+            raise ValueError(f"within must name each field once, and neither {field!r} nor {_NUMBERS!r}")
         self.where = place(target, field)
         self.meter = Meter(on_event, self.where)
         self._deadlines = deadlines or Deadlines()
@@ -92,7 +97,7 @@ class _GaplessCore(Uncopyable):
         if missing:
             raise ValueError(f"the document has no {missing[0]!r}, which its number depends on")
         scope = {name: checked_key(document[name], name) for name in self.within}
-        return {"numbers": f"{self.target.full_name}.{self.field}", **scope}
+        return {_NUMBERS: f"{self.target.full_name}.{self.field}", **scope}
 
     def create(self) -> Steps[None]:
         index = [(name, 1) for name in (*self.within, self.field)]
@@ -119,7 +124,7 @@ class _GaplessCore(Uncopyable):
                 if self._is_taken(error) and not taken:
                     taken = True
                 else:
-                    found = yield from self._after(error, filled, "_id" in document, budget)
+                    found = yield from self._after(error, filled, budget)
                     if found is not None:
                         return found
                 pause = budget.pause()
@@ -181,11 +186,13 @@ class _GaplessCore(Uncopyable):
             try:
                 yield from call(session.commit_transaction, budget.call_seconds())
             except PyMongoError as error:
-                unknown = unknown or error.has_error_label(_UNKNOWN_COMMIT)
+                # The driver labels few errors of a write concern, but each is about a commit that was made.
+                unsure = error.has_error_label(_UNKNOWN_COMMIT) or isinstance(error, WriteConcernError)
+                unknown = unknown or unsure
                 # A transient error says that nothing was committed; any other is about this call alone.
                 if not unknown or error.has_error_label(_TRANSIENT):
                     raise
-                pause = budget.pause() if error.has_error_label(_UNKNOWN_COMMIT) else None
+                pause = budget.pause() if unsure else None
                 if pause is None:
                     raise self._unknown() from error
                 self.meter.emit(EventKind.RETRIED, note=type(error).__name__, retries=1)
@@ -193,15 +200,12 @@ class _GaplessCore(Uncopyable):
                 return
             yield pause
 
-    def _after(
-        self, error: PyMongoError, filled: dict[str, Any], own_id: bool, budget: RetryBudget
-    ) -> Steps[int | None]:
-        """The number if the document is already inserted; None if another try may help. With an ``_id`` of its caller
-        it may be."""
+    def _after(self, error: PyMongoError, filled: dict[str, Any], budget: RetryBudget) -> Steps[int | None]:
+        """The number if the document is already inserted; None if another try may help."""
         if isinstance(error, _FirstUses):
             return None
         if isinstance(error, DuplicateKeyError):
-            if own_id and classify(error) is Outcome.DUPLICATE:
+            if classify(error) is Outcome.DUPLICATE:
                 return (yield from self._written(error, filled, budget))
             if self._is_taken(error):
                 raise AllocationRefused(
@@ -258,7 +262,7 @@ class _GaplessCore(Uncopyable):
     def _require_index(self, budget: RetryBudget) -> Steps[None]:
         indexes = yield from read_with_retry(self.target.list_indexes, where=self.where, budget=budget)
         wanted = {*self.within, self.field}
-        if any(set(index["key"]) == wanted and _covers_all(index) for index in indexes):
+        if any(is_unique_on(index, wanted) for index in indexes):
             return
         raise NotUnique(
             f"{self.where} has no unique index on {clean(', '.join((*self.within, self.field)))}.",
@@ -285,10 +289,6 @@ def _as_stored(
         return True
     wanted = bson.encode({name: given[name]}, codec_options=options)
     return name in found and wanted == bson.encode({name: found[name]}, codec_options=options)
-
-
-def _covers_all(index: Mapping[str, Any]) -> bool:
-    return bool(index.get("unique")) and "partialFilterExpression" not in index and not index.get("sparse")
 
 
 class GaplessInsertCalls(Reporting, Generic[C]):

@@ -19,12 +19,11 @@ from tallyglass.allocate.engine.attempts import (
     RetryBudget,
     call_with_retry,
     out_of_time,
-    read_with_retry,
     refused,
 )
 from tallyglass.allocate.engine.checks import by_id, field_name, storable, whole
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import Documents, name_of
+from tallyglass.allocate.engine.handles import Documents, place
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, classify
 from tallyglass.allocate.engine.sessions import refuse_transaction
@@ -34,8 +33,8 @@ from tallyglass.allocate.errors import (
     AllocationTimeout,
     AllocationUnknown,
     CollisionLimit,
-    NotUnique,
 )
+from tallyglass.allocate.insert.unique import kept, uniqueness
 from tallyglass.text import clean
 
 
@@ -57,11 +56,6 @@ class InsertTarget:
     def budget(self) -> RetryBudget:
         """The time budget of one operation."""
         return RetryBudget(self.deadlines, self.collection.database.client)
-
-
-def place(collection: Documents, field: str) -> str:
-    """``database.collection.field``, safe to show."""
-    return f"{name_of(collection)}.{clean(field)}"
 
 
 def insert_target(
@@ -98,7 +92,7 @@ class Inserter(Uncopyable, ABC):
         refuse_transaction(session)
         storable(document, "the document", target.collection.codec_options)
         if not self._proven:
-            yield from require_unique(target, target.budget())
+            kept((yield from uniqueness(target.collection, target.field, target.budget())), target.where)
             self._proven = True
         budget = target.budget()
         for _ in range(target.tries):
@@ -209,22 +203,3 @@ def collided_on(error: DuplicateKeyError, field: str) -> bool:
     if isinstance(pattern, Mapping):
         return list(pattern) == [field]
     return f"index: {field}_" in str(error)
-
-
-def require_unique(target: InsertTarget, budget: RetryBudget) -> Steps[None]:
-    """Raise NotUnique unless the field has a unique index."""
-    if target.field == "_id":
-        return
-    indexes = yield from read_with_retry(target.collection.list_indexes, where=target.where, budget=budget)
-    if not any(is_unique_on(index, target.field) for index in indexes):
-        raise NotUnique(
-            f"{target.where} has no unique index.",
-            "Call unique.ensure_unique first: without it two documents can get the same id.",
-        )
-
-
-def is_unique_on(index: Mapping[str, Any], field: str) -> bool:
-    """Whether an index, as listIndexes describes it, makes ``field`` unique over all documents that have it."""
-    if list(index["key"]) != [field]:
-        return False
-    return bool(index.get("unique") or field == "_id") and "partialFilterExpression" not in index

@@ -18,13 +18,14 @@ from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_wit
 from tallyglass.allocate.engine.checks import by_id, field_name, storable
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, name_of, prepare
+from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, name_of, place, prepare
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, classify
 from tallyglass.allocate.engine.sessions import refuse_transaction
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import AllocationRefused, CollisionLimit
 from tallyglass.allocate.insert.insertion import insert_once
+from tallyglass.allocate.insert.unique import kept, uniqueness
 from tallyglass.text import clean
 
 _HINT = {"proxy": "tallyglass"}
@@ -38,8 +39,9 @@ class _ProxyCore(Uncopyable):
         self.target = target
         self.field = field_name(field, "field", dotted=False)
         self.deadlines = deadlines or Deadlines()
-        self.where = f"{name_of(target)}.{clean(field)}"
+        self.where = place(target, field)
         self.meter = Meter(on_event, self.where)
+        self._proven = False
 
     def budget(self) -> RetryBudget:
         return RetryBudget(self.deadlines, self.target.database.client)
@@ -54,6 +56,9 @@ class _ProxyCore(Uncopyable):
         storable(filled, "the document", self.target.codec_options)
         # A value of a type of the caller's own may have no form here.
         storable({"owner": owner}, "the document's _id")
+        if not self._proven:
+            kept((yield from uniqueness(self.proxy, "_id", self.budget())), place(self.proxy, "_id"))
+            self._proven = True
         budget = self.budget()
         yield from self._reserve(filled[self.field], owner, budget)
         yield from self._write(filled, owner, budget, session)

@@ -7,20 +7,25 @@ another application wrote. On a sharded collection a unique index must begin wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pymongo import ReadPreference
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError
 
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, out_of_time, read_with_retry
+from tallyglass.allocate.engine.attempts import (
+    Deadlines,
+    RetryBudget,
+    call_with_retry,
+    out_of_time,
+    read_with_retry,
+)
 from tallyglass.allocate.engine.checks import by_id, field_name
-from tallyglass.allocate.engine.handles import Documents, name_of, prepare
-from tallyglass.allocate.engine.outcome import ServerCode
+from tallyglass.allocate.engine.handles import Documents, place, prepare
 from tallyglass.allocate.engine.steps import Steps, call, run, run_async
-from tallyglass.allocate.errors import NotUnique
-from tallyglass.allocate.insert.insertion import is_unique_on, place
+from tallyglass.allocate.errors import AllocationRefused, NotUnique
 from tallyglass.text import clean
 
 if TYPE_CHECKING:
@@ -37,7 +42,7 @@ class Uniqueness:
     """Whether the database keeps a field unique, and why or why not.
 
     ``index`` is the index that does, empty if none does. ``shard_key`` is None if the collection is not
-    sharded, or if this user may not read it.
+    sharded, or if this user may not read it (a collection that is known to be sharded then keeps no ``_id`` unique).
     """
 
     kept: bool
@@ -47,11 +52,15 @@ class Uniqueness:
 
 
 def judge_uniqueness(
-    field: str, indexes: Sequence[Mapping[str, Any]], shard_key: Mapping[str, Any] | None
+    field: str,
+    indexes: Sequence[Mapping[str, Any]],
+    shard_key: Mapping[str, Any] | None,
+    stats: Mapping[str, Any] = MappingProxyType({}),
 ) -> Uniqueness:
-    """The verdict from listIndexes and ``config.collections``. Pure."""
+    """The verdict from listIndexes, ``config.collections`` and collStats; the latter are empty if unreadable. Pure."""
     keys = tuple(shard_key) if shard_key is not None else None
-    found = next((index for index in indexes if is_unique_on(index, field)), None)
+    if keys is None and stats.get("sharded") and field == "_id":
+        return Uniqueness(False, "The collection is sharded, and this user may not read by what: config.collections.")
     if keys is not None and keys != (field,):
         return Uniqueness(
             False,
@@ -59,11 +68,22 @@ def judge_uniqueness(
             "at most. Use the proxy collection.",
             shard_key=keys,
         )
-    if keys is not None and shard_key is not None and shard_key[field] == "hashed":
-        return Uniqueness(False, "A hashed shard key cannot be unique. Use the proxy collection.", shard_key=keys)
-    if found is None:
+    name = next((str(index["name"]) for index in indexes if is_unique_on(index, {field})), "")
+    if field == "_id" and not indexes and "timeseries" not in stats:
+        name = "_id_"  # of a collection that its first insert creates
+    if not name:
         return Uniqueness(False, f"No unique index on {clean(field)} alone covers every document.", shard_key=keys)
-    return Uniqueness(True, "A unique index covers every document.", clean(str(found["name"])), keys)
+    # listIndexes does not tell them apart, but until the end of its build an index refuses nothing.
+    if any(name in part.get("indexBuilds", ()) for part in (stats, *stats.get("shards", {}).values())):
+        return Uniqueness(False, f"The unique index {clean(name)} is still being built.", shard_key=keys)
+    return Uniqueness(True, "A unique index covers every document.", clean(name), keys)
+
+
+def is_unique_on(index: Mapping[str, Any], fields: Set[str]) -> bool:
+    """Whether an index, as listIndexes describes it, makes ``fields`` unique over all documents that have them."""
+    if set(index["key"]) != fields:
+        return False
+    return bool(index.get("unique") or fields == {"_id"}) and "partialFilterExpression" not in index
 
 
 def verify_unique(collection: Collection[Any], field: str) -> Uniqueness:
@@ -91,37 +111,38 @@ async def ensure_unique_async(collection: AsyncCollection[Any] | AsyncIOMotorCol
 
 def _verify(collection: Documents, field: str) -> Steps[Uniqueness]:
     field_name(field, "field")
-    budget = RetryBudget(Deadlines(), collection.database.client)
-    indexes = yield from read_with_retry(collection.list_indexes, where=place(collection, field), budget=budget)
-    shard_key = yield from _shard_key(collection, budget)
-    return judge_uniqueness(field, indexes, shard_key)
+    return (yield from uniqueness(collection, field, RetryBudget(Deadlines(), collection.database.client)))
 
 
-def _shard_key(collection: Documents, budget: RetryBudget) -> Steps[Mapping[str, Any] | None]:
-    """The shard key, as stored on a router (``config.collections``) or a shard (``config.cache.collections``)."""
+def uniqueness(collection: Documents, field: str, budget: RetryBudget) -> Steps[Uniqueness]:
+    """The steps that find out whether the database keeps ``field`` unique over the whole collection."""
+    where, wanted = place(collection, field), by_id(collection.full_name)
     config = collection.database.client.get_database("config", read_preference=ReadPreference.PRIMARY)
-    wanted = by_id(collection.full_name)
+    indexes = yield from read_with_retry(collection.list_indexes, where=where, budget=budget)
+    # After the indexes: a build that they show is over, or in these.
+    stats = yield from _if_allowed(lambda: collection.database.command("collStats", collection.name), where, budget)
+    # As stored on a router, and on a shard.
+    row = yield from _if_allowed(lambda: config.collections.find_one(wanted), where, budget)
+    row = row or (yield from _if_allowed(lambda: config["cache.collections"].find_one(wanted), where, budget))
+    sharded = row and not (row.get("dropped") or row.get("unsplittable"))
+    return judge_uniqueness(field, indexes, row["key"] if row and sharded else None, stats or {})
+
+
+def _if_allowed(
+    operation: Callable[[], Mapping[str, Any] | None], where: str, budget: RetryBudget
+) -> Steps[Mapping[str, Any] | None]:
+    """The reply of a read; None where the server refuses it: no privilege, or another product."""
     try:
-        row = yield from call(lambda: config.collections.find_one(wanted), budget.call_seconds())
-        if row is None:
-            row = yield from call(lambda: config["cache.collections"].find_one(wanted), budget.call_seconds())
-    except OperationFailure as error:
-        if error.code == ServerCode.UNAUTHORIZED:
-            return None
-        raise out_of_time(error, name_of(collection), 0) from error
-    except PyMongoError as error:
-        raise out_of_time(error, name_of(collection), 0) from error
-    if row is None or row.get("dropped") or row.get("unsplittable"):
+        return (yield from call_with_retry(operation, where=where, budget=budget))
+    except AllocationRefused:
         return None
-    key: Mapping[str, Any] = row["key"]
-    return key
 
 
 def _ensure(collection: Documents, field: str) -> Steps[Uniqueness]:
     found = yield from _verify(collection, field)
-    if found.kept:
-        return found
     where = place(collection, field)
+    if found.kept or field == "_id":
+        return kept(found, where)
     try:
         yield from call(lambda: collection.create_index([(field, 1)], unique=True), _BUILD_SECONDS)
     except PyMongoError as error:
@@ -131,7 +152,11 @@ def _ensure(collection: Documents, field: str) -> Steps[Uniqueness]:
         if isinstance(error, OperationFailure):
             raise NotUnique(f"The server cannot keep {where} unique.", reason) from error
         raise out_of_time(error, where, 0) from error
-    found = yield from _verify(collection, field)
+    return kept((yield from _verify(collection, field)), where)
+
+
+def kept(found: Uniqueness, where: str) -> Uniqueness:
+    """``found``, if the database keeps the field unique. Raises NotUnique."""
     if not found.kept:
-        raise NotUnique(f"{where} is not kept unique.", found.reason)
+        raise NotUnique(f"Two documents can have the same {where}.", found.reason)
     return found
