@@ -23,7 +23,7 @@ from tallyglass.allocate.engine.handles import (
     name_of,
     prepare,
 )
-from tallyglass.allocate.engine.meter import Hook, Meter
+from tallyglass.allocate.engine.meter import Hook
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterMissing, Exhausted, again
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
@@ -40,11 +40,11 @@ class CounterCore(RangeCore):
         key: object,
         layout: Layout,
         highest: int | None,
-        deadlines: Deadlines,
+        deadlines: Deadlines | None,
         on_event: Hook | None,
     ) -> None:
         where = f"{name_of(collection)} {clean(repr(checked_key(key)), 80)}"
-        super().__init__(collection, where, deadlines, Meter(on_event, where))
+        super().__init__(collection, where, deadlines, on_event)
         self.key = key
         self.layout = layout
         limit = layout.highest_id()
@@ -152,7 +152,7 @@ class CounterCalls(RangeCalls, Generic[C]):
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
         prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
-        self.core = CounterCore(prepared, key, layout, highest, deadlines or Deadlines(), on_event)
+        self.core = CounterCore(prepared, key, layout, highest, deadlines, on_event)
         super().__init__(self.core)
 
     @classmethod

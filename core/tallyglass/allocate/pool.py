@@ -23,7 +23,7 @@ from tallyglass.allocate.engine.handles import (
     name_of,
     prepare,
 )
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter, Stats
+from tallyglass.allocate.engine.meter import EventKind, Hook, Stats
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap, again
 from tallyglass.allocate.layout import granted, increment, number_in
@@ -35,9 +35,10 @@ from tallyglass.text import clean
 class PoolCore(RangeCore):
     """The steps of each operation on a pool."""
 
-    def __init__(self, collection: Documents, layout: PoolLayout, deadlines: Deadlines, on_event: Hook | None) -> None:
-        where = name_of(collection)
-        super().__init__(collection, where, deadlines, Meter(on_event, where))
+    def __init__(
+        self, collection: Documents, layout: PoolLayout, deadlines: Deadlines | None, on_event: Hook | None
+    ) -> None:
+        super().__init__(collection, name_of(collection), deadlines, on_event)
         self.layout = layout
 
     @property
@@ -200,7 +201,7 @@ class PoolCalls(RangeCalls, Generic[C]):
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
         prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
-        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines or Deadlines(), on_event)
+        self.core = PoolCore(prepared, layout or PoolLayout(), deadlines, on_event)
         super().__init__(self.core)
 
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo import ReturnDocument
 
-from tallyglass.allocate.engine.allocator import AsyncAllocator, SyncAllocator
+from tallyglass.allocate.engine.allocator import AsyncAllocator, Core, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt
 from tallyglass.allocate.engine.checks import JAVASCRIPT_MAX, whole
 from tallyglass.allocate.engine.deployment import report_weaknesses
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 from tallyglass.allocate.engine.handles import Documents
-from tallyglass.allocate.engine.meter import EventKind, Meter, Stats
+from tallyglass.allocate.engine.meter import EventKind, Hook, Stats
 from tallyglass.allocate.engine.sessions import refuse_transaction
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterRewound
@@ -26,14 +26,11 @@ if TYPE_CHECKING:
     from pymongo.client_session import ClientSession
 
 
-class RangeCore(Uncopyable, ABC):
+class RangeCore(Core, ABC):
     """The common core of both. Thread-safe, signal-safe and fork-safe; no lock is taken."""
 
-    def __init__(self, collection: Documents, where: str, deadlines: Deadlines, meter: Meter) -> None:
-        self.collection = collection
-        self.where = where
-        self.meter = meter
-        self._deadlines = deadlines
+    def __init__(self, collection: Documents, where: str, deadlines: Deadlines | None, on_event: Hook | None) -> None:
+        super().__init__(collection, where, deadlines, on_event)
         self._stopped: CounterRewound | None = None
         self._inspected = False
         self._passed_javascript = False
@@ -48,10 +45,6 @@ class RangeCore(Uncopyable, ABC):
     def reset_after_fork(self) -> None:
         """Start counting at zero in the child of a fork. An allocator that was stopped stays stopped."""
         self.meter.reset()
-
-    def budget(self) -> RetryBudget:
-        """The time budget of one operation."""
-        return RetryBudget(self._deadlines, self.collection.database.client)
 
     @abstractmethod
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:

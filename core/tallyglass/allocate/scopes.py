@@ -17,7 +17,7 @@ from bson.int64 import Int64
 from pymongo import WriteConcern
 
 from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCalls, CounterCore
-from tallyglass.allocate.engine.allocator import AsyncAllocator, C, SyncAllocator
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Core, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
 from tallyglass.allocate.engine.checks import INT64_MIN, by_id, whole
 from tallyglass.allocate.engine.forking import Uncopyable
@@ -50,7 +50,7 @@ class ScopeCore(CounterCore):
         key: str,
         period: str | None,
         highest: int | None,
-        deadlines: Deadlines,
+        deadlines: Deadlines | None,
         on_event: Hook | None,
     ) -> None:
         layout = MANUAL if period is None else Layout(f"periods.{period}", MANUAL.semantics)
@@ -112,11 +112,7 @@ class ScopeCore(CounterCore):
         return {} if self.period is None else {_RETIRED: {"$not": {"$gt": self.period}}}
 
 
-class _ScopesCore(Uncopyable):
-    def __init__(self, collection: Documents, deadlines: Deadlines) -> None:
-        self.collection = collection
-        self.deadlines = deadlines
-
+class _ScopesCore(Core):
     def retire(self, before: str) -> Steps[int]:
         """The steps that remove all periods before a given one; they return how many scopes changed."""
         _check_period(before)
@@ -127,8 +123,8 @@ class _ScopesCore(Uncopyable):
         ]
         result = yield from call_with_retry(
             lambda: self.collection.update_many({"periods": {"$type": "object"}}, update),
-            where=name_of(self.collection),
-            budget=RetryBudget(self.deadlines, self.collection.database.client),
+            where=self.where,
+            budget=self.budget(),
         )
         return result.modified_count
 
@@ -172,12 +168,11 @@ class ScopedCounters(Uncopyable, Generic[C, K]):
     ) -> None:
         concern = choose_concern(write_concern, unsafe_write_concern)
         prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
-        limits = deadlines or Deadlines()
-        self._core = _ScopesCore(prepared, limits)
+        self._core = _ScopesCore(prepared, name_of(prepared), deadlines, on_event)
 
         @functools.lru_cache(whole(remembered, "remembered", low=1))
         def counter(key: str, period: str | None) -> K:
-            return self._kind._over(ScopeCore(prepared, key, period, highest, limits, on_event))
+            return self._kind._over(ScopeCore(prepared, key, period, highest, deadlines, on_event))
 
         self._counter: Callable[[str, str | None], K] = counter
 
@@ -186,7 +181,7 @@ class ScopedCounters(Uncopyable, Generic[C, K]):
         return self._counter(scope_key(scope), None if period is None else _check_period(period))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {name_of(self._core.collection)}>"
+        return f"<{type(self).__name__} {self._core.where}>"
 
 
 class Counters(SyncAllocator, ScopedCounters[SyncCollection, Counter]):

@@ -7,10 +7,12 @@ synchronous one of a :class:`SyncAllocator`, an asynchronous one of an :class:`A
 from __future__ import annotations
 
 import asyncio
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget
 from tallyglass.allocate.engine.forking import Uncopyable
-from tallyglass.allocate.engine.meter import Meter, Stats
+from tallyglass.allocate.engine.handles import Documents
+from tallyglass.allocate.engine.meter import Hook, Meter, Stats
 from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import WrongEventLoop
 
@@ -20,15 +22,24 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 
-class _Core(Protocol):
-    where: str
-    meter: Meter
+class Core(Uncopyable):
+    """What the steps of an allocator have in common; ``where`` names it in events and errors."""
+
+    def __init__(self, collection: Documents, where: str, deadlines: Deadlines | None, on_event: Hook | None) -> None:
+        self.collection = collection
+        self.where = where
+        self.meter = Meter(on_event, where)
+        self.deadlines = deadlines or Deadlines()
+
+    def budget(self) -> RetryBudget:
+        """The time budget of one operation."""
+        return RetryBudget(self.deadlines, self.collection.database.client)
 
 
 class Reporting(Uncopyable):
     """An allocator over a core that counts what it does."""
 
-    _core: _Core
+    _core: Core
 
     def stats(self) -> Stats:
         """Statistics of this allocator in this process."""

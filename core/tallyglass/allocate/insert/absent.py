@@ -14,19 +14,17 @@ from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, Sy
 from tallyglass.allocate.engine.meter import Hook
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import Exhausted
-from tallyglass.allocate.insert.insertion import Inserter, InsertTarget, insert_target
+from tallyglass.allocate.insert.insertion import Inserter
 from tallyglass.allocate.layout import value_at, wrong_type
 
 
 class _MaxPlusOneCore(Inserter):
-    def __init__(self, target: InsertTarget, first: int) -> None:
-        super().__init__(target)
-        self.first = whole(first, "first")
+    first: int
 
     def propose(self, budget: RetryBudget) -> Steps[Any]:
-        highest = yield from highest_in(self.target.collection, self.target.field, self.target.where, budget)
+        highest = yield from highest_in(self.collection, self.field, self.where, budget)
         if highest == INT64_MAX:
-            raise Exhausted(f"{self.target.where} is at the end of int64.", maximum=INT64_MAX)
+            raise Exhausted(f"{self.where} is at the end of int64.", maximum=INT64_MAX)
         return Int64(self.first if highest is None else max(self.first, highest + 1))
 
 
@@ -62,7 +60,8 @@ class MaxPlusOneCalls(Reporting, Generic[C]):
         on_event: Hook | None = None,
     ) -> None:
         prepared = prepare(collection, asynchronous=self._asynchronous, inserts=True)
-        self._core = _MaxPlusOneCore(insert_target(prepared, field, tries, deadlines, on_event), first)
+        self._core = _MaxPlusOneCore(prepared, field, tries, deadlines, on_event)
+        self._core.first = whole(first, "first")
 
 
 class MaxPlusOne(SyncAllocator, MaxPlusOneCalls[SyncCollection]):

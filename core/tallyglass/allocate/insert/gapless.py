@@ -20,7 +20,7 @@ from pymongo.client_session import ClientSession
 from pymongo.errors import DuplicateKeyError, OperationFailure, PyMongoError, WriteConcernError
 from pymongo.read_concern import ReadConcern
 
-from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Core, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import (
     Deadlines,
     RetryBudget,
@@ -31,7 +31,6 @@ from tallyglass.allocate.engine.attempts import (
 )
 from tallyglass.allocate.engine.checks import by_id, field_name, storable
 from tallyglass.allocate.engine.checks import key as checked_key
-from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import (
     MAJORITY,
     AnyAsyncCollection,
@@ -41,7 +40,7 @@ from tallyglass.allocate.engine.handles import (
     place,
     prepare,
 )
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
+from tallyglass.allocate.engine.meter import EventKind, Hook
 from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify, unique_fields
 from tallyglass.allocate.engine.sessions import session_async, session_sync
 from tallyglass.allocate.engine.steps import Steps, call, to_its_end
@@ -66,7 +65,7 @@ class _FirstUses(PyMongoError):
     """Two first uses of a scope collided on its counter: another try finds the counter."""
 
 
-class _GaplessCore(Uncopyable):
+class _GaplessCore(Core):
     """The steps of each operation. The public method owns ``session`` and always ends it."""
 
     def __init__(
@@ -81,14 +80,11 @@ class _GaplessCore(Uncopyable):
         if isinstance(within, str):
             raise TypeError("within must be a sequence of field names, not one string")
         self.counters = counters
-        self.target = target
         self.field = field_name(field, "field", dotted=False)
         self.within = tuple(field_name(name, "within", dotted=False) for name in within)
         if len({*self.within, field, _NUMBERS}) < len(self.within) + 2:
             raise ValueError(f"within must name each field once, and neither {field!r} nor {_NUMBERS!r}")
-        self.where = place(target, field)
-        self.meter = Meter(on_event, self.where)
-        self._deadlines = deadlines or Deadlines()
+        super().__init__(target, place(target, field), deadlines, on_event)
         self._proven = False
 
     def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,19 +93,19 @@ class _GaplessCore(Uncopyable):
         if missing:
             raise ValueError(f"the document has no {missing[0]!r}, which its number depends on")
         scope = {name: checked_key(document[name], name) for name in self.within}
-        return {_NUMBERS: f"{self.target.full_name}.{self.field}", **scope}
+        return {_NUMBERS: f"{self.collection.full_name}.{self.field}", **scope}
 
     def create(self) -> Steps[None]:
         index = [(name, 1) for name in (*self.within, self.field)]
         yield from call_with_retry(
-            lambda: self.target.create_index(index, unique=True), where=self.where, budget=self._budget()
+            lambda: self.collection.create_index(index, unique=True), where=self.where, budget=self.budget()
         )
 
     def insert(self, document: Mapping[str, Any], session: ClientSession) -> Steps[int]:
         """Insert a copy of the document with the next number; returns that number."""
         key = self.key(document)
-        storable(document, "the document", self.target.codec_options)
-        budget = self._budget()
+        storable(document, "the document", self.collection.codec_options)
+        budget = self.budget()
         if not self._proven:
             yield from self._require_index(budget)
             self._proven = True
@@ -136,9 +132,6 @@ class _GaplessCore(Uncopyable):
                 return number
             yield pause
 
-    def _budget(self) -> RetryBudget:
-        return RetryBudget(self._deadlines, self.target.database.client)
-
     def _transaction(
         self, key: dict[str, Any], filled: dict[str, Any], session: ClientSession, budget: RetryBudget
     ) -> Steps[int]:
@@ -151,7 +144,7 @@ class _GaplessCore(Uncopyable):
             )
             number = yield from self._next_number(key, session, budget)
             numbered = {**filled, self.field: Int64(number)}
-            yield from call(lambda: self.target.insert_one(numbered, session=session), budget.call_seconds())
+            yield from call(lambda: self.collection.insert_one(numbered, session=session), budget.call_seconds())
             yield from self._commit(session, budget)
         except (PyMongoError, AllocationError):
             if session.in_transaction:
@@ -236,10 +229,10 @@ class _GaplessCore(Uncopyable):
 
         Raises AllocationRefused if it is another document, which differs in a field other than the number.
         """
-        options = self.target.codec_options.with_options(
+        options = self.collection.codec_options.with_options(
             document_class=RawBSONDocument, datetime_conversion=DatetimeConversion.DATETIME_AUTO
         )
-        stored = self.target.with_options(options)
+        stored = self.collection.with_options(options)
         try:
             found = yield from call_with_retry(
                 lambda: stored.find_one(by_id(filled["_id"])), where=self.where, budget=budget
@@ -252,7 +245,7 @@ class _GaplessCore(Uncopyable):
         different = [name for name in filled if name != self.field and not _as_stored(filled, found, name, options)]
         if different or not isinstance(number, int):
             raise AllocationRefused(
-                f"Another document has this _id in {name_of(self.target)}.",
+                f"Another document has this _id in {name_of(self.collection)}.",
                 f"It differs in {clean(', '.join(different or [self.field]), 200)}. Use another _id; but if it is an "
                 "earlier insert of this document that was changed since, its number is in it.",
                 code=error.code,
@@ -260,7 +253,7 @@ class _GaplessCore(Uncopyable):
         return int(number)
 
     def _require_index(self, budget: RetryBudget) -> Steps[None]:
-        indexes = yield from read_with_retry(self.target.list_indexes, where=self.where, budget=budget)
+        indexes = yield from read_with_retry(self.collection.list_indexes, where=self.where, budget=budget)
         wanted = {*self.within, self.field}
         if any(is_unique_on(index, wanted) for index in indexes):
             return
@@ -349,7 +342,7 @@ class GaplessInsert(SyncAllocator, GaplessInsertCalls[SyncCollection]):
         return self._insert(document)
 
     def _insert(self, document: Mapping[str, Any]) -> int:
-        with session_sync(self._core.target) as session:
+        with session_sync(self._core.collection) as session:
             return self._run(self._core.insert(document, session))
 
 
@@ -378,5 +371,5 @@ class AsyncGaplessInsert(AsyncAllocator, GaplessInsertCalls[AnyAsyncCollection])
         return await to_its_end(self._insert(document))
 
     async def _insert(self, document: Mapping[str, Any]) -> int:
-        async with session_async(self._core.target) as session:
+        async with session_async(self._core.collection) as session:
             return await self._run(self._core.insert(document, session))

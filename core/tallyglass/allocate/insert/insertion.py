@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bson.objectid import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
+from tallyglass.allocate.engine.allocator import Core
 from tallyglass.allocate.engine.attempts import (
     Deadlines,
     RetryBudget,
@@ -22,7 +22,6 @@ from tallyglass.allocate.engine.attempts import (
     refused,
 )
 from tallyglass.allocate.engine.checks import by_id, field_name, storable, whole
-from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import Documents, place
 from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
 from tallyglass.allocate.engine.outcome import Outcome, classify
@@ -38,43 +37,15 @@ from tallyglass.allocate.insert.unique import kept, uniqueness
 from tallyglass.text import clean
 
 
-@dataclass(frozen=True, slots=True)
-class InsertTarget:
-    """The collection that documents are inserted into, and the field that holds their id."""
+class Inserter(Core, ABC):
+    """The base of the inserting strategies, which differ only in the ids that they propose for ``field``."""
 
-    collection: Documents
-    field: str
-    tries: int
-    deadlines: Deadlines
-    meter: Meter
-
-    @property
-    def where(self) -> str:
-        """``database.collection.field``, safe to show."""
-        return place(self.collection, self.field)
-
-    def budget(self) -> RetryBudget:
-        """The time budget of one operation."""
-        return RetryBudget(self.deadlines, self.collection.database.client)
-
-
-def insert_target(
-    collection: Documents, field: str, tries: int, deadlines: Deadlines | None, on_event: Hook | None
-) -> InsertTarget:
-    """A target with checked arguments. Raises TypeError, ValueError."""
-    field_name(field, "field", dotted=False)
-    whole(tries, "tries", low=1)
-    meter = Meter(on_event, place(collection, field))
-    return InsertTarget(collection, field, tries, deadlines or Deadlines(), meter)
-
-
-class Inserter(Uncopyable, ABC):
-    """The base of the inserting strategies, which differ only in the ids that they propose."""
-
-    def __init__(self, target: InsertTarget) -> None:
-        self.target = target
-        self.where = target.where
-        self.meter = target.meter
+    def __init__(
+        self, collection: Documents, field: str, tries: int, deadlines: Deadlines | None, on_event: Hook | None
+    ) -> None:
+        self.field = field_name(field, "field", dotted=False)
+        self.tries = whole(tries, "tries", low=1)
+        super().__init__(collection, place(collection, field), deadlines, on_event)
         self._proven = False
 
     @abstractmethod
@@ -84,48 +55,38 @@ class Inserter(Uncopyable, ABC):
     def insert(self, document: Mapping[str, Any], session: Any) -> Steps[Any]:
         """The steps that insert a copy of ``document`` with an id in its field; returns that id.
 
-        Raises NotUnique when the field has no unique index, CollisionLimit after ``target.tries`` taken ids,
+        Raises NotUnique when the field has no unique index, CollisionLimit after ``tries`` taken ids,
         AllocationTimeout when the time ends before that, AllocationUnknown when it is unknown whether the document was
         inserted, AllocationRefused for a collision of another field.
         """
-        target = self.target
         refuse_transaction(session)
-        storable(document, "the document", target.collection.codec_options)
+        storable(document, "the document", self.collection.codec_options)
         if not self._proven:
-            kept((yield from uniqueness(target.collection, target.field, target.budget())), target.where)
+            kept((yield from uniqueness(self.collection, self.field, self.budget())), self.where)
             self._proven = True
-        budget = target.budget()
-        for _ in range(target.tries):
+        budget = self.budget()
+        for _ in range(self.tries):
             value = yield from self.propose(budget)
-            filled = {**document, target.field: value}
-            if "_id" not in filled:
-                filled = {"_id": ObjectId(), **filled}
-            if (yield from _inserted(target, filled, budget, session)):
-                target.meter.add(issued=1)
+            filled = {"_id": ObjectId(), **document, self.field: value}
+            mine = {} if self.field == "_id" else {self.field: value}
+            error = yield from insert_once(
+                self.collection, filled, mine, where=self.where, meter=self.meter, budget=budget, session=session
+            )
+            if error is None:
+                self.meter.add(issued=1)
                 return value
-            target.meter.emit(EventKind.COLLISION, 1, collisions=1)
+            if not collided_on(error, self.field):
+                raise AllocationRefused(
+                    f"A unique field other than {self.where} is already taken.", clean(str(error), 200), code=error.code
+                ) from error
+            self.meter.emit(EventKind.COLLISION, 1, collisions=1)
             if budget.spent():
-                raise out_of_time("Every id that was proposed is taken.", target.where, 0)
+                raise out_of_time("Every id that was proposed is taken.", self.where, 0)
         raise CollisionLimit(
-            f"{target.tries} ids for {target.where} were all taken.",
+            f"{self.tries} ids for {self.where} were all taken.",
             "The number space is nearly full, or many writers propose the same ids.",
-            tries=target.tries,
+            tries=self.tries,
         )
-
-
-def _inserted(target: InsertTarget, filled: dict[str, Any], budget: RetryBudget, session: Any) -> Steps[bool]:
-    """Whether the document was inserted; False when its id is taken."""
-    mine = {} if target.field == "_id" else {target.field: filled[target.field]}
-    error = yield from insert_once(
-        target.collection, filled, mine, where=target.where, meter=target.meter, budget=budget, session=session
-    )
-    if error is None:
-        return True
-    if collided_on(error, target.field):
-        return False
-    raise AllocationRefused(
-        f"A unique field other than {target.where} is already taken.", clean(str(error), 200), code=error.code
-    ) from error
 
 
 def insert_once(

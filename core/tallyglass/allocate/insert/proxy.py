@@ -13,13 +13,12 @@ from typing import Any, ClassVar, Generic
 
 from bson.objectid import ObjectId
 
-from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
+from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Core, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, refused
 from tallyglass.allocate.engine.checks import by_id, field_name, storable
 from tallyglass.allocate.engine.checks import key as checked_key
-from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, name_of, place, prepare
-from tallyglass.allocate.engine.meter import EventKind, Hook, Meter
+from tallyglass.allocate.engine.meter import EventKind, Hook
 from tallyglass.allocate.engine.outcome import Outcome, classify
 from tallyglass.allocate.engine.sessions import refuse_transaction
 from tallyglass.allocate.engine.steps import Steps
@@ -31,20 +30,14 @@ from tallyglass.text import clean
 _HINT = {"proxy": "tallyglass"}
 
 
-class _ProxyCore(Uncopyable):
+class _ProxyCore(Core):
     def __init__(
         self, proxy: Documents, target: Documents, field: str, deadlines: Deadlines | None, on_event: Hook | None
     ) -> None:
         self.proxy = proxy
-        self.target = target
         self.field = field_name(field, "field", dotted=False)
-        self.deadlines = deadlines or Deadlines()
-        self.where = place(target, field)
-        self.meter = Meter(on_event, self.where)
+        super().__init__(target, place(target, field), deadlines, on_event)
         self._proven = False
-
-    def budget(self) -> RetryBudget:
-        return RetryBudget(self.deadlines, self.target.database.client)
 
     def insert(self, document: Mapping[str, Any], session: Any) -> Steps[None]:
         refuse_transaction(session)
@@ -53,7 +46,7 @@ class _ProxyCore(Uncopyable):
         checked_key(document[self.field], self.field)
         filled = {"_id": ObjectId(), **document}
         owner = filled["_id"]
-        storable(filled, "the document", self.target.codec_options)
+        storable(filled, "the document", self.collection.codec_options)
         # A value of a type of the caller's own may have no form here.
         storable({"owner": owner}, "the document's _id")
         if not self._proven:
@@ -90,7 +83,7 @@ class _ProxyCore(Uncopyable):
         value = filled[self.field]
         try:
             error = yield from insert_once(
-                self.target,
+                self.collection,
                 filled,
                 {self.field: value},
                 where=self.where,
@@ -100,7 +93,7 @@ class _ProxyCore(Uncopyable):
             )
             if error is not None:
                 raise AllocationRefused(
-                    f"Another unique field of {name_of(self.target)} is already taken; the id is free again.",
+                    f"Another unique field of {name_of(self.collection)} is already taken; the id is free again.",
                     clean(str(error), 200),
                     code=error.code,
                 ) from error

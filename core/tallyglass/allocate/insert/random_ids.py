@@ -15,7 +15,7 @@ from tallyglass.allocate.engine.checks import whole
 from tallyglass.allocate.engine.handles import AnyAsyncCollection, SyncCollection, prepare
 from tallyglass.allocate.engine.meter import Hook
 from tallyglass.allocate.engine.steps import Steps
-from tallyglass.allocate.insert.insertion import Inserter, InsertTarget, insert_target
+from tallyglass.allocate.insert.insertion import Inserter
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,11 @@ class Fill:
 
 
 class _RandomIdsCore(Inserter):
-    def __init__(self, target: InsertTarget, space: NumberSpace) -> None:
-        super().__init__(target)
-        self.space = space
+    space: NumberSpace
 
     def fill(self) -> Steps[Fill]:
         used = yield from call_with_retry(
-            self.target.collection.estimated_document_count, where=self.target.where, budget=self.target.budget()
+            self.collection.estimated_document_count, where=self.where, budget=self.budget()
         )
         return Fill(used, self.space.size)
 
@@ -108,7 +106,8 @@ class RandomIdsCalls(Reporting, Generic[C]):
         on_event: Hook | None = None,
     ) -> None:
         prepared = prepare(collection, asynchronous=self._asynchronous, inserts=True)
-        self._core = _RandomIdsCore(insert_target(prepared, field, tries, deadlines, on_event), space)
+        self._core = _RandomIdsCore(prepared, field, tries, deadlines, on_event)
+        self._core.space = space
 
 
 class RandomIds(SyncAllocator, RandomIdsCalls[SyncCollection]):
