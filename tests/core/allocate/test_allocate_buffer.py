@@ -141,6 +141,27 @@ def test_a_new_cache_finds_its_step_at_once_and_does_not_overshoot() -> None:
     assert max(sizes) <= 10_000
 
 
+def test_a_step_grows_eightfold_shrinks_by_half_and_doubles_for_a_caller_that_waited() -> None:
+    step, told = Adaptive(seconds=10.0, least=10, most=1_000), []
+    for now, stalled, used in (
+        *(
+            (0.0, False, 0),
+            (10.0, False, 10),
+            (20.0, False, 30),
+            (30.0, False, 500),
+            (30.0, False, 1),
+            (40.0, False, 1),
+        ),
+        *((50.0, True, 1), (60.0, True, 1), (70.0, False, 1_000), (80.0, False, 1_001), (80.0, True, 0)),
+    ):
+        told.append((step.next_step(now, stalled=stalled, used=used), step.short))
+    assert told == [
+        *((10, False), (10, False), (30, False), (240, False), (1_000, True), (500, False)),
+        *((1_000, False), (1_000, False), (1_000, False), (1_000, True), (1_000, False)),
+    ]
+    assert [Fixed().step, Fixed(7).current(), Fixed(7).next_step(0.0, stalled=True, used=99)] == [1_000, 7, 7]
+
+
 def test_the_default_step_lasts_long_enough_for_a_failover_and_spares_small_spaces() -> None:
     step = step_size(None, 2**63)
     now = 0.0

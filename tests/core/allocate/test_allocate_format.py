@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -112,6 +113,41 @@ def test_a_number_that_does_not_fit_is_refused() -> None:
         NumberFormat(date="%B")
     with pytest.raises(ValueError, match="Damm"):
         NumberFormat(body=Crockford(3), check=Damm())
+
+
+@pytest.mark.parametrize(("body", "widest"), [(Digits, 19), (Crockford, 13), (ShortCode, 255)])
+def test_the_width_of_a_body_has_bounds(body: Any, widest: int) -> None:
+    make = (lambda width: body(width=width)) if body is ShortCode else body
+    assert make(1).decode(make(1).encode(1)) == 1
+    assert len(make(widest).encode(1)) == widest
+    for wrong in (0, widest + 1):
+        with pytest.raises(ValueError, match=f"width must be from 1 to {widest}, not {wrong}"):
+            make(wrong)
+
+
+@pytest.mark.parametrize(
+    ("directives", "right", "wrong"),
+    [
+        ("%m", ("01", "12"), ("00", "13", "1", "1a")),
+        ("%d", ("01", "31"), ("00", "32")),
+        ("%j", ("001", "366"), ("000", "367")),
+        ("%y", ("00", "99"), ("1",)),
+        ("%Y%j", ("2026366",), ("2026367", "202636")),
+    ],
+)
+def test_a_date_is_read_within_its_bounds(directives: str, right: tuple[str, ...], wrong: tuple[str, ...]) -> None:
+    dated = NumberFormat("N", directives, Digits(2))
+    assert [dated.parse(f"N-{period}-07") for period in right] == [Parsed(7, period) for period in right]
+    for text in (
+        *(f"N-{period}-07" for period in wrong),
+        f"N{right[0]}-07",
+        f"M-{right[0]}-07",
+        f"N-{right[0]}07",
+        "N-",
+        "",
+    ):
+        with pytest.raises(ValueError, match=r"is not in the format of N-\d+-00$"):
+            dated.parse(text)
 
 
 @pytest.mark.parametrize("text", ["20261301-000042", "20260001-000042", "20260132-000042", "20260100-000042"])

@@ -40,7 +40,7 @@ from tallyglass.allocate.errors import (
 from tallyglass.allocate.insert.absent import MaxPlusOne
 from tallyglass.allocate.insert.gapless import GaplessInsert
 from tallyglass.allocate.insert.proxy import ProxiedInsert
-from tallyglass.allocate.insert.random_ids import NumberSpace, RandomIds
+from tallyglass.allocate.insert.random_ids import Fill, NumberSpace, RandomIds
 from tallyglass.allocate.insert.unique import judge_uniqueness
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
@@ -64,7 +64,7 @@ OTHER_INDEX = duplicate("field_1_model_1", "field", "model")
 
 METHODS = (
     *("find_one_and_update", "update_one", "bulk_write", "insert_one", "delete_one"),
-    *("find_one", "find", "list_indexes"),
+    *("find_one", "find", "list_indexes", "create_index", "estimated_document_count"),
 )
 
 
@@ -94,6 +94,7 @@ class Server:
         self.calls: list[Sent] = []
         self.call_takes = 0.0
         self.config: Iterator[Any] = iter(())
+        self.hello: dict[str, Any] = HELLO
 
     def run(self, steps: Steps[Any], *script: Any) -> Any:
         answers = iter(script)
@@ -112,7 +113,7 @@ class Server:
         sent: Sent = step.operation()
         sent.seconds = step.seconds
         if sent.method == "command":
-            return steps.send(HELLO)
+            return steps.send(self.hello)
         if isinstance(sent.on, Collection) and sent.on.database.name == "config":
             answer = next(self.config, None)
             return steps.throw(answer) if isinstance(answer, errors.PyMongoError) else steps.send(answer)
@@ -637,6 +638,40 @@ def test_a_commit_whose_outcome_stays_unknown_does_not_mean_that_nothing_was_ins
         server.run(hasty._core.insert({"tenant": "a"}, session), [WITHIN], None, {"next": Int64(9)}, None, *commit)
 
 
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, True),
+        ({"key": {"number": -1, "tenant": 1}}, True),
+        ({"unique": False}, False),
+        ({"partialFilterExpression": {"tenant": "a"}}, False),
+        ({"key": {"number": 1}}, False),
+        ({"key": {"tenant": 1, "number": 1, "at": 1}}, False),
+    ],
+)
+def test_numbers_without_gaps_need_a_unique_index_on_the_scope_and_the_number(
+    server: Server, client: MongoClient[Any], session: Any, changes: dict[str, Any], kept: bool
+) -> None:
+    core, indexes = gapless(client)._core, [*BY_ID, WITHIN | changes]
+    written = None, {"next": Int64(9)}, None, None
+    if kept:
+        assert server.run(core.insert({"tenant": "a"}, session), indexes, *written) == 9
+        assert server.run(core.insert({"tenant": "a"}, session), *written) == 9, "it is asked once"
+        assert (core.meter.stats().issued, core.key({"tenant": "a"})) == (
+            2,
+            {"numbers": "s.invoices.number", "tenant": "a"},
+        )
+        upsert = next(call for call in server.calls if call.method == "find_one_and_update")
+        assert upsert.args == ({"_id": {"$eq": core.key({"tenant": "a"})}}, {"$inc": {"next": 1}})
+        assert upsert.options == {"upsert": True, "return_document": ReturnDocument.AFTER, "session": session}
+        return
+    for _ in range(2):
+        with pytest.raises(NotUnique, match=r"s\.invoices\.number has no unique index on tenant, number"):
+            server.run(core.insert({"tenant": "a"}, session), indexes)
+    server.run(core.create(), None)
+    assert (server.calls[-1].args, server.calls[-1].options) == (([("tenant", 1), ("number", 1)],), {"unique": True})
+
+
 def test_numbers_without_gaps_need_a_server_that_has_transactions(
     server: Server, client: MongoClient[Any], session: Any
 ) -> None:
@@ -646,6 +681,57 @@ def test_numbers_without_gaps_need_a_server_that_has_transactions(
     assert no.value.code == 20
     with pytest.raises(AllocationRefused, match=r"refuses to work on s\.invoices"):
         server.run(gapless(client)._core.insert({"tenant": "a"}, session), [WITHIN], None, NO_LOGIN, None)
+
+
+@pytest.mark.parametrize(
+    ("hello", "concern", "notes"),
+    [
+        (HELLO, None, []),
+        ({"msg": "isdbgrid"}, None, []),
+        ({}, None, ["standalone: no retries by the driver, no second copy of the counter"]),
+        ({"setName": "rs"}, WriteConcern(1), ["unsafe write concern {'w': 1}"]),
+    ],
+)
+def test_what_weakens_the_guarantees_is_told_once(
+    server: Server, client: MongoClient[Any], hello: dict[str, Any], concern: WriteConcern | None, notes: list[str]
+) -> None:
+    events: list[Event] = []
+    server.hello = hello
+    orders = counter(client, on_event=events.append, unsafe_write_concern=concern)
+    top = 2**53 - 1
+    for last in (0, 1, top - 2, top - 1, top):
+        server.run(orders.core.take(1), at(last))
+    javascript = "ids pass 2^53, which JavaScript numbers round: send them there as text or BigInt"
+    where = "s.counters 'orders'"
+    assert [event for event in events if event.kind is EventKind.WEAK] == [
+        Event(EventKind.WEAK, note=note, name=where) for note in (*notes, javascript)
+    ]
+    assert [event.n for event in events if event.kind is EventKind.FETCHED] == [1] * 5
+    assert events[-1].kind is EventKind.WEAK, "after the last one"
+
+
+def test_the_space_of_an_allocator_bounds_the_ranges_of_its_cache(client: MongoClient[Any]) -> None:
+    assert pool(client).space == 20
+    spaces = {highest: counter(client, highest=highest).space for highest in (None, 0, 1, 7)}
+    assert spaces == {None: 2**63 - 1, 0: 1, 1: 1, 7: 7}
+    assert counter(client, highest=7, layout=ARTICLE).space == 8
+
+
+def test_a_collision_is_an_event_and_ends_after_so_many_tries(server: Server, client: MongoClient[Any]) -> None:
+    events: list[Event] = []
+    core = RandomIds(client.s.docs, "number", NumberSpace(3, 4), tries=2, on_event=events.append)._core
+    taken = duplicate("number_1", "number")
+    with pytest.raises(CollisionLimit, match=r"2 ids for s\.docs\.number were all taken") as limit:
+        server.run(core.insert({}, None), UNIQUE, taken, taken)
+    assert limit.value.tries == 2
+    assert events == [Event(EventKind.COLLISION, 1, name="s.docs.number")] * 2
+    assert server.run(core.insert({"_id": 5, "n": 1}, None), None) == 3
+    assert server.calls[-1].args == ({"_id": 5, "n": 1, "number": 3},)
+    assert (core.meter.stats().issued, core.meter.stats().collisions) == (1, 2)
+    with pytest.raises(AllocationRefused, match=r"A unique field other than s\.docs\.number"):
+        server.run(core.insert({}, None), OTHER_INDEX)
+    assert server.run(core.fill(), 1).expected_tries == float("inf")
+    assert (Fill(1, 4).collision_rate, Fill(1, 4).expected_tries, Fill(9, 4).collision_rate) == (0.25, 4 / 3, 1.0)
 
 
 # --- documents with an id of their own -----------------------------------------------------------------------------

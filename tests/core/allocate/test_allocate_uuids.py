@@ -28,6 +28,16 @@ def test_version_7_ascends_also_within_a_millisecond_and_when_the_clock_goes_bac
     assert (reduce(or_, tails), reduce(and_, tails)) == ((1 << 62) - 1, 0), "each of the 62 bits is random"
 
 
+def test_version_7_counts_within_a_millisecond_and_borrows_from_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 5_000_000)
+    made = Uuid7()
+    ids = [made.next() for _ in range(2**12 + 2)]
+    heads = [(one.int >> 80, one.int >> 64 & 0xFFF) for one in ids]
+    assert heads == [*((5, n) for n in range(2**12)), (6, 0), (6, 1)]
+    made.reset_after_fork()
+    assert made.next().int >> 64 & 0xFFF == 0
+
+
 def test_version_7_begins_with_the_milliseconds() -> None:
     before = time.time_ns() // 1_000_000
     value = new_uuid(Version.V7)

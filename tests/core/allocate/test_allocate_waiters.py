@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tallyglass.allocate.cache.cached import Cached
+from tallyglass.allocate.cache.cached import Cached, _Waiter
 from tallyglass.allocate.cache.cached_async import AsyncCached
 from tallyglass.allocate.cache.step_size import Adaptive, Fixed
-from tallyglass.allocate.engine.meter import Stats
+from tallyglass.allocate.engine.meter import EventKind, Stats
 from tallyglass.allocate.errors import AllocationTimeout, AllocatorClosed, CounterRewound
 
 
@@ -111,6 +111,54 @@ def test_a_caller_interrupted_before_its_id_arrives_leaves_the_queue(monkeypatch
     answer.set()
     cached.delivered.wait()
     assert cached.take(3) == [0, 1, 2]
+
+
+class Claimed:
+    """The lock of a waiter that the other side has claimed: who waits for it would wait for ever."""
+
+    def acquire(self, blocking: bool = True) -> bool:
+        assert not blocking
+        return False
+
+
+def test_a_waiter_is_answered_once_or_leaves() -> None:
+    answered, left, slow = _Waiter(), _Waiter(), _Waiter()
+    assert answered.answer(7) is True
+    assert answered.woken.acquire(blocking=False), "it wakes up"
+    assert (answered.leave(), answered.value, answered.error) == (False, 7, None)
+    assert left.leave() is True
+    left.claim = slow.claim = Claimed()  # type: ignore[assignment]
+    assert left.answer(8) is False
+    assert (left.value, left.woken.locked()) == (None, True)
+    slow.woken.release()
+    assert (slow.leave(), slow.woken.locked()) == (False, True), "it waits for the answer that is under way"
+    failed, late = _Waiter(), AllocationTimeout("late")
+    assert failed.answer(None, late) is True
+    failed.woken.acquire()
+    assert (failed.leave(), failed.error) == (False, late)
+
+
+def test_a_caller_without_an_answer_gives_up_and_its_id_goes_to_the_next() -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    class Slow(Memory):
+        def take_up_to(self, n: int) -> range:
+            asked.set()
+            answer.wait()
+            return super().take_up_to(n)
+
+    events: list[Any] = []
+    cached = Watched(Slow(), step=3, ahead=0, patience=0, on_event=events.append)
+    for _ in range(2):
+        with pytest.raises(AllocationTimeout, match="within 0 s"):
+            cached.next()
+    asked.wait()
+    stats = cached.stats()
+    assert (stats.stalls, stats.in_flight, stats.waiters, stats.issued) == (2, 1, 0, 0)
+    answer.set()
+    cached.delivered.wait()
+    assert cached.take(3) == [0, 1, 2]
+    assert [event.kind for event in events] == [EventKind.STALLED] * 2
 
 
 def test_after_a_failure_the_next_caller_fetches_again() -> None:

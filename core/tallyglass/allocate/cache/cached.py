@@ -127,7 +127,8 @@ class Cached(CacheCalls[_Waiter]):
         try:
             self._stalled = True
             self._line.append(waiter)
-            answered = self._await(waiter, began + patience) or not waiter.leave()
+            if not self._await(waiter, began + patience):
+                waiter.leave()
         except BaseException:
             # Interrupted: an id that was already delivered goes to the next caller.
             if not waiter.leave() and waiter.value is not None:
@@ -136,7 +137,7 @@ class Cached(CacheCalls[_Waiter]):
         self._meter.emit(EventKind.STALLED, seconds=time.monotonic() - began, stalls=1)
         if waiter.error is not None:
             raise waiter.error
-        if not answered or waiter.value is None:
+        if waiter.value is None:
             raise self._timed_out(patience)
         return waiter.value
 
