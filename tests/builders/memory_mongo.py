@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
+from bson import ObjectId
 from pymongo import AsyncMongoClient, MongoClient, ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -77,7 +78,8 @@ def changed(document: Document, update: Mapping[str, Any]) -> Document:
 class Result:
     """What a write reports."""
 
-    def __init__(self, matched: int = 0, changes: int = 0, upserted: Any = None) -> None:
+    def __init__(self, matched: int = 0, changes: int = 0, upserted: Any = None, inserted: Any = None) -> None:
+        self.inserted_id = inserted
         self.matched_count = matched
         self.modified_count = self.deleted_count = changes
         self.upserted_id = upserted
@@ -125,9 +127,10 @@ class Data:
     ) -> Document | None:
         before = copy.deepcopy(next(iter(self.found(ns, wanted)), None))
         self.update_one(ns, wanted, update, upsert=upsert)
-        if how["return_document"] is ReturnDocument.BEFORE:
+        if how.get("return_document", ReturnDocument.BEFORE) is ReturnDocument.BEFORE:
             return before
-        return copy.deepcopy(next(iter(self.found(ns, {"_id": wanted["_id"]})), None))
+        same = {"_id": before["_id"] if before else wanted["_id"]}
+        return copy.deepcopy(next(iter(self.found(ns, same)), None))
 
     def update_one(self, ns: str, wanted: Document, update: Document, *, upsert: bool = False) -> Result:
         for n, row in enumerate(self.rows.get(ns, [])):
@@ -146,8 +149,19 @@ class Data:
         total.upserted_count = sum(one.upserted_count for one in made)
         return total
 
-    def insert_one(self, ns: str, document: Document, **how: Any) -> None:
+    def insert_one(self, ns: str, document: Document, **how: Any) -> Result:
+        document.setdefault("_id", ObjectId())
         self.add(ns, document)
+        return Result(inserted=document["_id"])
+
+    def insert_many(self, ns: str, documents: list[Document]) -> None:
+        for document in documents:
+            document.setdefault("_id", ObjectId())
+        rows = [*self.rows.get(ns, []), *copy.deepcopy(documents)]
+        for fields in self.indexes(ns):
+            if len({repr([value_at(row, f) for f in fields]) for row in rows}) < len(rows):
+                raise DuplicateKeyError(f"E11000 duplicate key error collection: {ns} index: {fields}")
+        self.rows[ns] = rows
 
     def delete_one(self, ns: str, wanted: Document) -> Result:
         found = self.found(ns, wanted)[:1]
@@ -168,9 +182,10 @@ class Data:
     def list_indexes(self, ns: str) -> Rows:
         return Rows({"name": "-".join(f), "key": dict.fromkeys(f, 1), "unique": True} for f in self.indexes(ns))
 
-    def create_index(self, ns: str, fields: list[tuple[str, int]], *, unique: bool) -> None:
+    def create_index(self, ns: str, fields: str | list[tuple[str, int]], *, unique: bool) -> None:
         if unique:
-            self.unique.setdefault(ns, []).append(tuple(name for name, _ in fields))
+            names = (fields,) if isinstance(fields, str) else tuple(name for name, _ in fields)
+            self.unique.setdefault(ns, []).append(names)
 
     def estimated_document_count(self, ns: str) -> int:
         return len(self.rows.get(ns, []))

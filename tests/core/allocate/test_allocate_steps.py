@@ -37,11 +37,12 @@ from tallyglass.allocate.errors import (
     TransactionRefused,
     UnsafeWriteConcern,
 )
+from tallyglass.allocate.insert import unique
 from tallyglass.allocate.insert.absent import MaxPlusOne
 from tallyglass.allocate.insert.gapless import GaplessInsert
 from tallyglass.allocate.insert.proxy import ProxiedInsert
 from tallyglass.allocate.insert.random_ids import Fill, NumberSpace, RandomIds
-from tallyglass.allocate.insert.unique import judge_uniqueness
+from tallyglass.allocate.insert.unique import Uniqueness, _ensure, judge_uniqueness
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
 from tallyglass.allocate.pool_map import PoolLayout
@@ -839,6 +840,41 @@ def test_nothing_is_inserted_before_the_database_is_known_to_keep_its_ids_apart(
     if not reason:
         assert server.run(largest.insert({}, None), {"_id": 7}, None) == 8, "it is asked once"
         server.run(proxied.insert({"number": 8}, None), None, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "script", "outcome"),
+    [
+        ("number", [UNIQUE], ""),
+        ("number", [BY_ID, None, UNIQUE], ""),
+        ("_id", [[]], ""),
+        (
+            "_id",
+            [[{"key": {"at": 1}, "name": "at_1"}]],
+            "same s.docs._id. No unique index on _id alone covers",
+        ),
+        ("number", [BY_ID, None, BY_ID], "same s.docs.number. No unique index on number alone covers every document."),
+        ("number", [BY_ID, SAME_ID], "s.docs.number already holds a value twice. E11000"),
+        ("number", [BY_ID, NO_LOGIN], "The server cannot keep s.docs.number unique. Authentication failed"),
+    ],
+)
+def test_the_index_is_made_where_it_is_missing(
+    server: Server, client: MongoClient[Any], field: str, script: list[Any], outcome: str
+) -> None:
+    if outcome:
+        with pytest.raises(NotUnique) as refused:
+            server.run(_ensure(client.s.docs, field), *script)
+        assert outcome in f"{refused.value} {refused.value.advice}"
+    else:
+        kept = Uniqueness(True, "A unique index covers every document.", "number_1" if field == "number" else "_id_")
+        assert server.run(_ensure(client.s.docs, field), *script) == kept
+    made = [(call.args, call.options, call.seconds) for call in server.calls if call.method == "create_index"]
+    assert made == [(([("number", 1)],), {"unique": True}, 600.0)] * (len(script) > 1)
+    server.hello = {"sharded": True}
+    server.config = iter([NO_LOGIN, NO_LOGIN])
+    assert server.run(unique._verify(client.s.docs, "_id"), BY_ID) == Uniqueness(
+        False, "The collection is sharded, and this user may not read by what: config.collections."
+    )
 
 
 @pytest.mark.parametrize("strategy", ["random", "reserve", "write"])
