@@ -24,6 +24,7 @@ from tallyglass.allocate import (
     AsyncPool,
     Cached,
     Counter,
+    Counters,
     Deadlines,
     Fixed,
     GaplessInsert,
@@ -98,6 +99,51 @@ def test_an_invalid_argument_is_named_at_the_call(call: Callable[[], object]) ->
     with pytest.raises((TypeError, ValueError), match=r"^\w.* (must|do not|cannot|share|needs|holds)\b.*"):
         call()
     assert COUNTER.stats().issued == 0
+
+
+def test_the_least_and_the_most_that_an_argument_may_be() -> None:
+    lowest, end = -(2**63), 2**63
+    assert (NumberSpace(lowest, end).size, NumberSpace(0, 1_000, width=3).size) == (2**64, 1_000)
+    assert (Fixed(1).step, Fixed(end - 1).step) == (1, end - 1)
+    assert (Adaptive(least=1, most=1).current(), Adaptive().current(), Adaptive().most) == (1, 100, 100_000)
+    assert PoolLayout(1, 1).start(1) == 1
+    assert PoolLayout(1, end - 1).start(1) == end - 1
+    assert Deadlines(1, 1) == Deadlines(1.0, 1.0)
+    assert (Deadlines().total, Deadlines().attempt) == (30.0, 10.0)
+    RandomIds(DB.cards, "number", NumberSpace(0, 1), tries=1)
+    for ahead in (0, 1, 0.5):
+        Cached(COUNTER, ahead=ahead, patience=0)
+    Counters(DB.scopes, remembered=1)
+    for wrong, match in (
+        (lambda: NumberSpace(0, end + 1), "high must be from"),
+        (lambda: NumberSpace(5, 5), "needs low < high"),
+        (lambda: NumberSpace(0, 9, width=-1), "width must be at least 0"),
+        (lambda: NumberSpace.digits(0), "1 to 18 digits"),
+        (lambda: NumberSpace.digits(19), "1 to 18 digits"),
+        (lambda: PoolLayout(1, end), "span of a pool must be"),
+        (lambda: PoolLayout(1, end - 1, first=1), "do not fit into 64 bits"),
+        (lambda: Adaptive(most=0), "most must be at least 1"),
+        (lambda: Adaptive(least=0), "least must be at least 1"),
+        (lambda: Deadlines(total=0), "total must be a finite number of seconds above 0, not 0"),
+        (lambda: Cached(COUNTER, ahead=1.1), "share of one step"),
+        (lambda: Cached(COUNTER, ahead=-0.1), "share of one step"),
+        (lambda: Cached(COUNTER, patience=-1), "patience must be a finite number of seconds from 0, not -1"),
+        (lambda: Counters(DB.scopes, remembered=0), "remembered must be at least 1"),
+        (lambda: Counters(DB.scopes).of(), "at least one part"),
+        (lambda: Counters(DB.scopes).of("a", ""), "empty part"),
+        (lambda: Counters(DB.scopes).of("a", period="x" * 65), "1 to 64 letters"),
+        (lambda: Counters(DB.scopes).of("a", period=""), "1 to 64 letters"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            wrong()
+    assert NumberSpace.digits(18).high == 10**18
+    scopes = Counters(DB.scopes, remembered=2)
+    first = scopes.of("a/b", "c%", period="x" * 64)
+    assert (first.core.key, first.core.layout.field) == ("a%2Fb/c%25", f"periods.{'x' * 64}")
+    assert scopes.of("a/b", "c%", period="x" * 64) is first
+    assert (scopes.of("a").core.layout, scopes.of("b").name) == (MANUAL, "shop.scopes 'b'")
+    assert scopes.of("a/b", "c%", period="x" * 64) is not first, "only two are remembered"
+    assert repr(scopes) == "<Counters shop.scopes>"
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
 import bson
+import pymongo
 import pytest
 from bson import Int64, Timestamp
 from bson.raw_bson import RawBSONDocument
@@ -19,9 +22,10 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 
 from tallyglass.allocate.counter import Counter
-from tallyglass.allocate.engine.attempts import Deadlines
+from tallyglass.allocate.engine import sessions
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget
 from tallyglass.allocate.engine.handles import choose_concern, is_safe
-from tallyglass.allocate.engine.meter import Event, EventKind
+from tallyglass.allocate.engine.meter import Event, EventKind, Meter, Stats
 from tallyglass.allocate.engine.steps import Call, Pause, Steps
 from tallyglass.allocate.errors import (
     AllocationRefused,
@@ -30,6 +34,7 @@ from tallyglass.allocate.errors import (
     CollisionLimit,
     CounterMissing,
     CounterRewound,
+    CounterTypeError,
     Exhausted,
     NotUnique,
     PoolEmpty,
@@ -40,13 +45,14 @@ from tallyglass.allocate.errors import (
 from tallyglass.allocate.insert import unique
 from tallyglass.allocate.insert.absent import MaxPlusOne
 from tallyglass.allocate.insert.gapless import GaplessInsert
+from tallyglass.allocate.insert.insertion import collided_on
 from tallyglass.allocate.insert.proxy import ProxiedInsert
 from tallyglass.allocate.insert.random_ids import Fill, NumberSpace, RandomIds
 from tallyglass.allocate.insert.unique import Uniqueness, _ensure, judge_uniqueness
 from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout
 from tallyglass.allocate.pool import Pool
 from tallyglass.allocate.pool_map import PoolLayout
-from tallyglass.allocate.repair import _verify
+from tallyglass.allocate.repair import _advance, _verify
 from tallyglass.allocate.scopes import ScopeCore
 
 LOST = errors.AutoReconnect("lost")
@@ -254,6 +260,84 @@ def test_ids_burned_in_an_earlier_round_are_reported_at_the_deadline(server: Ser
     with pytest.raises(AllocationUnknown) as unknown:
         server.run(orders.core.take(5), LOST, *[None, at(5)] * 99)
     assert unknown.value.burned == orders.stats().burned == 5
+
+
+def test_pauses_double_up_to_a_second_and_the_shortest_deadline_wins(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(random, "uniform", lambda low, high: {(0.5, 1.0): 1.0}[low, high])
+    budget = RetryBudget(Deadlines(total=10.0, attempt=4.0))
+    assert [budget.pause() for _ in range(8)] == [Pause(n) for n in (0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.0, 1.0)]
+    for passed, length, spent in ((0.0, 4.0, False), (6.5, 3.5, False), (9.94, 0.06, False), (9.96, 0.05, True)):
+        server.now = 1_000.0 + passed
+        assert (round(budget.call_seconds(), 3), budget.spent()) == (length, spent)
+    server.now = 1_008.9
+    assert budget.pause() == Pause(1.0)
+    server.now = 1_009.0
+    assert budget.pause() is None
+    for options, outer, length in (({"timeoutMS": 3_000}, 9.0, 3.0), ({}, 2.0, 2.0), ({"timeoutMS": 60_000}, 9.0, 4.0)):
+        with MongoClient[Any](connect=False, **options) as client, pymongo.timeout(outer):
+            assert round(RetryBudget(Deadlines(total=10.0, attempt=4.0), client).call_seconds(), 1) == length
+
+
+def test_a_counter_is_moved_forward_by_its_document_alone(server: Server, client: MongoClient[Any]) -> None:
+    orders, matched = counter(client), SimpleNamespace(matched_count=1)
+    assert server.run(_advance(orders.core, 401), matched, at(400)) == 401
+    assert server.calls[0].args == (
+        {"_id": {"$eq": "orders"}, "next": {"$type": ["int", "long"]}},
+        {"$max": {"next": 400}},
+    )
+    nothing = SimpleNamespace(matched_count=0)
+    for found in (None, at(5)):
+        with pytest.raises(CounterMissing, match=r"s\.counters 'orders' does not exist"):
+            server.run(_advance(orders.core, 401), nothing, found)
+    with pytest.raises(CounterTypeError):
+        server.run(_advance(orders.core, 401), nothing, {"next": 5.0})
+
+
+def test_the_next_number_is_one_above_the_largest(server: Server, client: MongoClient[Any]) -> None:
+    core = MaxPlusOne(client.s.docs, "number", first=5)._core
+    for found, number in ((None, 5), ({"number": 3}, 5), ({"number": 4}, 5), ({"number": Int64(5)}, 6)):
+        assert server.run(core.insert({"n": 1}, None), *[UNIQUE] * (found is None), found, None) == number
+        assert type(server.calls[-1].args[0]["number"]) is Int64
+    read = server.calls[-2]
+    assert (read.args, read.options) == (({"number": {"$type": "number"}}, {"number": 1}), {"sort": [("number", -1)]})
+    with pytest.raises(Exhausted, match="end of int64") as end:
+        server.run(core.insert({}, None), {"number": 2**63 - 1})
+    assert end.value.maximum == 2**63 - 1
+    with pytest.raises(CounterTypeError, match="as a double"):
+        server.run(core.insert({}, None), {"number": 7.0})
+
+
+@pytest.mark.parametrize(
+    ("details", "field", "same"),
+    [
+        ({"keyPattern": {"number": 1}}, "number", True),
+        ({"keyPattern": {"number": -1, "at": 1}}, "number", False),
+        ({"keyPattern": {"at": 1}}, "number", False),
+        ({}, "number", True),
+        ({}, "num", False),
+        (None, "number", True),
+    ],
+)
+def test_a_duplicate_is_of_the_field_whose_index_it_names(details: Any, field: str, same: bool) -> None:
+    error = errors.DuplicateKeyError("E11000 duplicate key error index: number_1 dup key", 11000, details)
+    assert collided_on(error, field) is same
+
+
+@pytest.mark.parametrize(
+    ("count", "middle", "slow"),
+    [(0, None, None), (1, 0.0, 0.0), (100, 50.0, 99.0), (200, 100.0, 198.0), (1_224, 712.0, 1_213.0)],
+)
+def test_the_latest_fetches_are_told_as_median_and_99th_percentile(
+    count: int, middle: float | None, slow: float | None
+) -> None:
+    meter = Meter()
+    for n in range(count):
+        meter.emit(EventKind.FETCHED, seconds=float(n), fetches=1)
+        meter.emit(EventKind.STALLED, seconds=99.0, stalls=1)
+    stats = meter.stats(full=3)
+    assert stats == Stats(fetches=count, stalls=count, full=3, fetch_p50=middle, fetch_p99=slow)
 
 
 # --- one counter document ------------------------------------------------------------------------------------------
@@ -512,6 +596,22 @@ def test_no_id_is_taken_in_a_transaction_that_is_bound_to_the_context(client: Mo
         with pytest.raises(TransactionRefused):
             counter(client).take(1)
         session.abort_transaction()
+
+
+@pytest.mark.skipif(not hasattr(ClientSession, "bind"), reason="this PyMongo binds no session to a context")
+def test_a_bound_session_is_found_where_the_driver_calls_its_variable_otherwise(
+    client: MongoClient[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound: ContextVar[Any] = ContextVar("another name")
+    monkeypatch.setattr(sessions, "_MODULES", (SimpleNamespace(), SimpleNamespace(_SESSION="renamed")))
+    with client.start_session() as session:
+        session.start_transaction()
+        token = bound.set(session)
+        with pytest.raises(TransactionRefused):
+            sessions.refuse_bound_transaction()
+        session.abort_transaction()
+        sessions.refuse_bound_transaction()
+        bound.reset(token)
 
 
 # --- numbers without gaps ------------------------------------------------------------------------------------------

@@ -123,19 +123,18 @@ class Claimed:
 
 def test_a_waiter_is_answered_once_or_leaves() -> None:
     answered, left, slow = _Waiter(), _Waiter(), _Waiter()
-    assert answered.answer(7) is True
+    failed, late = _Waiter(), AllocationTimeout("late")
+    assert (answered.answer(7), failed.answer(None, late)) == (True, True)
     assert answered.woken.acquire(blocking=False), "it wakes up"
-    assert (answered.leave(), answered.value, answered.error) == (False, 7, None)
+    answered.woken = failed.woken = None  # type: ignore[assignment]
+    assert (answered.leave(), answered.value, answered.error) == (False, 7, None), "it waits for nothing"
+    assert (failed.leave(), failed.error) == (False, late)
     assert left.leave() is True
     left.claim = slow.claim = Claimed()  # type: ignore[assignment]
     assert left.answer(8) is False
     assert (left.value, left.woken.locked()) == (None, True)
     slow.woken.release()
     assert (slow.leave(), slow.woken.locked()) == (False, True), "it waits for the answer that is under way"
-    failed, late = _Waiter(), AllocationTimeout("late")
-    assert failed.answer(None, late) is True
-    failed.woken.acquire()
-    assert (failed.leave(), failed.error) == (False, late)
 
 
 def test_a_caller_without_an_answer_gives_up_and_its_id_goes_to_the_next() -> None:
@@ -330,6 +329,23 @@ async def test_a_caller_that_is_cancelled_while_the_next_fetch_begins_leaves_its
     gate.open.set()
     assert sorted(await cached.take(3)) == [1, 2, 3]
     assert cached.stats().issued == 4
+
+
+@pytest.mark.parametrize(("seconds", "ranges"), [(1e6, 2), (1e-9, 1)], ids=["too short", "long enough"])
+async def test_ranges_that_may_not_be_longer_are_fetched_two_ahead_for_tasks(seconds: float, ranges: int) -> None:
+    class Busy(Gate):
+        async def take_up_to(self, n: int) -> range:  # type: ignore[override]
+            for _ in range(2):
+                cached._buffer.take()  # what other callers take meanwhile
+            return await super().take_up_to(n)
+
+    gate = Busy()
+    gate.open.set()
+    cached = AsyncCached(gate, step=Adaptive(seconds=seconds, least=8, most=8))
+    for _ in range(2):
+        await cached.next()
+        await cached._await_fetch()
+    assert cached.stats().cached // 8 == ranges
 
 
 async def test_a_rewound_counter_burns_what_is_in_memory_for_tasks() -> None:
