@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +15,7 @@ from tallyglass.evidence.statement import without_values
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.report import NEAR, document_of
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident
-from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
+from tallyglass.report.document import Bar, Code, Document, Facts, Paragraph, Section, Table, TimeLine
 from tallyglass.report.html import to_html
 from tallyglass.report.markdown import to_markdown
 from tallyglass.report.write import check_report, write_report
@@ -95,6 +96,39 @@ def test_a_time_in_the_title_or_in_a_table_is_not_broken() -> None:
     assert "<h1>drop a&lt;b, <time>2026-11-20T18:06:14.187Z</time></h1>" in page
     table = Document("A", [Table(("from",), [("2026-11-20T18:06:14Z to",)])], [], "")
     assert '<td data-head="from"><time>2026-11-20T18:06:14Z</time> to</td>' in to_html(table)
+
+
+def test_each_block_as_html() -> None:
+    table = Table(("what", "n"), [("a", "1"), ("b", "22")], right=frozenset({1}))
+    facts = Facts([("who", "ann"), ("from", "")])
+    document = Document(
+        "T", [Paragraph("p"), Paragraph("s", True), facts], [Section("S", [table, Code(["x", "y"])])], "m"
+    )
+    _, _, body = to_html(document).partition("<main>\n")
+    assert body == (
+        "<h1>T</h1>\n<p>p</p>\n<p><strong>s</strong></p>\n<dl>\n<dt>who</dt><dd>ann</dd>\n</dl>\n<section>\n<h2>S</h2>\n"
+        '<div class="wide"><table><thead>\n'
+        '<tr><th data-head="what">what</th><th data-head="n" class="right">n</th></tr>\n'
+        '</thead><tbody>\n<tr><td data-head="what">a</td><td data-head="n" class="right">1</td></tr>\n'
+        '<tr><td data-head="what">b</td><td data-head="n" class="right">22</td></tr>\n</tbody></table></div>\n'
+        "<pre>x\ny</pre>\n</section>\n<footer>m</footer>\n</main>\n</body>\n</html>\n"
+    )
+
+
+def test_bars_lie_on_the_axis_where_they_were_and_can_all_be_seen() -> None:
+    first, last = MADE, MADE + timedelta(seconds=100)
+    bars = [Bar("all", first, last), Bar("<half>", first + timedelta(seconds=50), last, True), Bar("end", last, last)]
+    for shown, places in ((bars, [(0, 1000), (500, 500), (994, 6)]), (bars[2:], [(0, 6)]), ([], [])):
+        page = to_html(Document("T", [TimeLine(shown)], [], ""))
+        found = re.findall(r'<rect x="(\d+)" y="1" width="(\d+)" height="12"/>', page)
+        assert [(int(x), int(width)) for x, width in found] == places
+        assert page.count('class="axis"') == bool(shown)
+    assert (
+        '<div class="bar chosen"><span><time>2026-11-20T18:00:50Z</time> &lt;half&gt;</span><svg viewBox="0 0 1000 14" '
+        'preserveAspectRatio="none" role="img" aria-label="2026-11-20T18:00:50Z to 2026-11-20T18:01:40Z">'
+    ) in to_html(Document("T", [TimeLine(bars)], [], ""))
+    ends = '<span class="axis"><span>2026-11-20T18:00:00Z</span><span>2026-11-20T18:01:40Z</span></span>'
+    assert f'<div class="bar"><span></span>{ends}</div>\n<footer>' in to_html(Document("T", [TimeLine(bars)], [], ""))
 
 
 @pytest.mark.parametrize(("text", "shown"), [

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
+import bson
 import pytest
 from bson import Int64
 from bson.regex import Regex
@@ -39,6 +40,7 @@ from tallyglass.allocate import (
     Uuid7,
     advance_to,
 )
+from tallyglass.allocate.engine.checks import storable
 from tallyglass.allocate.engine.meter import EventKind, Meter
 
 CLIENT: MongoClient[Any] = MongoClient(connect=False)
@@ -174,6 +176,16 @@ def test_keys_that_a_document_can_have(key: object) -> None:
     if isinstance(key, datetime.date):
         key = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     assert Counter(DB.counters, key).core.key == key
+
+
+def test_a_document_has_at_most_16_mib() -> None:
+    most = 2**24 - len(bson.encode({"a": ""}))
+    storable({"a": "x" * most}, "this")
+    with pytest.raises(ValueError, match=r"^this cannot be stored: it has 16,777,217 bytes, 16,777,216 are possible$"):
+        storable({"a": "x" * (most + 1)}, "this")
+    with pytest.raises(TypeError, match=r"^this cannot be stored: cannot encode object: <object") as refused:
+        storable({"a": object()}, "this")
+    assert len(str(refused.value)) < 160
 
 
 @pytest.mark.parametrize("field", ["$where", "a.$b", "a..b", "", ".a", "a.", "_id", "_id.x", "a\0b"])

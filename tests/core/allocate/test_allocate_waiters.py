@@ -157,7 +157,7 @@ def test_a_caller_without_an_answer_gives_up_and_its_id_goes_to_the_next() -> No
     answer.set()
     cached.delivered.wait()
     assert cached.take(3) == [0, 1, 2]
-    assert [event.kind for event in events] == [EventKind.STALLED] * 2
+    assert [(event.kind, 0 <= event.seconds < 5) for event in events] == [(EventKind.STALLED, True)] * 2
 
 
 def test_after_a_failure_the_next_caller_fetches_again() -> None:
@@ -346,6 +346,21 @@ async def test_ranges_that_may_not_be_longer_are_fetched_two_ahead_for_tasks(sec
         await cached.next()
         await cached._await_fetch()
     assert cached.stats().cached // 8 == ranges
+
+
+async def test_a_task_without_patience_leaves_a_fetch_behind() -> None:
+    gate, events = Gate(), []
+    cached = AsyncCached(gate, step=3, ahead=0, patience=0, on_event=events.append)
+    for _ in range(2):
+        with pytest.raises(AllocationTimeout, match="within 0 s"):
+            await cached.next()
+    stats = cached.stats()
+    assert (stats.stalls, stats.in_flight, stats.waiters, stats.issued) == (2, 1, 0, 0)
+    gate.open.set()
+    cached._patience = 30.0
+    await cached._await_fetch()
+    assert [await cached.next() for _ in range(3)] == [0, 1, 2]
+    assert [(event.kind, 0 <= event.seconds < 5) for event in events] == [(EventKind.STALLED, True)] * 2
 
 
 async def test_a_rewound_counter_burns_what_is_in_memory_for_tasks() -> None:

@@ -68,10 +68,10 @@ class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
         self._line.append(waiter)
         try:
             while not waiter.done():
+                self._ensure_fetching()
                 left = began + patience - time.monotonic()
                 if left <= 0:
                     raise self._timed_out(patience)
-                self._ensure_fetching()
                 await asyncio.wait((waiter,), timeout=min(LOOK_AGAIN, left))
         except BaseException:
             self._leave(waiter)
