@@ -22,7 +22,11 @@ class _AsyncNumbers(Protocol):
 
 
 class Formatted(Uncopyable):
-    """Numbers of ``allocator`` (a Cached, Counter or Pool) in ``number_format``."""
+    """Numbers of ``allocator`` (a Cached, Counter or Pool) in ``number_format``.
+
+    Over the counter of one period pass ``when``, a day of it: dated by the clock, its numbers would repeat those of the
+    next period.
+    """
 
     # Generated from AsyncFormatted by packaging/unasync.py.
     def __init__(self, allocator: _Numbers, number_format: NumberFormat) -> None:
