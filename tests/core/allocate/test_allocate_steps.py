@@ -598,20 +598,30 @@ def test_no_id_is_taken_in_a_transaction_that_is_bound_to_the_context(client: Mo
         session.abort_transaction()
 
 
-@pytest.mark.skipif(not hasattr(ClientSession, "bind"), reason="this PyMongo binds no session to a context")
 def test_a_bound_session_is_found_where_the_driver_calls_its_variable_otherwise(
-    client: MongoClient[Any], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    bound: ContextVar[Any] = ContextVar("another name")
+    class Bindable:
+        bind, in_transaction = None, True
+
+    class Older:
+        in_transaction = True
+
+    variable: ContextVar[Any] = ContextVar("another name")
     monkeypatch.setattr(sessions, "_MODULES", (SimpleNamespace(), SimpleNamespace(_SESSION="renamed")))
-    with client.start_session() as session:
-        session.start_transaction()
-        token = bound.set(session)
-        with pytest.raises(TransactionRefused):
-            sessions.refuse_bound_transaction()
-        session.abort_transaction()
+    monkeypatch.setattr(sessions, "_SESSIONS", (Bindable,))
+    for value in (Bindable(), Older()):
+        token = variable.set(value)
+        if isinstance(value, Bindable):
+            with pytest.raises(TransactionRefused):
+                sessions.refuse_bound_transaction()
+            value.in_transaction = False
         sessions.refuse_bound_transaction()
-        bound.reset(token)
+        variable.reset(token)
+    monkeypatch.setattr(sessions, "_SESSIONS", (Older,))
+    token = variable.set(Older())
+    sessions.refuse_bound_transaction()
+    variable.reset(token)
 
 
 # --- numbers without gaps ------------------------------------------------------------------------------------------

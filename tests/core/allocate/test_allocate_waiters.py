@@ -160,6 +160,28 @@ def test_a_caller_without_an_answer_gives_up_and_its_id_goes_to_the_next() -> No
     assert [(event.kind, 0 <= event.seconds < 5) for event in events] == [(EventKind.STALLED, True)] * 2
 
 
+@pytest.mark.parametrize("patience", [0, 30])
+def test_closing_waits_for_a_fetch_as_long_as_a_caller_would(patience: float) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    class Slow(Memory):
+        def take_up_to(self, n: int) -> range:
+            asked.set()
+            answer.wait()
+            return super().take_up_to(n)
+
+    cached = Watched(Slow(), step=3, ahead=0, patience=patience)
+    cached._ensure_fetching()
+    asked.wait()
+    if patience:
+        threading.Timer(0.05, answer.set).start()
+    assert cached.close() == (3 if patience else 0)
+    assert cached.stats().in_flight == (0 if patience else 1)
+    answer.set()
+    cached.delivered.wait()
+    assert (cached.stats().burned, cached.close()) == (3, 0)
+
+
 def test_after_a_failure_the_next_caller_fetches_again() -> None:
     cached = Cached(Memory(AllocationTimeout("late")), step=3, ahead=0)
     with pytest.raises(AllocationTimeout):
