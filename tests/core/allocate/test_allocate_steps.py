@@ -720,6 +720,23 @@ def test_a_commit_of_unknown_outcome_is_repeated_and_one_that_failed_is_a_new_tr
         assert server.run(steps, [WITHIN], *written, *commit, None, *written, None) == 9
 
 
+def test_a_number_that_is_still_taken_in_a_second_transaction_is_refused(
+    server: Server, client: MongoClient[Any], session: Any
+) -> None:
+    events: list[Event] = []
+    core = gapless(client, on_event=events.append)._core
+    taken = duplicate("tenant_1_number_1", "tenant", "number")
+    refused, written = (None, {"next": Int64(9)}, taken, None), (None, {"next": Int64(10)}, None, None)
+    assert server.run(core.insert({"tenant": "a"}, session), [WITHIN], *refused, *written) == 10
+    assert [event.kind for event in events] == [EventKind.RETRIED]
+    inserted = [call.args[0] for call in server.calls if call.method == "insert_one"]
+    assert [document["number"] for document in inserted] == [9, 10]
+    assert inserted[0]["_id"] == inserted[1]["_id"]
+    with pytest.raises(AllocationRefused, match=r"s\.invoices\.number already holds the next number") as twice:
+        server.run(core.insert({"tenant": "a"}, session), *refused, *refused)
+    assert (twice.value.code, twice.value.__cause__) == (11000, taken)
+
+
 def test_a_slow_call_before_the_commit_is_no_refusal(server: Server, client: MongoClient[Any], session: Any) -> None:
     late = errors.ExecutionTimeout("operation would exceed time limit", 50)
     steps = gapless(client)._core.insert({"tenant": "a"}, session)
