@@ -114,3 +114,23 @@ def test_a_late_reply_does_not_lower_what_was_seen() -> None:
     assert (row.seen, row.room) == (8, 2)
     assert known.update(row, next_id=10)
     assert known.choose(1) is None
+
+
+def test_a_document_is_full_once_and_only_as_it_was_read_last() -> None:
+    layout, known = PoolLayout(2, 10), PoolMap()
+    known.load(layout, documents(layout), "x")
+    old = known.rows[layout.key(0)]
+    known.load(layout, documents(layout), "x")
+    new = known.rows[layout.key(0)]
+    assert not known.update(old, next_id=10), "another row has taken its place"
+    assert (known.full, known.room(), old.room, new.room) == (0, 20, 0, 10)
+    assert [known.update(new, next_id=10) for _ in range(2)] == [True, False]
+    assert (known.full, known.room()) == (1, 10)
+    assert all(known.choose(10) is known.rows[layout.key(1)] for _ in range(9))
+    assert known.choose(11) is None
+    known.remove(old)
+    assert set(known.rows) == {layout.key(0), layout.key(1)}
+    known.remove(new)
+    assert (set(known.rows), known.full) == ({layout.key(1)}, 0)
+    known.load(layout, documents(layout), "x")
+    assert (known.rows[layout.key(0)].seen, known.rows[layout.key(0)].room) == (10, 10), "what was seen is kept"
