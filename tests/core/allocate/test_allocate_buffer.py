@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 
 import pytest
@@ -109,6 +110,11 @@ def test_threads_share_a_buffer_without_a_repeated_or_lost_id(
     for thread in threads:
         thread.join()
     assert sorted(one for mine in taken for one in mine) == list(range(total))
+
+
+def test_queues_are_used_only_where_no_global_lock_is() -> None:
+    has_lock = sys.version_info < (3, 13) or sys._is_gil_enabled()
+    assert buffer.FREE_THREADED is not has_lock
 
 
 def test_an_adaptive_step_follows_the_rate_within_its_bounds() -> None:

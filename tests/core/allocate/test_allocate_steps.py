@@ -713,8 +713,14 @@ def test_a_commit_of_unknown_outcome_is_repeated_and_one_that_failed_is_a_new_tr
     server: Server, client: MongoClient[Any], session: Any
 ) -> None:
     written = None, {"next": Int64(9)}, None
-    steps = gapless(client)._core.insert({"tenant": "a"}, session)
+    events: list[Event] = []
+    core = gapless(client, on_event=events.append)._core
+    steps = core.insert({"tenant": "a"}, session)
     assert server.run(steps, [WITHIN], *written, UNKNOWN, KILLED, UNKNOWN, None) == 9
+    assert [(event.kind, event.note) for event in events] == [
+        (EventKind.RETRIED, name) for name in ("AutoReconnect", "WriteConcernError", "AutoReconnect")
+    ]
+    assert (core.meter.stats().retries, core.meter.stats().issued) == (3, 1)
     for commit in ([FAILED], [UNKNOWN, FAILED]):
         steps = gapless(client)._core.insert({"tenant": "a"}, session)
         assert server.run(steps, [WITHIN], *written, *commit, None, *written, None) == 9
