@@ -477,6 +477,20 @@ def test_a_range_of_a_pool_stays_inside_its_document(server: Server, client: Mon
     assert ids.stats().full == 2
 
 
+def test_a_pool_is_read_once_more_before_it_is_called_empty(server: Server, client: MongoClient[Any]) -> None:
+    ids = pool(client)
+    with pytest.raises(
+        PoolEmpty, match=r"No document of the pool s\.pool has 11 ids left; 10 are left in all"
+    ) as empty:
+        server.run(ids.core.take(11), rows(110, 110))
+    assert empty.value.remaining == 10
+    with pytest.raises(PoolEmpty):
+        server.run(ids.core.take(11), rows(110, 115))
+    assert server.run(ids.core.take(5), {"COUNT": Int64(115)}) == range(115, 120)
+    with pytest.raises(PoolEmpty, match="1 ids left; 0 are left in all"):
+        server.run(ids.core.take(1), rows(110, 120))
+
+
 def test_only_documents_with_an_end_are_read_as_those_of_a_pool(server: Server, client: MongoClient[Any]) -> None:
     server.run(pool(client).core.take(1), rows(100, 120), {"COUNT": Int64(100)})
     assert server.calls[0].args[0] == {"MAX_VALUE": {"$exists": True}}
