@@ -183,7 +183,7 @@ def test_a_document_has_at_most_16_mib() -> None:
     storable({"a": "x" * most}, "this")
     with pytest.raises(ValueError, match=r"^this cannot be stored: it has 16,777,217 bytes, 16,777,216 are possible$"):
         storable({"a": "x" * (most + 1)}, "this")
-    with pytest.raises(TypeError, match=r"^this cannot be stored: cannot encode object: <object") as refused:
+    with pytest.raises(TypeError, match=r"^this cannot be stored: .*cannot encode object") as refused:
         storable({"a": object()}, "this")
     assert len(str(refused.value)) < 160
 
