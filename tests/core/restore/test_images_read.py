@@ -13,9 +13,9 @@ from bson.raw_bson import RawBSONDocument
 
 from builders.history import COLLECTION, Row, Server, diff, entry
 from builders.incidents import incident
-from tallyglass.errors import PrivilegeError
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.mongo.gateway import CollectionInfo, Extent, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.checks import images_held
@@ -43,8 +43,12 @@ class Keeper(Server):
         self.images, self.live = images, live
         self.version, self.denied = "7.0.1", False
         self.expire: Any = {"expireAfterSeconds": 60}
+        self.room = 0
+        """Bytes of the oplog that are free, after 50 bytes of 50 s; unknown if 0."""
 
     async def command(self, name: str, *_: Any, **__: Any) -> Row:
+        if name == "collStats" and self.room:
+            return {"size": 50, "maxSize": 50 + self.room}
         if name == "getClusterParameter":
             return {"clusterParameters": [{"preAndPostImages": self.expire}]}
         return {"setName": "rs", "version": self.version, "avgObjSize": 10}
@@ -55,7 +59,12 @@ class Keeper(Server):
     async def list_collections(self, db: str) -> list[CollectionInfo]:
         return [info for info in self.live if info.ns.db == db]
 
-    async def find_one(self, *_: Any, **__: Any) -> Row:
+    async def extent(self, *_: Any, **__: Any) -> Extent:
+        raise ReadError("It takes too long.")
+
+    async def find_one(self, ns: Namespace, *_: Any, sort: list[tuple[str, int]], **__: Any) -> Row:
+        if ns.collection == "oplog.rs":
+            return self.oplog[0 if sort[0][1] == 1 else -1]
         return {"operationTime": datetime(2026, 1, 2, tzinfo=UTC)}
 
     async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
@@ -186,6 +195,18 @@ async def test_it_is_said_when_the_first_of_them_expires(expire: Any, level: Lev
     assert "all 4 pre-images are held" in found["images-held"].title
     expiring = found.get("images-expiring")
     assert (expiring and expiring.level, words in (expiring.title if expiring else "")) == (level, True)
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"), [(24, ""), (23, "In about 23.0 h the server overwrites the point"), (0, "is unknown")]
+)
+async def test_it_is_said_when_the_oplog_no_longer_holds_the_point(hours: int, words: str) -> None:
+    server = Keeper([*OPLOG, entry(60, "n", {})], IMAGES)
+    server.expire, server.room = {"expireAfterSeconds": "off"}, hours * 3_600
+    found = await proven(server, ACCIDENT)
+    check = said(found).get("head-room")
+    assert found.hours_left == (hours or None)
+    assert (check and check.level, words in (check.title if check else "")) == (Level.WARN if words else None, True)
 
 
 async def test_only_collections_of_the_incidents_database_can_hold_its_documents() -> None:

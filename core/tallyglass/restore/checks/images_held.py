@@ -8,15 +8,13 @@ from datetime import UTC, datetime
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.images import collections
 from tallyglass.restore.checks.undone import expired, large_documents, unclear
+from tallyglass.restore.checks.window import SHORT_HEAD_ROOM_HOURS
 from tallyglass.restore.model.check import Check, block, ok, warn
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
 from tallyglass.restore.pre_images.settings import Retention, can_keep_images, how_to_enable, keeps_images
 from tallyglass.restore.undo.outcome_rows import id_json
 from tallyglass.text import clean_name
-
-_SOON_HOURS = 24
-"""A day: whoever is on call may read a warning only the next morning."""
 
 
 def damage(damaged: IncidentDamage, incident: Incident) -> Iterator[Check]:
@@ -34,6 +32,7 @@ def held(proven: ImagesProof) -> Iterator[Check]:
     yield from large_documents(accident, {proof.ns: proof.large for proof in proofs})
     yield from _streamed(proofs)
     yield from _expiring(proofs, kept)
+    yield from _head_room(proven.hours_left)
 
 
 def _gaps(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
@@ -105,7 +104,18 @@ def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
     elif kept.seconds is not None:
         hours = (min(firsts).t + kept.seconds - datetime.now(UTC).timestamp()) / 3_600
         title = f"In about {max(hours, 0):.1f} h the first of these pre-images expires."
-        if hours < _SOON_HOURS:
+        if hours < SHORT_HEAD_ROOM_HOURS:
             yield warn("images-expiring", title, "Run the phase secure at once.")
         else:
             yield ok("images-expiring", title)
+
+
+def _head_room(hours: float | None) -> Iterator[Check]:
+    """For how long the return can still read what was written from the point on: no phase saves it."""
+    if hours is not None and hours >= SHORT_HEAD_ROOM_HOURS:
+        return
+    title = "How long the oplog still holds the point is unknown."
+    if hours is not None:
+        title = f"In about {hours:.1f} h the server overwrites the point, from which on the return reads the oplog."
+    advice = "Run all phases before that, or raise minRetentionHours with replSetResizeOplog."
+    yield warn("head-room", title, advice)

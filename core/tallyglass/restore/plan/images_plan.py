@@ -31,6 +31,7 @@ def describe(plan: Plan, proven: ImagesProof) -> Plan:
     again = {one.ns: one.again for one in proven.images}
     return replace(
         plan,
+        facts=replace(plan.facts, hours_left=proven.hours_left),
         source=FromImages(proven.bytes, proven.backup),
         proof=PlanProof(
             operations=found.accident.entries,

@@ -15,6 +15,7 @@ from tallyglass.restore.model.source import WITH_BACKUP, Backup
 from tallyglass.restore.model.way import WITHOUT_SPARE
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.settings import Retention, retention
+from tallyglass.restore.timeline.coverage import hours_left
 from tallyglass.restore.undo.counterfactual import LARGE
 from tallyglass.restore.undo.sources.backup import carry_forward
 from tallyglass.restore.undo.sources.images import ImageSelection, read_images, select
@@ -72,12 +73,14 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
 @dataclass(frozen=True, slots=True)
 class ImagesProof:
     """What is known of an incident that is undone from pre-images: what it ``damaged``, the images of each damaged
-    collection that is live, how long they are ``kept``, and the ``backup`` that has documents without one."""
+    collection that is live, how long they are ``kept``, the ``backup`` that has documents without one, and for how long
+    the oplog still holds the point, in hours, None where that is not known."""
 
     damaged: IncidentDamage
     images: tuple[ImageProof, ...]
     kept: Retention
     backup: Backup | None
+    hours_left: float | None = None
 
     @property
     def bytes(self) -> int:
@@ -109,7 +112,7 @@ async def prove_images(
     if backup is not None and any(one.from_backup for one in images):
         form = WITH_BACKUP if any(one.first for one in images) else WITHOUT_SPARE
         used = replace(backup.contents.backup, form=form, gzip=False, bytes=0)
-    return ImagesProof(damaged, tuple(images), await retention(gateway), used)
+    return ImagesProof(damaged, tuple(images), await retention(gateway), used, await hours_left(gateway, limit))
 
 
 async def _fill_gaps(
