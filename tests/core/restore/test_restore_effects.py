@@ -8,6 +8,7 @@ from typing import Any
 
 import bson
 import pytest
+from bson import Int64
 from bson.datetime_ms import DatetimeMS
 
 from tallyglass.errors import InputError
@@ -199,10 +200,16 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
         ([(0, 90, diff(u={"s": DatetimeMS(10**15)})), *((n, n, diff(u={"s": 1.0})) for n in range(1, 10))],
          "updateMany({}, {$set: {s: 1}})", 9, ""),
         ([(n, n, diff(sm={"i": {"x": 1}})) for n in range(9)], "updateMany({}, [{$set: {m: {x: 1}}}])", 9, ""),
+        ([(n, n, diff(u={"s": {"x": [Int64(1)]}})) for n in range(9)], "updateMany({}, {$set: {s: {x: [1]}}})", 9, ""),
+        ([(n, n, diff(u={"s": {"x": n % 2 + 1.0}})) for n in range(9)], "updateMany({}, {$set: {s: {x: 1}}})", 5, ""),
+        ([(n, n, diff(u={"s": Int64(1) if n % 2 else 1})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", None,
+         "s was written with numbers of several types"),
+        ([(n, n, diff(u={"s": 2})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", None, "No entry from a minute"),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
          "fewer deletes", "computed", "another number", "a number of another type", "a truth value", "a push",
-         "a late date", "a document in a pipeline"],
+         "a late date", "a document in a pipeline", "a number of another type within", "others within",
+         "numbers of two types", "none"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str

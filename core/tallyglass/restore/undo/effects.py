@@ -20,7 +20,7 @@ from tallyglass.oplog.entry.changes import UNKNOWN, Changes, Path, Unfit, Value,
 from tallyglass.oplog.entry.wording import path_text, value_text
 from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.undo.accident import UpdateEffect
-from tallyglass.restore.undo.evidence import KnownStatement, compare_counts, statement_of
+from tallyglass.restore.undo.evidence import KnownStatement, compare_counts, is_same, statement_of
 from tallyglass.restore.undo.tally import PAUSE_MILLIS, DocumentIds, ScanOrder, Tally, pieces, together
 from tallyglass.restore.undo.values import is_number
 
@@ -237,11 +237,15 @@ class WriteGroups:
         groups = {
             shape: one for shape, one in self.inside.items() if shape and evidence.always <= shape and shape <= paths
         }
-        effect = evidence.effect({path: list(_written(groups.values(), path)) for path in evidence.constants})
+        written = {path: list(_written(groups.values(), path)) for path in evidence.constants}
+        effect = evidence.effect(written)
         found = self._attributed(effect, groups, [], _NOT_RUN)
         doubts = [*found.doubts, *compare_counts(found.tally.entries, evidence)]
         if evidence.count is None:
             doubts += self.signs_of_another(effect, groups, timed=True)
+            for path, value in effect.constants.items():
+                if any(one != value and is_same(one, value) for one in written[path]):
+                    doubts.append(f"{path_text(path)} was written with numbers of several types, as by two programs.")
         return replace(found, doubts=tuple(doubts), groups=tuple(_rows(groups)) if doubts else ())
 
     def _attributed(self, effect: UpdateEffect, groups: Groups, doubts: Sequence[str], why: str) -> AttributedWrites:

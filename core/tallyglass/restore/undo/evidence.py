@@ -16,7 +16,7 @@ from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.mongosh_text import read_call
-from tallyglass.restore.undo.statement import TypedStatement, assigned
+from tallyglass.restore.undo.statement import TypedStatement, assigned, is_equal
 from tallyglass.text import clean, shell_quote
 
 _FORMS = (
@@ -47,7 +47,7 @@ class KnownStatement:
     def effect(self, written: Mapping[Path, Iterable[Value | None]]) -> UpdateEffect:
         """The effect of the statement, with the values as they were ``written``: a text does not tell 1 from 1.0."""
         found = {
-            path: next((one for one in written.get(path, ()) if _is_equal(one, value)), value)
+            path: next((one for one in written.get(path, ()) if is_same(one, value)), value)
             for path, value in self.constants.items()
         }
         return UpdateEffect(found, self.computed, self.always)
@@ -159,14 +159,12 @@ def _value(value: Any) -> Value:
     return next(iter(parse(bson.encode({"v": value})).values()))
 
 
-def _is_equal(one: Value | None, other: Value | None) -> bool:
-    if one is None or other is None or one == other:
+def is_same(one: Value | None, other: Value | None) -> bool:
+    """Whether a value that was written may be another as it is typed: numbers count by value, also those within."""
+    if one is None or other is None or one == UNKNOWN:
         return one == other
-    if one == UNKNOWN:
-        return False
-    decoded = [decode(build({b"v": value}))["v"] for value in (one, other)]
-    numbers = [isinstance(value, (int, float)) and not isinstance(value, bool) for value in decoded]
-    return all(numbers) and decoded[0] == decoded[1]
+    held, typed = (decode(build({b"v": value}))["v"] for value in (one, other))
+    return is_equal(held, typed)
 
 
 def statement_of(constants: Mapping[Path, Value | None]) -> str:
@@ -197,6 +195,8 @@ def compare_counts(found: int, evidence: KnownStatement) -> Iterator[str]:
     """Why entries are not proven to be those of the statement: those that it explains hold all of its own, so they
     are proven if they are as many as it reported. Where more are found, its text may tell them apart when the documents
     before them are read."""
+    if evidence.count is None and not found:
+        yield "No entry from a minute before to a minute after does what was run."
     if evidence.count is None or found == evidence.count or (evidence.text and found > evidence.count):
         return
     what = "entries do what was run" if evidence.text else "entries of this kind were written"

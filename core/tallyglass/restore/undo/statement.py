@@ -62,7 +62,7 @@ class TypedStatement:
             if self.update is None or after is None:
                 return (self.update is None) is (after is None)
             self._update(document)
-            return _equal(document, decode(after), ordered=False)
+            return is_equal(document, decode(after), ordered=False)
         except _UNKNOWN:
             return None
 
@@ -116,7 +116,7 @@ def _lookup(table: Mapping[str, Any], name: str) -> Any:
     return table[name]
 
 
-def _equal(one: Any, other: Any, *, ordered: bool = True) -> bool:
+def is_equal(one: Any, other: Any, *, ordered: bool = True) -> bool:
     """Whether two values are equal: numbers by value, whatever their types. To the server, documents are only where
     their fields have the same order."""
     if _is_number(one) or _is_number(other):
@@ -125,9 +125,9 @@ def _equal(one: Any, other: Any, *, ordered: bool = True) -> bool:
         return _is_nan(other) if _is_nan(one) else bool(_exact(one) == _exact(other))
     if isinstance(one, dict) and isinstance(other, dict):
         alike = list(one) == list(other) if ordered else one.keys() == other.keys()
-        return alike and all(_equal(part, other[name], ordered=ordered) for name, part in one.items())
+        return alike and all(is_equal(part, other[name], ordered=ordered) for name, part in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(partial(_equal, ordered=ordered), one, other))
+        return len(one) == len(other) and all(map(partial(is_equal, ordered=ordered), one, other))
     return one == other if type(one) is type(other) is str else _encoded(one) == _encoded(other)
 
 
@@ -258,7 +258,7 @@ def _parts(values: list[Any]) -> Iterator[Any]:
 def _equals_any(values: list[Any], wanted: Any) -> bool:
     if isinstance(wanted, bson.Regex):
         raise _UnknownError("$regex")
-    return any(wanted is None if one is _MISSING else _equal(one, wanted) for one in _parts(values))
+    return any(wanted is None if one is _MISSING else is_equal(one, wanted) for one in _parts(values))
 
 
 def _is_alike(one: Any, other: Any) -> bool:
@@ -319,7 +319,7 @@ def _push(document: Document, path: str, value: Any) -> None:
 
 
 def _add_to_set(document: Document, path: str, value: Any) -> None:
-    if not any(_equal(one, value) for one in _array(document, path)):
+    if not any(is_equal(one, value) for one in _array(document, path)):
         _push(document, path, value)
 
 
@@ -327,7 +327,7 @@ def _pull(document: Document, path: str, value: Any) -> None:
     if isinstance(value, (dict, list, bson.Regex)):
         raise _UnknownError("$pull")
     if _get(document, path) is not _MISSING:
-        rest = [one for one in _array(document, path) if not _equal(one, value)]
+        rest = [one for one in _array(document, path) if not is_equal(one, value)]
         _put(document, path, rest)
 
 
@@ -415,7 +415,7 @@ def _comparison(name: str) -> Callable[[list[Any]], bool]:
     def evaluate(values: list[Any]) -> bool:
         one, other = values
         if name in ("$eq", "$ne"):
-            alike = one is other if _MISSING in (one, other) else _equal(one, other)
+            alike = one is other if _MISSING in (one, other) else is_equal(one, other)
             return alike is (name == "$eq")
         if not _is_alike(one, other):
             raise _UnknownError("values of two types")
