@@ -44,7 +44,7 @@ class Server:
         bounds = bounds if isinstance(bounds, dict) else {"$gte": bounds, "$lte": bounds}
         found = [
             row for row in self.oplog
-            if bounds["$gte"] <= row["ts"] <= bounds.get("$lte", row["ts"])
+            if bounds.get("$gte", row["ts"]) <= row["ts"] <= bounds.get("$lte", row["ts"])
             and not ("$lt" in bounds and row["ts"] >= bounds["$lt"])
         ]  # fmt: skip
         found = found[:: sort[0][1] if sort else 1][: limit or None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from operator import itemgetter
 from typing import Any, cast
 from uuid import UUID
@@ -10,6 +11,7 @@ import bson
 import pytest
 from bson import Binary
 from bson.datetime_ms import DatetimeMS
+from bson.raw_bson import RawBSONDocument
 
 from builders.history import Row, Server, diff, entry
 from tallyglass.errors import PrivilegeError
@@ -17,6 +19,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry.changes import changes_of
 from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.undo import judgement
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.account import DocumentTrace
@@ -187,36 +190,72 @@ async def test_an_update_beside_the_accident_that_set_the_same_is_listed_while_i
     assert {one.state async for one in found} == states
 
 
-LATER, SOONER = ({"wall": DatetimeMS(millis)} for millis in (1_000, -1_000))
-
-
 @pytest.mark.parametrize(
-    ("second", "more", "listed"),
-    [(103, {}, True), (103, SESSION, False), (120, {}, True), (120, LATER, False), (99, {}, True), (99, SOONER, False),
-     (99, SESSION, False)],
-)  # fmt: skip
+    ("inserts", "listed"),
+    [
+        ([(103, 103, {})], {50}),
+        ([(103, 103, SESSION)], set()),
+        ([(105, 304, {})], {50}),
+        ([(105, 305, {})], set()),
+        ([(105, 304, {}), (106, 504, {}), (107, 705, {}), (108, 706, {})], {50, 51}),
+        ([(99, -99, {})], {50}),
+        ([(99, -100, {})], set()),
+        ([(98, -299, {}), (99, -99, {})], {50, 51}),
+        ([(98, -300, {}), (99, -99, {})], {51}),
+        ([(99, 99, SESSION)], set()),
+        ([(41, 99, {})], {50}),
+        ([(40, 99, {})], set()),
+    ],
+)
 async def test_an_insert_beside_the_accidents_updates_is_listed(
-    second: int, more: dict[str, Any], listed: bool
+    inserts: list[tuple[int, int, dict[str, Any]]], listed: set[int]
 ) -> None:
-    """``$merge`` inserts before, between and after its updates; ``wall`` is when."""
+    """``$merge`` inserts before, between and after its updates, without a pause of more than 200 ms."""
     oplog = [
-        entry(100, "n", {}, ns=""),
-        update(101, 0, s="BAD"),
-        update(102, 1, s="BAD"),
-        update(104, 2, s="BAD"),
-        entry(second, "i", {"_id": 50, "s": "new"}, **more),
+        *(update(101 + at, n, s="BAD") for n, at in enumerate((0, 1, 3))),
+        *(
+            entry(second, "i", {"_id": 50 + n, "s": "new"}, wall=DatetimeMS(wall), **more)
+            for n, (second, wall, more) in enumerate(inserts)
+        ),
+        entry(30, "n", {}, ns=""),
     ]
-    live = [*(FIELDS | {"_id": n, "s": "BAD"} for n in range(3)), {"_id": 50, "s": "new"}]
+    live = [*(FIELDS | {"_id": n, "s": "BAD"} for n in range(3)), *({"_id": 50 + n} for n in range(len(inserts) - 1))]
     spare, source = (
         Server([], *(FIELDS | {"_id": n} for n in range(3))),
-        Server(sorted(oplog, key=itemgetter("ts")), *live),
+        Server(sorted(oplog, key=itemgetter("ts")), *live, {"_id": 49 + len(inserts), "s": "new"}),
     )
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
     accident = Accident("updates", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect, entries=3)
     found = judge_documents(
         cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
     )  # fmt: skip
-    assert (State.BESIDE in {one.state async for one in found}) is listed
+    assert {one.key[1] async for one in found if one.state is State.BESIDE} == listed
+
+
+class Counting(Server):
+    """Notes how many documents each query asks for."""
+
+    asked: tuple[int, ...] = ()
+
+    async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+        if isinstance(query, RawBSONDocument):
+            self.asked += (len(query["_id"]["$in"]),)
+        async for batch in super().find_raw(ns, query, **how):
+            yield batch
+
+
+@pytest.mark.parametrize(("count", "asked"), [(3, (3,)), (4, (3, 1)), (6, (3, 3))])
+async def test_live_documents_are_asked_for_many_at_once(
+    monkeypatch: pytest.MonkeyPatch, count: int, asked: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(judgement, "AT_ONCE", 3)
+    source = Counting([entry(100, "n", {}, ns=""), *(entry(101 + n, "d", {"_id": n}) for n in range(count))])
+    spare, accident = Server([], *({"_id": n} for n in range(count))), Accident("deletes", "s.c", Ts(101, 1), Ts(200, 1))
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+    )  # fmt: skip
+    assert [(one.key[1], one.state) async for one in found] == [(n, State.MISSING) for n in range(count)]
+    assert source.asked == asked
 
 
 TTL = {"v": 2, "key": {"s": 1}, "name": "s_1", "expireAfterSeconds": 0}

@@ -17,12 +17,17 @@ from builders.plan_folder import plan, step
 from builders.plans import changed
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.indexes import canonical_index
-from tallyglass.restore.model.proof import ExpectedNamespace, Loss
+from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
-from tallyglass.restore.undo.null_id import own_write
+from tallyglass.restore.undo import outcome_of_repairs
+from tallyglass.restore.undo.account import DocumentState
+from tallyglass.restore.undo.judgement import Judgement
+from tallyglass.restore.undo.null_id import NOT_EXACT, own_write
 from tallyglass.restore.undo.outcome import account, is_complete
-from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome
+from tallyglass.restore.undo.outcome_of_repairs import account_for_repairs
+from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
 
 
 class Server:
@@ -189,3 +194,73 @@ def test_a_return_is_complete_if_something_came_back_and_nothing_is_damaged(
     rows: list[NamespaceOutcome], complete: bool
 ) -> None:
     assert is_complete(rows) is complete
+
+
+def key_of(id_: Any) -> bytes:
+    return id_key(bson.encode({"_id": id_}))
+
+
+COUNTERS = (
+    Reissue("s.c", "up", "seq", 5, 9, ""),
+    Reissue("s.c", "down", "seq", 100, 90, ""),
+    Reissue("s.c", "two", "a", 5, 9, ""),
+    Reissue("s.c", "two", "m.b", None, 7, ""),
+    Reissue("s.other", "up", "seq", 5, 900, ""),
+)
+AGAIN = "Run the script again; if it stays, compare it manually."
+
+
+@pytest.mark.parametrize(
+    ("id_", "state", "document", "flags", "counts", "why"),
+    [
+        (1, DocumentState.RIGHT, {}, {"restored": True}, {"restored": 1}, ""),
+        (1, DocumentState.RIGHT, {}, {"restored": True, "theirs": True}, {"restored": 1}, ""),
+        (1, DocumentState.RIGHT, {}, {}, {"already": 1}, ""),
+        (1, DocumentState.RIGHT, {}, {"returned": True}, {"already": 1, "returned": 1}, ""),
+        (1, DocumentState.RIGHT, {}, {"theirs": True, "returned": True}, {"left": 1}, ""),
+        ("up", DocumentState.REPLACED, {"seq": 9}, {}, {"left": 1}, ""),
+        ("up", DocumentState.REPLACED, {"seq": 8}, {}, {"unclear": 1}, str(DocumentState.REPLACED)),
+        ("up", DocumentState.REPLACED, {"seq": "9"}, {}, {"unclear": 1}, str(DocumentState.REPLACED)),
+        ("up", DocumentState.UNCLEAR, {"seq": 9}, {}, {"unclear": 1}, str(DocumentState.UNCLEAR)),
+        ("down", DocumentState.REPLACED, {"seq": 90}, {}, {"left": 1}, ""),
+        ("down", DocumentState.REPLACED, {"seq": 89}, {}, {"left": 1}, ""),
+        ("down", DocumentState.REPLACED, {"seq": 91}, {}, {"unclear": 1}, str(DocumentState.REPLACED)),
+        ("two", DocumentState.REPLACED, {"a": 9, "m": {"b": 7}}, {}, {"left": 1}, ""),
+        ("two", DocumentState.REPLACED, {"a": 9, "m": {"b": 6}}, {}, {"unclear": 1}, str(DocumentState.REPLACED)),
+        ("none", DocumentState.REPLACED, {"seq": 9}, {}, {"unclear": 1}, str(DocumentState.REPLACED)),
+        (1, DocumentState.HOLDS, {}, {"where": " Fields: a."}, {"still_damaged": 1},
+         f"{DocumentState.HOLDS} Fields: a. {AGAIN}"),
+        (2, DocumentState.HOLDS, {}, {}, {"still_damaged": 1}, "The server refuses it: no."),
+        (3, DocumentState.HOLDS, {"p": "x" * 64}, {}, {"still_damaged": 1}, f"{DocumentState.HOLDS} {AGAIN}"),
+        (3, DocumentState.HOLDS, {"p": "x" * 65}, {}, {"still_damaged": 1},
+         f"{DocumentState.HOLDS} It is so large that what it is and what it would be may not fit into one repair of "
+         "16 MB: replace it manually, from the images or the spare."),
+        (2, DocumentState.HOLDS, {"p": "x" * 99}, {}, {"still_damaged": 1}, "The server refuses it: no."),
+        (4, DocumentState.MISSING, None, {}, {"still_damaged": 1}, f"{DocumentState.MISSING} {AGAIN}"),
+        (5, DocumentState.MISSING, None, {}, {"unclear": 1},
+         f"{DocumentState.MISSING} The live document 5.0 has an _id that counts as this one."),
+        (None, DocumentState.MISSING, None, {}, {"still_damaged": 1}, f"{DocumentState.MISSING} {NOT_EXACT}"),
+        (3, DocumentState.COMPUTED, {"p": "x" * 99}, {}, {"unclear": 1}, str(DocumentState.COMPUTED)),
+    ],
+)  # fmt: skip
+async def test_each_document_of_the_account_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch, id_: Any, state: DocumentState, document: dict[str, Any] | None,
+    flags: dict[str, Any], counts: dict[str, int], why: str,
+) -> None:  # fmt: skip
+    async def judged(*_: Any) -> AsyncIterator[Judgement]:
+        yield Judgement(key_of(id_), state, None if document is None else bson.encode({"_id": id_} | document), **flags)
+
+    monkeypatch.setattr(outcome_of_repairs, "judge_documents", judged)
+    monkeypatch.setattr(outcome_of_repairs, "LARGEST", 100)
+    made = changed(
+        plan(step("true")), limit=Ts(100, 1), accident=Accident("updates", "s.c", Ts(1, 1), Ts(2, 1)),
+        reissue=COUNTERS,
+    )  # fmt: skip
+    source, spare = Repaired([], {"_id": 5.0}), Repaired([], {"_id": 3})
+    outcome, reasons = NamespaceOutcome("s.c"), {key_of(2): "The server refuses it: no."}
+    row = Return("s.c", Strategy.MERGE, "s.c_pitr")
+    await account_for_repairs(cast("Gateway", source), cast("Gateway", spare), made, row, None, outcome, None, reasons)
+    names = ("restored", "already", "returned", "left", "unclear", "still_damaged", "touched")
+    total = sum(count for name, count in counts.items() if name != "returned")
+    assert {name: getattr(outcome, name) for name in names} == dict.fromkeys(names, 0) | counts | {"touched": total}
+    assert [(one.ns, one.id, one.why) for one in outcome.damaged] == [("s.c", id_json(key_of(id_)), why)] * bool(why)

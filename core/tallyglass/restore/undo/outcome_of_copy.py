@@ -64,7 +64,8 @@ def _chosen_ids(plan: Plan) -> list[Any]:
 
 def _not_among(wanted: list[Any], rows: list[bytes]) -> list[Any]:
     """The ``_id``s that were asked for and that none of these documents has."""
-    return [one for one in wanted if not any(_is_meant(one, decode(raw)["_id"]) for raw in rows)]
+    found = [decode(raw)["_id"] for raw in rows]
+    return [one for one in wanted if not any(_is_meant(one, id_) for id_ in found)]
 
 
 def _is_meant(wanted: Any, found: Any) -> bool:

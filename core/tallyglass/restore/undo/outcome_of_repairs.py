@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from tallyglass.counters.recognise.identity import id_text
+from tallyglass.counters.recognise.shapes import dig
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import build
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import Reissue
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import LARGEST
@@ -76,14 +77,16 @@ async def _equal_id(source: Gateway, ns: str, key: bytes) -> str:
 
 
 def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:
-    """Whether it is a counter that the application made again and that the return raised: it hands out no id again."""
+    """Whether it is a counter that the application made again and that the return moved past all that it had handed
+    out, each of its numbers."""
     if found.state is not DocumentState.REPLACED or found.document is None:
         return False
     document = decode(found.document)
-    for row in plan.proof.reissue:
-        if row.ns == clean_name(ns) and row.id == id_text(document.get("_id")):
-            value: Any = document
-            for name in row.field.split("."):
-                value = value.get(name) if isinstance(value, Mapping) else None
-            return isinstance(value, (int, float)) and value >= row.live
-    return False
+    where = clean_name(ns), id_text(document.get("_id"))
+    rows = [row for row in plan.proof.reissue if (row.ns, row.id) == where]
+    return bool(rows) and all(_is_past(row, dig(document, row.field)) for row in rows)
+
+
+def _is_past(row: Reissue, value: object) -> bool:
+    descends = row.restored is not None and row.live < row.restored
+    return isinstance(value, (int, float)) and (value <= row.live if descends else value >= row.live)
