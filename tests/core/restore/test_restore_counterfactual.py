@@ -110,6 +110,9 @@ def test_the_repair_itself_is_not_taken_for_a_change_of_others() -> None:
     assert order == list(COPY)
     document.repaired("u", document.wanted)
     assert document.verdict is Verdict.WHOLE
+    gone = after(("accident", "d", {"_id": 1}))
+    gone.repaired("u", bson.encode(diff(u={"status": "ok"})))
+    assert (gone.verdict, gone.actual) == (Verdict.UNCLEAR, None), "there was nothing to update"
 
 
 def test_a_repair_names_the_fields_that_differ_and_the_whole_where_their_order_would_change() -> None:

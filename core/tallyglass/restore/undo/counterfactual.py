@@ -117,7 +117,12 @@ class Counterfactual:
     def repaired(self, op: str, o: bytes) -> None:
         """What a return wrote to undo operations that :meth:`accident` was given: ``wanted`` never had them."""
         try:
-            self.actual = o if op == "i" or self.actual is None else apply_update(self.actual, o)
+            if op == "i":
+                self.actual = o
+            elif self.actual is None:
+                self.unclear = True  # it updated a document of which the history knows nothing
+            else:
+                self.actual = apply_update(self.actual, o)
         except Unfit:
             self.unclear = True
 

@@ -109,7 +109,7 @@ def _effect_of(update: Mapping[str, Mapping[str, Any]]) -> _Effect:
     for operator, fields in update.items():
         if not operator.startswith("$"):
             raise ValueError(operator)
-        for name, value in fields.items():
+        for name, value in fields.items() if operator != "$setOnInsert" else ():
             path = tuple(name.encode().split(b"."))
             arrays = _arrays(path)
             computed |= arrays
