@@ -24,6 +24,8 @@ ID, DAY = ObjectId("5f0000000000000000000001"), datetime(2026, 1, 2, tzinfo=UTC)
         ('"a\\u0041\\x42\\n"', "aAB\n"), ("'it\\'s'", "it's"), ('"\\ud83d\\ude00"', "\U0001f600"), ("`x`", "x"),
         ('ObjectId("5f0000000000000000000001")', ID), ("new ObjectId('5f0000000000000000000001')", ID),
         ('{"$oid": "5f0000000000000000000001"}', ID), ('ISODate("2026-01-02T00:00:00Z")', DAY),
+        ('ISODate("2026-01-02T00:00:00.9999Z")', DAY.replace(microsecond=999_000)),
+        ('"\\0\\q\\\\"', "\0q\\"), ('"\\u{1f600}"', "\U0001f600"),
         ('ISODate("2026-01-02T00:00")', DAY), ('new Date("2026-01-02T02:00+02:00")', DAY),
         ('new Date("2026-01-02")', DAY), ("new Date(1767312000000)", DAY), ('{$date: "2026-01-02T00:00:00Z"}', DAY),
         ('NumberLong("7")', Int64(7)), ("NumberInt(7)", 7), ('NumberDecimal("1.5")', Decimal128("1.5")),
@@ -63,6 +65,11 @@ def test_a_collection_is_named_in_any_way(path: str, name: str) -> None:
         "process.exit()",
         "{a: 1",
         '"a',
+        '"\\u12"',
+        '"\\x1"',
+        '"\\u"',
+        '"\\12"',
+        '"\\01"',
     ],
 )
 def test_what_computes_or_is_cut_is_refused(typed: str) -> None:

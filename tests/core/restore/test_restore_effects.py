@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import bson
 import pytest
-from bson import Int64
+from bson import Int64, ObjectId
 from bson.datetime_ms import DatetimeMS
 
 from tallyglass.errors import InputError
@@ -16,12 +17,14 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Accident, WriteGroup
 from tallyglass.restore.undo.accident import UpdateEffect, completed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
 from tallyglass.restore.undo.evidence import read_evidence, statement_of
+from tallyglass.restore.undo.tally import ScanOrder
 
 Row = tuple[int, int | str, dict[str, Any] | None]
 """When, in milliseconds; the ``_id``; and the ``o`` of an update, None for a delete."""
@@ -381,3 +384,37 @@ def test_a_row_of_one_entry_names_no_others() -> None:
     row = WriteGroup("shop.a", "updated", None, Ts(1, 1), Ts(1, 1), entries=1, samples=("7",))
     assert ("; _id 7" in row.line, "and others" in row.line) == (True, False)
     assert "and others" in replace(row, entries=2).line
+
+
+def scanned(*runs: Iterable[int]) -> bool:
+    order = ScanOrder()
+    for id_ in chain.from_iterable(runs):
+        order.add(id_key(bson.encode({"_id": id_})))
+    return order.starts_over
+
+
+@pytest.mark.parametrize(
+    ("runs", "again"),
+    [
+        ([range(0, 16, 2), range(1, 17, 2)], True),
+        ([range(0, 16, 2), range(1, 15, 2)], False),
+        ([range(0, 14, 2), range(1, 17, 2)], False),
+        ([range(0, 16, 2), range(4, 20)], True),
+        ([range(0, 16, 2), range(5, 20)], False),
+        ([range(0, 1_000), range(250, 1_500)], True),
+        ([range(0, 1_000), range(300, 1_500)], False),
+        ([range(10), [9], range(10)], False),
+        ([range(10), range(10), range(10)], False),
+        ([range(-10, 10), range(-10, 10)], True),
+        ([range(10), [2**40], range(10)], True),
+        ([range(10), range(10), ["a"]], False),
+        ([[ObjectId(bytes([n] * 12)) for n in range(10)]] * 2, True),
+        ([[ObjectId(bytes([n] * 12)) for n in range(10)], range(10)], False),
+        ([["a", "b", "c", "d", "e", "f", "g", "h"]] * 2, False),
+        ([range(20)], False),
+        ([], False),
+    ],
+)
+def test_documents_that_are_visited_from_near_the_beginning_again(runs: list[Iterable[Any]], again: bool) -> None:
+    """From within the first quarter, however long the first visit was."""
+    assert scanned(*runs) is again

@@ -19,7 +19,7 @@ def sure(ns: str, document: Document) -> list[Match]:
 
 def counter_paths(ns: str, raw: bytes) -> list[str]:
     """The paths of the numbers in an undecoded document that is a counter of a known library; none for any other."""
-    return [match.path for match in sure(ns, decode(raw))] if raw and may_be_counter(ns, raw) else []
+    return [match.path for match in sure(ns, decode(raw))] if may_be_counter(ns, raw) else []
 
 
 def may_be_counter(ns: str, raw: bytes, start: int = 0, end: int = sys.maxsize) -> bool:

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z_$][\w$]*")
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?!0\d)(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|Infinity\b|NaN\b)")
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\$])*`', re.DOTALL)
 _REGEX = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++)/([a-z]*)")
-_ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]+\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\n|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]+\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[0-9]+|\n|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "\n": ""}
 _WORDS: Mapping[str, Any] = {"true": True, "false": False, "null": None}
 _TYPED = json_util.JSONOptions(json_mode=json_util.JSONMode.CANONICAL, tz_aware=True)
@@ -177,8 +177,10 @@ class _StatementReader:
 
 def _unescaped(found: re.Match[str]) -> str:
     code = found[1]
-    if code[0] in "ux" and len(code) > 1:
+    if code[0] in "ux":
         return chr(int(code[1:].strip("{}"), 16))
+    if code.isdigit() and code != "0":
+        raise ValueError(code)  # an octal number
     return _ESCAPES.get(code, code)
 
 

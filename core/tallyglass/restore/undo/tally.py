@@ -102,6 +102,8 @@ class ScanOrder:
     def __init__(self) -> None:
         self._runs = [0]
         self._first_run: list[bytes] = []
+        """Every so many of the first run."""
+        self._every = 1
         self._last: bytes | None = None
         self._again = False
         self._comparable = True
@@ -119,10 +121,10 @@ class ScanOrder:
             self._again = len(self._runs) == 2 and at <= quarter
         self._last = at
         self._runs[-1] += 1
-        if len(self._runs) == 1:
+        if len(self._runs) == 1 and self._runs[0] % self._every == 0:
             self._first_run.append(at)
             if len(self._first_run) > _LEAST_SCAN * 16:
-                self._first_run = self._first_run[::2]
+                self._first_run, self._every = self._first_run[1::2], self._every * 2
 
     @property
     def starts_over(self) -> bool:
