@@ -49,7 +49,9 @@ def stored(value: Any) -> Value:
         ("[{$set: {a: {$literal: 1, b: 2}}}]", {}, ["a"], []),
     ],
 )  # fmt: skip
-def test_what_a_statement_changes(update: str, constants: dict[str, Any], computed: list[str], always: list[str]) -> None:
+def test_what_a_statement_changes(
+    update: str, constants: dict[str, Any], computed: list[str], always: list[str]
+) -> None:
     def path(name: str) -> tuple[bytes, ...]:
         return tuple(name.encode().split(b"."))
 

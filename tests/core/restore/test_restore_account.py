@@ -250,7 +250,10 @@ async def test_live_documents_are_asked_for_many_at_once(
 ) -> None:
     monkeypatch.setattr(judgement, "AT_ONCE", 3)
     source = Counting([entry(100, "n", {}, ns=""), *(entry(101 + n, "d", {"_id": n}) for n in range(count))])
-    spare, accident = Server([], *({"_id": n} for n in range(count))), Accident("deletes", "s.c", Ts(101, 1), Ts(200, 1))
+    spare, accident = (
+        Server([], *({"_id": n} for n in range(count))),
+        Accident("deletes", "s.c", Ts(101, 1), Ts(200, 1)),
+    )
     found = judge_documents(
         cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
     )  # fmt: skip

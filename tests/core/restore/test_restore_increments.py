@@ -66,6 +66,7 @@ def test_what_others_only_add(rows: list[tuple[Any, Any]], known: dict[Any, int]
         ([(1, 2), (2, 4), (3, 6), (4, "8")], False),
         ([(1, 2), (2, 4), (3, 6), ("4", 8)], False),
         ([(1, 2), (2, 4), (2, 4), (1, 2)], False),
+        ([(0, 5), (3, 8), (200, 205)], False),
     ],
     ids=[
         "sum",
@@ -78,6 +79,7 @@ def test_what_others_only_add(rows: list[tuple[Any, Any]], known: dict[Any, int]
         "a text after",
         "a text before",
         "two numbers",
+        "three writes",
     ],
 )
 def test_what_one_formula_explains(rows: list[tuple[Any, Any]], is_explained: bool) -> None:

@@ -141,14 +141,14 @@ def _has_values_set_by(update: bytes, document: bytes) -> bool:
                 return False
             # Where a document has a name twice, the last one counts.
             held = {one.name: one for one in walk.elements(document, held.start, held.end)}.get(name)
-        if kind is ChangeKind.REMOVE:
-            if held is not None:
-                return False
-        elif held is None or value is None or held.type != value.type:
-            return False
-        elif document[held.start : held.end] != update[value.start : value.end]:
+        left = _stored(update, value)
+        if _stored(document, held) != left or (left is None and kind is not ChangeKind.REMOVE):
             return False
     return True
+
+
+def _stored(raw: bytes, at: Element | None) -> tuple[int, bytes] | None:
+    return None if at is None else (at.type, raw[at.start : at.end])
 
 
 def _is_modifier(update: bytes) -> bool:

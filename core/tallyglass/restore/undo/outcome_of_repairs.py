@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tallyglass.counters.recognise.identity import id_text
-from tallyglass.counters.recognise.shapes import dig
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import build
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.proof import Reissue
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.account import DocumentState
+from tallyglass.restore.undo.counter_paths import is_past
 from tallyglass.restore.undo.counterfactual import LARGEST
 from tallyglass.restore.undo.documents import DocumentSource, documents_by_id
 from tallyglass.restore.undo.judgement import Judgement, judge_documents
@@ -77,16 +76,6 @@ async def _equal_id(source: Gateway, ns: str, key: bytes) -> str:
 
 
 def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:
-    """Whether it is a counter that the application made again and that the return moved past all that it had handed
-    out, each of its numbers."""
-    if found.state is not DocumentState.REPLACED or found.document is None:
-        return False
-    document = decode(found.document)
-    where = clean_name(ns), id_text(document.get("_id"))
-    rows = [row for row in plan.proof.reissue if (row.ns, row.id) == where]
-    return bool(rows) and all(_is_past(row, dig(document, row.field)) for row in rows)
-
-
-def _is_past(row: Reissue, value: object) -> bool:
-    descends = row.restored is not None and row.live < row.restored
-    return isinstance(value, (int, float)) and (value <= row.live if descends else value >= row.live)
+    """Whether it is a counter that the application made again and that the return moved: it hands out no id again."""
+    replaced = found.state is DocumentState.REPLACED and found.document is not None
+    return replaced and is_past(plan.proof.reissue, ns, found.document or b"")
