@@ -208,11 +208,14 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
         ([(n, n, diff(u={"s": Int64(1) if n % 2 else 1})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", None,
          "s was written with numbers of several types"),
         ([(n, n, diff(u={"s": 2})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", None, "No entry"),
+        ([*half_had_it(STATUS), (70, 3, BOTH)], SET_BOTH, 61, "hit twice, 1 time"),
+        ([*deletes(0, range(50)), (60, 3, None)], "deleteMany({})", 51, "hit twice, 1 time"),
+        ([*deletes(0, range(50)), (60, 3, None)], "", 51, ""),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
          "fewer deletes", "computed", "another number", "a number of another type", "a truth value", "a push",
          "a late date", "a document in a pipeline", "a number of another type within", "others within",
-         "numbers of two types", "none"],
+         "numbers of two types", "none", "twice", "deletes twice", "single deletes"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str

@@ -290,6 +290,19 @@ async def test_a_run_stops_where_a_statement_did_not_do_what_a_person_says(
         assert [key[1] for key, _ in (await read(server, accident, None))[0]] == [1]
 
 
+@pytest.mark.parametrize(("statement", "refused"), [(_TAKEN.statement, True), ("", False)], ids=["one", "several"])
+async def test_a_run_stops_where_one_statement_hit_a_document_twice(statement: str, refused: bool) -> None:
+    rows = [entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), entry(102, "i", {"_id": 1, "s": "bad"})]
+    server = WithOptions([*rows, entry(103, "d", {"_id": 1})], {"_id": 1, "s": "bad"})
+    server.options = {}
+    accident = replace(_TAKEN, statement=statement, count=2, proven=True)
+    if refused:
+        with pytest.raises(ReadError, match=r"2 writes .* before, 1 of them once more on a document; 2 were reported"):
+            await read(server, accident, None)
+    else:
+        assert [step.owner for step in (await read(server, accident, None))[0][0][1]] == [OWN, OTHERS, OWN]
+
+
 @pytest.mark.parametrize(
     ("accident", "owners"),
     [(replace(_TAKEN, statement=""), [OWN, OTHERS]), (replace(_CHANGED, statement=""), [OTHERS] * 2),

@@ -7,7 +7,7 @@ its decisions, so that an error there is found here. Every doubt counts as damag
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -107,12 +107,29 @@ class DocumentTrace:
 
     def accident(self, op: str, o: bytes) -> None:
         """An operation that was undone: i, u or d."""
-        before = self.document
-        try:
-            self._accident(op, o)
-        except (Unfit, Malformed):
+        with self._in_doubt(o):
+            before = self.document
+            if op == "d":
+                if before is not None:
+                    self.hit = True
+                    self.unclear |= bool(self.computed) or self.removed is not None  # others may have upserted it
+                    self.removed = None if self.inserted else self._without_accident(before)
+                    self.expired = False
+                self.document, self.inserted = None, False
+                self.changed.clear()
+                return
             self.hit = True
-            self.doubt(before, o)
+            if op == "i" and before is None and self.removed is None:
+                self.document, self.inserted = o, True
+                return
+            if before is None or op == "i":
+                before, self.removed = before if before is not None else self.removed, None
+            self.document = after = o if op == "i" or before is None else apply_update(before, o)
+            if before is None or self.inserted:
+                self.unclear |= before is None
+                return
+            for path in differing(before, after):
+                self._change(path, get(before, path), get(after, path))
 
     def undone(self, op: str, o: bytes) -> None:
         """An operation that another return undid: what it left is as little wanted."""
@@ -123,19 +140,37 @@ class DocumentTrace:
     def others(self, op: str, o: bytes, *, may_be_expiry: bool = False) -> None:
         """An operation that was not undone; also a delete that may be the TTL monitor's."""
         before = self.document
-        try:
+        with self._in_doubt(o):
             if may_be_expiry and before is not None and decides(self.changed, self.expiring):
                 self._expire(before)
             else:
                 self._others(op, o)
-        except (Unfit, Malformed):
-            self.doubt(before, o)
 
     def repair(self, op: str, o: bytes) -> None:
         """An operation by which a return set back what :meth:`accident` and :meth:`undone` were given."""
+        with self._in_doubt(o):
+            before = self.document
+            if before is None:
+                self.late |= self.removed is None
+                good, after = self.removed or o, o
+            else:
+                good, after = self._without_accident(before), apply_update(before, o)
+            still = {path: get(good, path) for path in differing(after, good)} if after != good else {}
+            for path in self.changed.keys() - still.keys():
+                self.brought_back = True
+                if path in self.left and self.left[path][0] == get(after, path):
+                    self.left[path] = None, self.changed[path]  # by others' increments it would be what was left
+            self.brought_back |= before is None and not still
+            self.unclear |= not self.computed <= still.keys() or (before is None and op == "u")
+            self.removed = None if before is None else self.removed
+            self.document, self.changed = after, still
+
+    @contextmanager
+    def _in_doubt(self, o: bytes) -> Iterator[None]:
+        """Follow an operation, which may not fit the document."""
         before = self.document
         try:
-            self._repair(op, o)
+            yield
         except (Unfit, Malformed):
             self.doubt(before, o)
 
@@ -144,30 +179,6 @@ class DocumentTrace:
         self.unclear = True
         with suppress(Malformed):
             self.twice |= any(repeats_name((walk.DOCUMENT, raw)) for raw in (before, o) if raw)
-
-    def _accident(self, op: str, o: bytes) -> None:
-        before = self.document
-        if op == "d":
-            if before is not None:
-                self.hit = True
-                self.unclear |= bool(self.computed) or self.removed is not None  # others may have upserted it
-                self.removed = None if self.inserted else self._without_accident(before)
-                self.expired = False
-            self.document, self.inserted = None, False
-            self.changed.clear()
-            return
-        self.hit = True
-        if op == "i" and before is None and self.removed is None:
-            self.document, self.inserted = o, True
-            return
-        if before is None or op == "i":
-            before, self.removed = before if before is not None else self.removed, None
-        self.document = after = o if op == "i" or before is None else apply_update(before, o)
-        if before is None or self.inserted:
-            self.unclear |= before is None
-            return
-        for path in differing(before, after):
-            self._change(path, get(before, path), get(after, path))
 
     def _change(self, path: Path, before: Value | None, after: Value | None) -> None:
         if path in self.changed:
@@ -196,23 +207,6 @@ class DocumentTrace:
             if before is not None:
                 self._follow(before, after, set(changes_of(o)) if op == "u" else set())
             self._find_again(after)
-
-    def _repair(self, op: str, o: bytes) -> None:
-        before = self.document
-        if before is None:
-            self.late |= self.removed is None
-            good, after = self.removed or o, o
-        else:
-            good, after = self._without_accident(before), apply_update(before, o)
-        still = {path: get(good, path) for path in differing(after, good)} if after != good else {}
-        for path in self.changed.keys() - still.keys():
-            self.brought_back = True
-            if path in self.left and self.left[path][0] == get(after, path):
-                self.left[path] = None, self.changed[path]  # by others' increments it would be what was left
-        self.brought_back |= before is None and not still
-        self.unclear |= not self.computed <= still.keys() or (before is None and op == "u")
-        self.removed = None if before is None else self.removed
-        self.document, self.changed = after, still
 
     def _delete(self, before: bytes | None) -> None:
         """Others removed the document, or what the accident had left of it."""

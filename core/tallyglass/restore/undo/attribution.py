@@ -182,15 +182,18 @@ def _compare_with_count(history: History) -> None:
     accident, rows = history.accident, history.rows
     if accident.ns != history.ns or accident.kind not in ("updates", "deletes"):
         return
-    (own,) = rows.execute(f"SELECT count(*) FROM operation WHERE own = {OWN}").fetchone()
+    query = f"SELECT count(*), count(*) - count(DISTINCT id) FROM operation WHERE own = {OWN}"
+    own, again = rows.execute(query).fetchone()
     if accident.statement and not own and not rows.execute(_ANY_UNCERTAIN).fetchone():
         raise ReadError(
             "No write of this incident does what was run, compared with the documents before.",
             "Nothing was written. Correct --statement, or plan without it.",
         )
-    if accident.count is not None and own != accident.count:
+    if accident.count is not None and (own != accident.count or (accident.statement and again)):
+        twice = f", {again:,} of them once more on a document" if again else ""
         raise ReadError(
-            f"{own:,} writes do what was run, compared with the documents before; {accident.count:,} were reported.",
+            f"{own:,} writes do what was run, compared with the documents before{twice}; {accident.count:,} were "
+            "reported.",
             "Nothing was written. Correct --statement and --count, or plan with --before and the first entry.",
         )
 

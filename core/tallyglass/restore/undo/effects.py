@@ -183,10 +183,7 @@ class WriteGroups:
         if len(parts) > 1:
             longest = max(after.begin - before.end for before, after in pairwise(parts))
             yield f"There are pauses of more than {PAUSE_MILLIS // 1_000} s, the longest of {longest / 1_000:.1f} s."
-        repeats = DocumentIds.repeats([one.ids for one in groups.values()])
-        if repeats:
-            times = "1 time" if repeats == 1 else f"{repeats:,} times"
-            yield f"Documents were hit twice, {times}; one statement hits a document once."
+        yield from _hit_twice(DocumentIds.repeats([one.ids for one in groups.values()]))
         if self._order.starts_over:
             yield "The order of the _ids starts over, as a second statement would."
 
@@ -229,9 +226,11 @@ class WriteGroups:
         if evidence.deletes or not evidence.text:
             found = self.one_statement(timed=evidence.count is None)
             tally = together(group.tally for group in self.inside.values())
-            if tally.entries == evidence.count and not self._left_out:
+            fits = tally.entries == evidence.count
+            twice = list(_hit_twice(tally.entries - self.documents)) if fits and evidence.text else []
+            if fits and not (self._left_out or twice):
                 return replace(found, tally=tally, doubts=(), groups=())  # nothing else was written
-            doubts = [*found.doubts, *compare_counts(tally.entries, evidence)]
+            doubts = [*found.doubts, *twice, *compare_counts(tally.entries, evidence)]
             return replace(found, tally=tally, doubts=tuple(doubts))
         paths = {*evidence.constants, *evidence.computed}
         groups = {
@@ -241,6 +240,8 @@ class WriteGroups:
         effect = evidence.effect(written)
         found = self._attributed(effect, groups, [], _NOT_RUN)
         doubts = [*found.doubts, *compare_counts(found.tally.entries, evidence)]
+        if found.tally.entries == evidence.count and found.documents is not None:
+            doubts += _hit_twice(found.tally.entries - found.documents)
         if evidence.count is None:
             doubts += self.signs_of_another(effect, groups, timed=True)
             for path, value in effect.constants.items():
@@ -327,6 +328,12 @@ def _written(groups: Iterable[_WritesAlike], path: Path) -> Iterator[Value | Non
         if path in group.first:
             yield group.first[path]
             yield from (dict(form)[path] for form in group.forms or ())
+
+
+def _hit_twice(repeats: int) -> Iterator[str]:
+    if repeats:
+        times = "1 time" if repeats == 1 else f"{repeats:,} times"
+        yield f"Documents were hit twice, {times}; one statement hits a document once."
 
 
 def _pieces(groups: Groups) -> list[Tally]:

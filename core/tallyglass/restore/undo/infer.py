@@ -37,6 +37,7 @@ _REMOVED = {
     "drop": "dropped", "dropDatabase": "dropped with its database", "out": "replaced by $out",
     "rename": "replaced by a rename", "convertToCapped": "converted to capped", "emptycapped": "emptied",
 }  # fmt: skip
+_STAYS = "the transaction: these stay"
 _VERBS = {"i": "inserted", "u": "updated", "d": "deleted"}
 
 
@@ -205,12 +206,11 @@ async def _writes_of(
     doubts = [around.mixed(), around.several_commands(), *_miscounted(incident, around.writes.entries, op)]
     if one_command:
         accident = replace(accident, command=next(iter(around.numbers)))
+        found = replace(found, tally=around.span, left_out=(), documents=around.writes.documents)
     else:
         doubts += found.doubts if incident.kind != "ttl" else ()
         if found.effect is not None:
             accident = replace(accident, effect=found.effect.stored())
-    if one_command:
-        found = replace(found, tally=around.span, left_out=(), documents=around.writes.documents)
     accident = replace(accident, entries=found.tally.entries)
     return _inferred(around, accident, replace(found, what=_in_words(found, one_command)), doubts)
 
@@ -265,9 +265,11 @@ def _in_words(found: AttributedWrites, one_command: bool) -> str:
 def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
     if op == "d" and (incident.sessions > 1 or not incident.documents_exact):
         yield "Several clients delete here, and a delete does not say whose it is."
-    elif incident.documents is None or not incident.documents_exact:
-        pass
-    elif entries != incident.documents and not (op == "u" and entries == incident.ops):
+    elif (
+        incident.documents is not None
+        and incident.documents_exact
+        and entries not in (incident.documents, incident.ops if op == "u" else None)
+    ):
         yield f"The incident lists {incident.documents:,} documents, and the oplog has {entries:,} in its span."
     if incident.parts:
         yield incident.reading
@@ -281,14 +283,8 @@ async def _transaction(gateway: Gateway, accident: Accident) -> Inferred:
         found.update((one.ns, one.op) for one in written_at_once if one.op in _VERBS)
     at = accident.first
     rows = [
-        WriteGroup(clean_name(ns), f"{_VERBS[op]} in one transaction", count, at, at)
-        for (ns, op), count in found.items()
-        if op != "i"
-    ]
-    rows += [
-        WriteGroup(clean_name(ns), "inserted in the transaction: these stay", count, at, at)
-        for (ns, op), count in found.items()
-        if op == "i"
+        WriteGroup(clean_name(ns), f"{_VERBS[op]} in {_STAYS if op == 'i' else 'one transaction'}", count, at, at)
+        for (ns, op), count in sorted(found.items(), key=lambda row: row[0][1] == "i")
     ]
     return Inferred(replace(accident, entries=found.total()), tuple(rows))
 
