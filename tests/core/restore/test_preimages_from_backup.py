@@ -61,6 +61,11 @@ def test_a_backup_that_lacks_an_earlier_write_is_not_taken() -> None:
     assert only_answer([encode(BASE)], [], written) is None
     assert only_answer([encode(BASE)], [update(u={"in": 1})], written) is None
     assert only_answer([encode(BASE | {"v": 2})], [], written) == encode(BASE | {"v": 2})
+    assert only_answer([encode(BASE)], [update(True, u={"w": 1})], written) is None
+    assert only_answer([encode(BASE | {"v": 2})], [update(True, u={"w": 1})], written) == encode(
+        BASE | {"v": 2, "w": 1}
+    )
+    assert only_answer([encode(BASE)], [update(True, u={"v": 1})], written) == encode(BASE), "it was read after that"
 
 
 @pytest.mark.parametrize("count", [99, 100, 101])

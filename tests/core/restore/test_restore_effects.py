@@ -21,6 +21,7 @@ from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Accident, WriteGroup
+from tallyglass.restore.undo import effects
 from tallyglass.restore.undo.accident import UpdateEffect, completed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
 from tallyglass.restore.undo.evidence import read_evidence, statement_of
@@ -421,3 +422,55 @@ def scanned(*runs: Iterable[int]) -> bool:
 def test_documents_that_are_visited_from_near_the_beginning_again(runs: list[Iterable[Any]], again: bool) -> None:
     """From within the first quarter, however long the first visit was."""
     assert scanned(*runs) is again
+
+
+GOOD = diff(u={"s": "GOOD"})
+MIXED = [
+    (0, 1, STATUS),
+    (1, 2, STATUS),
+    (2, 2, STATUS),
+    (3, 3, GOOD),
+    (4, 4, FLAG),
+    (1_500, 5, FLAG),
+    (9, 6, {"_id": 6, "s": "BAD"}),
+]
+SET_STATUS = 'updateMany({}, {"$set": {"s": "BAD"}})'
+
+
+def listed(rows: Iterable[WriteGroup]) -> list[tuple[Any, ...]]:
+    return [(one.what, one.documents, one.entries, *one.samples, one.statement) for one in rows]
+
+
+def test_every_group_of_what_was_written_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = ('s = "BAD"', None, 3, "1", "2", "2", SET_STATUS), ('s = "GOOD"', None, 1, "3")
+    flag = ("flag = true", 2, 2, "4", "5", 'updateMany({}, {"$set": {"flag": true}})')
+    whole = ("replaced whole", 1, 1, "6", "")
+    parts = [("", None, 6, "1", "2", "2", "3", "4", ""), ("", None, 1, "5", "")]
+    writes = fed(MIXED)
+    assert (writes.entries, writes.documents) == (7, 6)
+    all_of_it = writes.one_statement(timed=True)
+    assert listed(all_of_it.groups) == [bad, (*good, SET_STATUS.replace("BAD", "GOOD")), flag, whole, *parts]
+    assert (all_of_it.tally.first, all_of_it.tally.last) == (Ts(100, 1), Ts(101, 7))
+    assert (all_of_it.tally.begin, all_of_it.tally.end, all_of_it.left_out) == (100_000, 101_500, ())
+    known = read_evidence(SET_STATUS, 4)
+    assert known is not None
+    for found, why in (
+        (writes.explained_by(known), "the statement that was named does not do this"),
+        (writes.beginning_with(changed(STATUS)), "the first entry does something else"),
+    ):
+        assert (found.effect, found.what) == (UpdateEffect(changed(STATUS)), 's = "BAD"')
+        assert (found.tally.entries, found.tally.last, found.documents) == (4, Ts(100, 6), None)
+        assert (found.doubts, listed(found.groups)) == ((), [])
+        assert listed(found.left_out) == [flag, (*good, "")], "not the one that was replaced whole"
+        assert {one.why for one in found.left_out} == {why}
+    monkeypatch.setattr(effects, "_MOST_FORMS", 1)
+    writes = fed(MIXED)
+    assert listed(writes.one_statement(timed=True).groups)[:2] == [
+        ("s: different values", 3, 4, "1", "2", "2", "3", ""), flag,
+    ]  # fmt: skip
+    found = writes.explained_by(known)
+    assert found.doubts[0] == "There are too many different values to tell those of the statement."
+    assert (found.tally.entries, found.tally.first, found.documents) == (1, Ts(100, 6), 1)
+    other = read_evidence('updateMany({}, {$set: {flag: false, s: "x"}})', 1)
+    assert other is not None
+    assert writes.explained_by(other).tally.entries == 0

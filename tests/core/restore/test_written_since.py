@@ -93,6 +93,27 @@ async def test_what_others_inserted_is_carried_into_the_copy_and_the_rest_is_nam
     assert "compare it with s.c_before" in words[4], "the copy has another of that _id"
 
 
+async def test_what_others_inserted_with_a_field_name_twice_is_named(tmp_path: Path) -> None:
+    """No update of such a document can be followed."""
+    raw = bson.encode({"_id": 5, "v": 1, "w": 1}).replace(b"w\0", b"v\0")
+    updates = [entry(second, "u", diff(u={"v": 2}), 5) for second in (12, 13)]
+    for oplog, named in (([], False), (updates[:1], True), (updates, True), ([entry(12, "d", {"_id": 5})], False)):
+        inserted = entry(11, "i", RawBSONDocument(raw))  # type: ignore[arg-type]
+        server = Held([inserted, *oplog], {"s.c": COLLECTION, "s.c_pitr": BACK})
+        assert len([one async for one in carried_over(server, SPARE, ROW, Ts(10, 1), tmp_path / "seen")]) == (not oplog)  # type: ignore[arg-type]
+        server.held["c_pitr"] = [] if oplog else [RawBSONDocument(raw)]
+        assert [5] * named == [key for key, why in (await left(server)).items() if "compare it with s.c_before" in why]
+
+
+async def test_what_was_carried_over_and_cannot_be_followed_stays(tmp_path: Path) -> None:
+    raw = bson.encode({"_id": 1, "v": 1, "w": 1}).replace(b"w\0", b"v\0")
+    staged = [entry(20, "i", RawBSONDocument(raw), **STAGED), entry(21, "u", diff(u={"v": 2}), 1, **STAGED)]  # type: ignore[arg-type]
+    server = Held([*BEFORE[:2], *staged], {"s.c": BACK, "s.c_before": COLLECTION}, c=[{"_id": 1, "v": 3}])
+    (tmp_path / "seen").write_text("10:1")
+    assert await carried(server, tmp_path / "seen") == []
+    assert "could not be written" in (await left(server, tmp_path / "seen"))[1]
+
+
 STAGED = {"ns": "s.c_pitr", "ui": BACK}
 
 

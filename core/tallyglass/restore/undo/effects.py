@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from enum import Enum
+from enum import Enum, auto
 from itertools import pairwise
 
 from tallyglass.moment import Ts
@@ -42,9 +42,9 @@ Form = frozenset[tuple[Path, Value | None]]
 class Side(Enum):
     """Where an entry stands: before, within or after the span that is looked at."""
 
-    BEFORE = -1
-    INSIDE = 0
-    AFTER = 1
+    BEFORE = auto()
+    INSIDE = auto()
+    AFTER = auto()
 
 
 @dataclass(slots=True)
@@ -263,7 +263,7 @@ class WriteGroups:
                     tally.add(one.ts, one.millis, key=one.key)
                     whole.add(one.key)
         again = DocumentIds.repeats([*(group.ids for group, _ in parts), whole])
-        left = _rows({shape: one for shape, one in self.inside.items() if shape not in groups}, why)
+        left = _rows({shape: one for shape, one in self.inside.items() if shape not in groups}, why, effect)
         rows = tuple(_rows(groups)) if doubts else ()
         return AttributedWrites(
             effect,
@@ -343,12 +343,15 @@ def _pieces(groups: Groups) -> list[Tally]:
 # Rows
 
 
-def _rows(groups: Groups, why: str = "") -> Iterator[WriteGroup]:
-    """Groups as rows, without their namespace: one for each set of values, or one for all where there are many."""
+def _rows(groups: Groups, why: str = "", but: UpdateEffect | None = None) -> Iterator[WriteGroup]:
+    """Groups as rows, without their namespace: one for each set of values, or one for all where there are many; none
+    for documents that were set as a whole by the effect ``but``."""
     for shape, group in _by_time(groups):
         again, forms, tally = DocumentIds.repeats([group.ids]), group.forms, group.tally
         if forms is not None and len(forms) <= _SHOWN_PATHS:
             for form, some in forms.items():
+                if group.broad and but is not None and _fits_as_a_whole(dict(form), but):
+                    continue
                 known = None if again and len(forms) > 1 else some.entries - again
                 row = row_of(_assignments(dict(form), ()), some, known, why)
                 yield replace(row, statement=statement_of(dict(form)))

@@ -20,7 +20,7 @@ class OthersDid(IntEnum):
     """What others did to a document before the names changed."""
 
     THEIRS = 0
-    """They inserted it, and it was there in the end."""
+    """They inserted it, and it was there in the end; without a document where one of their updates does not fit."""
     GONE = 1
     """They inserted it and deleted it."""
     CHANGED = 2
@@ -76,11 +76,8 @@ class Ledger:
             fate, inserted, document = OthersDid.THEIRS, operation.o, operation.o
         elif held == OthersDid.THEIRS and operation.op == "d":
             fate, document = OthersDid.GONE, None
-        elif held == OthersDid.THEIRS and document is not None:
-            try:
-                fate, document = OthersDid.THEIRS, apply_update(document, operation.o)
-            except Unfit:
-                document = None
+        elif held == OthersDid.THEIRS:
+            fate, document = OthersDid.THEIRS, document and _updated(document, operation.o)
         carried = document if ts <= self._seen else carried
         row = (key, fate, inserted, document, carried, *operation)
         self._rows.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -91,7 +88,7 @@ class Ledger:
         if operation.op == "i":
             carried = operation.o
         elif carried:
-            carried = apply_update(carried, operation.o)
+            carried = _updated(carried, operation.o)
         self._rows.execute("UPDATE written SET carried = ? WHERE id = ?", (carried, key))
 
     def after(self, operation: LoggedWrite, key: bytes) -> None:
@@ -105,6 +102,14 @@ class Ledger:
             if inserted and later[:1] == [LoggedWrite("i", inserted)] and not counter_paths(self._ns, inserted):
                 carried, later = inserted, later[1:]  # joined by the step that changed the names
             yield Written(key, OthersDid(fate), inserted, document, carried, LoggedWrite(op, o), later)
+
+
+def _updated(document: bytes, o: bytes) -> bytes | None:
+    """The document after an update; None where it does not fit. Raises Malformed."""
+    try:
+        return apply_update(document, o)
+    except Unfit:
+        return None
 
 
 async def read_ledger(source: Gateway, row: Return, since: Ts, returned: bytes, seen: Ts) -> Ledger:

@@ -137,8 +137,8 @@ def _why_left(row: Return, found: Compared) -> str:
     paths = counter_paths(row.ns, found.copy or one.document or found.actual or b"")
     if paths:
         return next((why for path in paths if (why := _twice(path, one))), "")
-    if found.copy is not None:
-        if one.fate is OthersDid.THEIRS and one.document == found.copy:
+    if found.copy is not None or (one.fate is OthersDid.THEIRS and one.document is None):
+        if one.fate is OthersDid.THEIRS and one.document and one.document == found.copy:
             return ""
         return f"Others wrote it after the accident had replaced it: compare it with {kept} and the oplog."
     if one.fate is OthersDid.CHANGED:

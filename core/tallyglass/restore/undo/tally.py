@@ -30,24 +30,24 @@ class Tally:
     end: int = 0
     samples: list[bytes] = field(default_factory=list)
 
-    def add(self, ts: Ts, millis: int, entries: int = 1, key: bytes = b"") -> None:
-        """Count entries at ``ts``."""
-        if key and len(self.samples) < _SHOWN_IDS:
+    def add(self, ts: Ts, millis: int, *, key: bytes) -> None:
+        """Count an entry at ``ts``."""
+        if len(self.samples) < _SHOWN_IDS:
             self.samples.append(key)
-        if not self.entries or ts < self.first:
-            self.first, self.begin = ts, millis
-        if not self.entries or ts > self.last:
-            self.last, self.end = ts, millis
-        self.entries += entries
+        self._count(1, ts, millis, ts, millis)
 
     def absorb(self, other: Tally) -> None:
         """Count the entries of another one too."""
         if other.entries:
-            entries = self.entries
-            self.add(other.first, other.begin, 0 if entries else 1)
-            self.add(other.last, other.end, 0)
-            self.entries = entries + other.entries
+            self._count(other.entries, other.first, other.begin, other.last, other.end)
             self.samples = (self.samples + other.samples)[:_SHOWN_IDS]
+
+    def _count(self, entries: int, first: Ts, begin: int, last: Ts, end: int) -> None:
+        if not self.entries or first < self.first:
+            self.first, self.begin = first, begin
+        if not self.entries or last > self.last:
+            self.last, self.end = last, end
+        self.entries += entries
 
 
 def together(tallies: Iterable[Tally]) -> Tally:

@@ -157,7 +157,7 @@ def only_answer(
         _applied(base, steps[held:])
         for base in bases
         for held in range(doubts + 1)
-        if held == 0 or _may_hold(base, steps[held - 1])
+        if (_may_hold(base, steps[held - 1]) if held else expected is None or expected.allows(base))
     } - {None}
     return answers.pop() if len(answers) == 1 else None
 
