@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import bson
 import pytest
+from bson import Binary, Int64
 
 from builders.history import Row, Server, diff, entry
 from tallyglass.errors import ReadError
@@ -24,6 +25,7 @@ from tallyglass.restore.undo.judgement import judge_documents
 
 COPY = {"_id": 0, "s": "BAD", "t": 1}
 BEGUN = diff(i={"b": 1})
+SESSION: Row = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(1), "stmtId": 0}
 FIRST = Accident(
     "updates", "s.c", Ts(101, 1), Ts(102, 1), updates=True, entries=2,
     effect=UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored(),
@@ -82,9 +84,14 @@ DELETED = [
         ([*DELETED[:1], entry(101, "d", {"_id": 0}), *DELETED[2:]], replace(FIRST, kind="everything"), 110,
          State.EARLIER),
         (DELETED, replace(FIRST, first=Ts(102, 1)), 110, State.RIGHT),
-        (DELETED, FIRST, 130, State.RIGHT),
+        (DELETED, FIRST, 117, State.EARLIER),
+        (DELETED, FIRST, 118, State.RIGHT),
+        ([*DELETED[:4], entry(106, "i", COPY)], FIRST, 110, State.RIGHT),
+        ([*DELETED[:1], DELETED[1] | SESSION, *DELETED[2:]], FIRST, 110, State.RIGHT),
+        ([*DELETED[:1], entry(101, "i", COPY), *DELETED[2:]], FIRST, 110, State.RIGHT),
     ],
-    ids=["left", "another document", "another field", "others deleted", "it deleted", "others updated", "undone later"],
+    ids=["left", "another document", "another field", "others deleted", "it deleted", "others updated", "just before",
+         "undone later", "inserted again before", "another client", "others inserted"],
 )  # fmt: skip
 async def test_what_came_back_may_be_what_an_incident_left_that_is_undone(
     oplog: list[Row], first: Accident, at: int, state: State

@@ -107,6 +107,11 @@ def test_older_names_and_calls_of_one_document() -> None:
             read_statement(f"db.orders.{one}")
 
 
+def test_only_a_collation_among_the_options_counts() -> None:
+    for options, collation in (("", False), (", {upsert: false}", False), (", {collation: {locale: 'en'}}", True)):
+        assert read_statement(f"updateMany({{}}, {{$set: {{a: 1}}}}{options})").collation is collation
+
+
 def test_texts_are_not_compared_under_a_collation() -> None:
     ran = read_statement('deleteMany({s: "x"}, {collation: {locale: "en", strength: 2}})')
     assert ran.explains(b"\x0e\0\0\0\x02s\0\x02\0\0\0x\0\0", None) is None

@@ -23,6 +23,7 @@ from tallyglass.restore.undo import judgement
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.account import DocumentTrace
+from tallyglass.restore.undo.beside import _holds
 from tallyglass.restore.undo.expiry import expiry_of
 from tallyglass.restore.undo.judgement import judge_documents
 
@@ -230,6 +231,46 @@ async def test_an_insert_beside_the_accidents_updates_is_listed(
         cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
     )  # fmt: skip
     assert {one.key[1] async for one in found if one.state is State.BESIDE} == listed
+
+
+@pytest.mark.parametrize("value", [7, None])
+@pytest.mark.parametrize(
+    ("alike", "of", "states"), [(1, 4, set()), (2, 4, {State.SAME}), (3, 30, {State.SAME}), (2, 30, set())]
+)
+async def test_a_value_that_some_of_the_accidents_updates_left_alike_is_looked_for(
+    value: Any, alike: int, of: int, states: set[State]
+) -> None:
+    """A tenth of them, and two at least: others may set any value by chance."""
+    numbers = [value if n < alike else 100 + n for n in range(of)]
+    oplog = [entry(100, "n", {}, ns=""), *(update(101 + n, n, n=left) for n, left in enumerate(numbers))]
+    oplog.append(update(150 + of, 99, n=value))
+    live = [*(FIELDS | {"_id": n, "n": left} for n, left in enumerate(numbers)), FIELDS | {"_id": 99, "n": value}]
+    source, spare = Server(oplog, *live), Server([], *(FIELDS | {"_id": n} for n in (*range(of), 99)))
+    effect = UpdateEffect({}, frozenset({(b"n",)})).stored()
+    accident = Accident(
+        "updates", "s.c", Ts(101, 1), Ts(100 + of, 1), updates=True, effect=effect, entries=of, proven=True
+    )  # fmt: skip
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
+    )  # fmt: skip
+    assert {one.state async for one in found if one.key[1] == 99} == states
+
+
+async def test_an_insert_beside_deletes_of_another_collection_is_none_of_the_accidents() -> None:
+    """What is undone from a point on are all deletes, and the updates of one collection."""
+    oplog = [entry(100, "n", {}, ns=""), entry(100, "i", {"_id": 50}, ns="s.d"), entry(101, "d", {"_id": 1}, ns="s.d")]
+    source, spare = Server(oplog, {"_id": 50}), Server([], {"_id": 1})
+    effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
+    accident = Accident("everything", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect)
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.d", Ts(100, 1), Ts(300, 1), None
+    )  # fmt: skip
+    assert [one.state async for one in found] == [State.MISSING]
+
+
+def test_a_document_with_one_field_name_twice_may_hold_any_value() -> None:
+    twice = bson.encode({"a": 1, "b": 2}).replace(b"b\0", b"a\0")
+    assert [_holds(raw, ((b"a",), (16, b"\1\0\0\0"))) for raw in (twice, bson.encode({"a": 2}))] == [True, False]
 
 
 class Counting(Server):

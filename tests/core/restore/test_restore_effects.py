@@ -75,7 +75,7 @@ def deletes(first: int, ids: range, step: int = 1) -> Iterator[Row]:
         ([(n, n, diff(u={"price": n * 1.5, "s": "BAD"})) for n in range(30)], 's = "BAD", price: different values'),
         ([(0, 1, diff(u={"m": {"x": 1}})), (1, 2, diff(sm={"u": {"x": 1}}))], "m.x = 1"),
         ([(0, 1, BOTH), (1, 2, {"_id": 2, "flag": True, "s": "BAD", "x": 5})], 'flag = true, s = "BAD"'),
-        (list(deletes(0, range(100), 900)), "deleted"),
+        (list(deletes(0, range(100), 1_000)), "deleted"),
         ([*deletes(0, range(50, 100)), *deletes(500, range(49, 0, -1))], "deleted"),
         ([(n, f"k{n}", None) for n in range(50)], "deleted"),
     ],
@@ -102,12 +102,12 @@ def test_one_statement(rows: list[Row], what: str) -> None:
         ([*((n, n, diff(u={"p": n, "q": n})) for n in range(50)), (60, 60, diff(u={"p": 1}))],
          "Several values were written: p, q.", ("p: different values, q: different values",)),
         ([(0, 1, BOTH), (1, 2, {"_id": 2, "flag": False, "s": "BAD"})], "Whole documents were replaced", ()),
-        ([(0, 1, BOTH), (1, 1, {"_id": 1, "flag": True, "s": "BAD"})], "hit twice, 1 time", ()),
+        ([(0, 1, BOTH), (1, 1, {"_id": 1, "flag": True, "s": "BAD"})], "hit twice, 1 time;", ()),
         ([*half_had_it(STATUS), *((3_000 + n, 90 + n, BOTH) for n in range(9))],
          "the longest of 2.9 s", ("60 entries (100:1 to 100:60,", "9 entries (103:61 to 103:69,")),
-        ([*half_had_it(STATUS), (70, 3, BOTH)], "hit twice, 1 time", ()),
+        ([*half_had_it(STATUS), (70, 3, BOTH)], "hit twice, 1 time;", ()),
         ([*deletes(0, range(0, 60, 2)), *deletes(100, range(1, 60, 2))], "starts over", ()),
-        ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "longest of 1.1 s", ("50 entries", "20 entries")),
+        ([*deletes(0, range(50)), *deletes(1_050, range(60, 80))], "longest of 1.0 s", ("50 entries", "20 entries")),
     ],
     ids=["values", "fields", "fields of an application", "texts", "documents", "arrays", "a part of computed",
          "another whole", "whole again", "pause", "twice", "again", "two deletes"],
@@ -209,14 +209,21 @@ SET_BOTH = 'db.items.updateMany({a: {$gt: 1}}, {$set: {s: "BAD", flag: true}});'
         ([(n, n, diff(u={"s": Int64(1) if n % 2 else 1})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", None,
          "s was written with numbers of several types"),
         ([(n, n, diff(u={"s": 2})) for n in range(9)], "updateMany({}, {$set: {s: 1}})", None, "No entry"),
-        ([*half_had_it(STATUS), (70, 3, BOTH)], SET_BOTH, 61, "hit twice, 1 time"),
-        ([*deletes(0, range(50)), (60, 3, None)], "deleteMany({})", 51, "hit twice, 1 time"),
+        ([*half_had_it(STATUS), (70, 3, BOTH)], SET_BOTH, 61, "hit twice, 1 time;"),
+        ([*deletes(0, range(50)), (60, 3, None)], "deleteMany({})", 51, "hit twice, 1 time;"),
         ([*deletes(0, range(50)), (60, 3, None)], "", 51, ""),
+        ([*half_had_it(STATUS), (70, 3, BOTH), (71, 3, BOTH)], SET_BOTH, 62, "hit twice, 2 times;"),
+        ([(n, n, diff(u={"n": n})) for n in range(9)], "updateMany({}, {$inc: {n: 1}})", 9, ""),
+        ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "deleteMany({})", None, "pauses"),
+        ([*deletes(0, range(50)), *deletes(1_100, range(60, 80))], "deleteMany({})", 70, ""),
+        ([(0, 1, diff(sm={"u": {"x": 1}})), (1, 2, diff(u={"m": {"x": 1}, "z": 5})), (2, 3, diff(u={"m": {"x": 1}}))],
+         "updateMany({}, {$set: {'m.x': 1}})", 2, ""),
     ],
     ids=["text and count", "fewer than may be", "fewer", "paused", "text", "count amid others", "count", "deletes",
          "fewer deletes", "computed", "another number", "a number of another type", "a truth value", "a push",
          "a late date", "a document in a pipeline", "a number of another type within", "others within",
-         "numbers of two types", "none", "twice", "deletes twice", "single deletes"],
+         "numbers of two types", "none", "twice", "deletes twice", "single deletes",
+         "thrice", "always", "paused deletes", "deletes and a count", "whole, and more"],
 )  # fmt: skip
 def test_what_a_person_knows_is_compared_with_all_entries(
     rows: list[Row], statement: str, count: int | None, words: str
@@ -474,3 +481,54 @@ def test_every_group_of_what_was_written_is_listed(monkeypatch: pytest.MonkeyPat
     other = read_evidence('updateMany({}, {$set: {flag: false, s: "x"}})', 1)
     assert other is not None
     assert writes.explained_by(other).tally.entries == 0
+
+
+def test_the_documents_that_a_statement_hit_are_counted_once() -> None:
+    known = read_evidence(SET_STATUS, 2)
+    assert known is not None
+    writes = fed([(0, 1, STATUS), (1, 2, STATUS), (2, 2, STATUS)])
+    found = writes.explained_by(known)
+    assert (found.tally.entries, found.documents, found.doubts) == (3, 2, ()), "the run finds the two that are its own"
+    assert listed(writes.beginning_with(changed(STATUS)).groups) == []
+    doubtful = writes.one_statement(timed=True)
+    assert listed(doubtful.groups) == [('s = "BAD"', 2, 3, "1", "2", "2", SET_STATUS)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "rows", "doubts", "groups"),
+    [
+        ({"_MOST_SHAPES": 2}, [STATUS, FLAG], 1, 2),
+        ({"_MOST_SHAPES": 1}, [STATUS, STATUS], 0, 0),
+        ({"_MOST_SHAPES": 1}, [STATUS, FLAG, STATUS], 1, 1),
+        ({"_MOST_FORMS": 2}, [STATUS, GOOD], 1, 2),
+        ({"_MOST_FORMS": 1}, [STATUS, GOOD], 1, 1),
+        ({"_MOST_BYTES": 17}, [STATUS, GOOD, STATUS], 1, 2),
+        ({"_MOST_BYTES": 16}, [STATUS, GOOD, STATUS], 1, 1),
+        ({"_MOST_BYTES": 73}, [BOTH, {"_id": 2, "flag": True, "s": "BAD"}], 0, 2),
+        ({"_MOST_BYTES": 72}, [BOTH, {"_id": 2, "flag": True, "s": "BAD"}], 1, 2),
+        ({"_SHOWN_PATHS": 2}, [STATUS, GOOD], 1, 2),
+        ({"_SHOWN_PATHS": 1}, [STATUS, GOOD], 1, 1),
+    ],
+)
+def test_so_much_is_kept_of_what_was_written(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, int], rows: list[dict[str, Any]], doubts: int, groups: int
+) -> None:
+    for name, limit in limits.items():
+        monkeypatch.setattr(effects, name, limit)
+    found = fed([(n, n, o) for n, o in enumerate(rows)]).one_statement(timed=True)
+    assert (len(found.doubts), len(found.groups)) == (doubts, groups), found
+    assert ("More than 1 sets of fields were written." in found.doubts) is (rows == [STATUS, FLAG, STATUS])
+    whole = limits == {"_MOST_BYTES": 72}
+    assert ("Whole documents were replaced among them." in found.doubts) is whole
+    known = read_evidence(SET_BOTH, None)
+    assert known is not None
+    if GOOD not in rows:
+        assert bool(fed([(n, n, o) for n, o in enumerate(rows)]).explained_by(known).doubts) is whole
+
+
+def test_so_many_sets_of_fields_beside_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects, "_MOST_SHAPES", 1)
+    other = diff(u={"x": 1})
+    writes = fed([(0, 1, FLAG)], [(Side.BEFORE, o) for o in (other, STATUS, other, other)])
+    (doubt,) = writes.one_statement(timed=False).doubts
+    assert "1 more write to the same fields" in doubt, "the second may be to any"

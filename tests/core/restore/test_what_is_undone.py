@@ -133,6 +133,7 @@ def sent(number: int, who: int = 1, wall: int | None = None) -> Row:
         ([entry(111, "d", {"_id": 90}, **sent(6, wall=309))], True, []),
         ([entry(111, "d", {"_id": 90}, **sent(6, wall=310))], False, []),
         ([entry(111, "i", {"_id": 90}, **sent(6))], True, [("inserted", "it may be the same statement")]),
+        ([entry(111, "i", {"_id": 90}, **sent(6, wall=309))], True, [("inserted", "it may be the same statement")]),
         ([entry(111, "i", {"_id": 90}, **sent(6, wall=310))], False, []),
     ],
     ids=[
@@ -144,6 +145,7 @@ def sent(number: int, who: int = 1, wall: int | None = None) -> Row:
         "soon",
         "late",
         "upserts",
+        "soon inserts",
         "late inserts",
     ],
 )

@@ -57,7 +57,7 @@ async def inserted_beside(source: Gateway, history: History) -> AsyncIterator[tu
 async def _inserted_before(source: Gateway, history: History) -> AsyncIterator[bytes]:
     """What the sender of the accident's updates inserted right before them: a history begins with the first."""
     accident, attribution, ends = history.accident, Attribution(history.accident), history.ends()
-    if not ends or accident.ns != history.ns or attribution.effect is None:
+    if not ends or accident.ns != history.ns:
         return
     run, end = list[bytes](), 0
     since = Ts(max(accident.first.t - _BESIDE_SECONDS, 1), 0)

@@ -40,10 +40,9 @@ async def undone_before(source: Gateway, history: History, began: Ts | None) -> 
             if not attribution.spans(whole.ts):
                 break
             changes = changes_of(update_of(entry)) if entry.op == "u" else {}
-            by_effect = entry.op == "u" and effect is not None and attribution.may_own_update(whole)
-            if entry.ns == history.ns and (
-                attribution.owns(entry, whole) or (by_effect and effect is not None and effect.touches(changes))
-            ):
+            touches = bool(changes) and effect is not None and effect.touches(changes)
+            may_be_its_own = attribution.owns(entry, whole) or (touches and attribution.may_own_update(whole))
+            if entry.ns == history.ns and may_be_its_own:
                 change = EarlierChange(whole.ts, earlier.begun, frozenset(changes))
                 found.setdefault(entry.id_key, []).append(change)
     return found

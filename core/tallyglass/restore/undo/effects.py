@@ -32,6 +32,7 @@ _MOST_BYTES = 16_000_000
 """The values of forms, and the documents that were set as a whole, are kept up to this."""
 _SHOWN_PATHS, _SHOWN_VALUE = 6, 60
 """Assignments of a row, and characters of a value: a row fits two or three lines of a terminal of 80 columns."""
+_WHOLE = "Whole documents were replaced among them."
 _NOT_RUN = "the statement that was named does not do this"
 _NOT_THE_FIRST = "the first entry does something else"
 
@@ -124,7 +125,9 @@ class WriteGroups:
         self._outside: dict[Shape, int] = {}
         self._order = ScanOrder()
         self._bytes = 0
-        self._left_out = 0
+        self._left_out = False
+        self._whole_left_out = False
+        """Whether there were more documents set as a whole than are kept."""
 
     def feed(self, changes: Changes, key: bytes, ts: Ts, millis: int, side: Side = Side.INSIDE) -> None:
         """Count a write of the document ``key``, a type byte and the bytes of its ``_id``."""
@@ -136,7 +139,7 @@ class WriteGroups:
         group = self.inside.get(shape)
         if group is None:
             if len(self.inside) == _MOST_SHAPES:
-                self._left_out += 1
+                self._left_out = True
                 return
             group = self.inside[shape] = _WritesAlike(changes)
         self._order.add(key)
@@ -153,6 +156,8 @@ class WriteGroups:
             self._bytes += size
             if self._bytes <= _MOST_BYTES:
                 group.broad.append(_Broad(changes, key, ts, millis))
+            else:
+                self._whole_left_out = True
 
     @property
     def entries(self) -> int:
@@ -194,8 +199,8 @@ class WriteGroups:
         narrow = {shape: one for shape, one in self.inside.items() if not _has_whole(shape, paths)}
         effect, doubts = _common_effect(narrow, {})
         broad = [one for shape, group in self.inside.items() if shape not in narrow for one in group.broad]
-        if self._bytes > _MOST_BYTES or not all(_fits_as_a_whole(one.changes, effect) for one in broad):
-            doubts.append("Whole documents were replaced among them.")
+        if self._whole_left_out or not all(_fits_as_a_whole(one.changes, effect) for one in broad):
+            doubts.append(_WHOLE)
         if self._left_out:
             doubts.append(f"More than {_MOST_SHAPES} sets of fields were written.")
         doubts += self.signs_of_another(effect, self.inside, timed=timed)
@@ -255,6 +260,8 @@ class WriteGroups:
         parts = [(group, found) for group in groups.values() if (found := group.having(effect)) is not None]
         if len(parts) < len(groups):
             doubts = [*doubts, "There are too many different values to tell those of the statement."]
+        if self._whole_left_out:
+            doubts = [*doubts, _WHOLE]
         parts = [(group, found) for group, found in parts if found.entries]
         tally, whole = together(found for _, found in parts), DocumentIds()
         for shape, group in self.inside.items():

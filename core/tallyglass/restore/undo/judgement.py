@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterable
 from contextlib import closing
@@ -23,7 +22,7 @@ from tallyglass.restore.undo.documents import (
     with_documents,
 )
 from tallyglass.restore.undo.earlier_changes import EarlierChange, comes_back, undone_before
-from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep
+from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.text import clean
 
@@ -120,7 +119,7 @@ def _number_at(history: History, began: Ts | None) -> int | None:
 
 
 def _digest(document: bytes | None) -> bytes:
-    return b"" if document is None else hashlib.blake2b(document, digest_size=16).digest()
+    return b"" if document is None else digest(document)
 
 
 def _judge(
