@@ -273,6 +273,30 @@ def test_a_document_with_one_field_name_twice_may_hold_any_value() -> None:
     assert [_holds(raw, ((b"a",), (16, b"\1\0\0\0"))) for raw in (twice, bson.encode({"a": 2}))] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("later", "began", "judged"),
+    [
+        (update(120, 0, s=5), 110, (State.RIGHT, False, True)),
+        (update(120, 0, s=5), 130, (State.RIGHT, False, True)),
+        (update(120, 0, n=5), 110, (State.HOLDS, False, False)),
+        (entry(120, "d", {"_id": 0}), 110, (State.RIGHT, False, True)),
+    ],
+    ids=["written over", "before it began", "another field", "deleted"],
+)
+async def test_what_others_made_right_was_not_restored(
+    later: Row, began: int, judged: tuple[State, bool, bool]
+) -> None:
+    effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
+    accident = Accident("updates", "s.c", Ts(102, 1), Ts(102, 1), updates=True, effect=effect, entries=1)
+    live = [] if later["op"] == "d" else [FIELDS | {"_id": 0, "s": "BAD"} | later["o"]["diff"]["u"]]
+    oplog = [entry(100, "n", {}, ns=""), update(102, 0, s="BAD"), later | SESSION]
+    rows = judge_documents(
+        cast("Gateway", Server(oplog, *live)), cast("Gateway", Server([], FIELDS)), accident, "s.c", Ts(100, 1),
+        Ts(began, 1), None,
+    )  # fmt: skip
+    assert [(one.state, one.restored, one.theirs) async for one in rows] == [judged]
+
+
 class Counting(Server):
     """Notes how many documents each query asks for."""
 

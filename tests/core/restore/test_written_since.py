@@ -115,6 +115,7 @@ async def test_what_was_carried_over_and_cannot_be_followed_stays(tmp_path: Path
 
 
 STAGED = {"ns": "s.c_pitr", "ui": BACK}
+CHANGED = back(40, "u", diff(u={"v": 5}), 1)
 
 
 @pytest.mark.parametrize(
@@ -125,12 +126,15 @@ STAGED = {"ns": "s.c_pitr", "ui": BACK}
         ([entry(20, "i", {"_id": 1, "v": 2}, **STAGED)], {"_id": 1, "v": 2}, None, ""),
         ([entry(20, "u", diff(u={"v": 2}), 1, **STAGED)], {"_id": 1, "v": 2}, None, ""),
         ([back(40, "u", diff(u={"v": 2}), 1)], {"_id": 1, "v": 2}, None, ""),
-        ([back(40, "u", diff(u={"v": 5}), 1)], {"_id": 1, "v": 5}, None, "compare"),
+        ([CHANGED], {"_id": 1, "v": 5}, None, "compare"),
+        ([entry(20, "i", {"_id": 1, "v": 2}, **STAGED), CHANGED], {"_id": 1, "v": 5}, None, ""),
+        ([entry(20, "u", diff(u={"v": 2}), 1, **STAGED), CHANGED], {"_id": 1, "v": 5}, None, ""),
         ([back(40, "d", {"_id": 1}), back(41, "i", {"_id": 1, "v": 7})], {"_id": 1, "v": 7}, None, "compare"),
         ([], {"_id": 1, "v": 77}, None, "could not be written"),
         ([], None, None, "could not be written"),
     ],
-    ids=["older", "joined", "copied", "updated", "repaired", "changed by others", "made again",
+    ids=["older", "joined", "copied", "updated", "repaired", "changed by others",
+         "changed after it was copied", "changed after it was updated", "made again",
          "changed since it was read", "gone"],
 )  # fmt: skip
 async def test_after_the_names_changed_it_goes_into_the_collection(
@@ -211,3 +215,7 @@ async def test_the_account_says_why_what_others_wrote_is_not_there(tmp_path: Pat
     (found,) = [one async for one in account(server, SPARE, made, None, tmp_path)]
     assert [(one.id, one.why) for one in found.damaged] == [('{"$numberInt": "1"}', why)]
     assert (found.restored, found.unclear, found.still_damaged) == (1, 0, 1)
+    server.oplog.append(entry(20, "i", {"_id": 1, "v": 2}, **STAGED))
+    server.held["c"].append({"_id": 1, "v": 2})
+    (found,) = [one async for one in account(server, SPARE, made, None, tmp_path)]
+    assert found.damaged == [], "it was carried over since the moment in the file"
