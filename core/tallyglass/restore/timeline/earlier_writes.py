@@ -80,7 +80,7 @@ class EarlierWrites:
                 self._record(inner)
         elif entry.command in ("emptycapped", "truncateRange"):
             self._closed.add(entry.ui)
-        elif entry.op == "c" and entry.ui in self.by_uuid:
+        elif entry.ui in self.by_uuid:
             self._record_indexes(entry)
         found = self.by_uuid.get(entry.ui)
         if found is None or entry.op not in ("i", "u", "d") or entry.ui in self._closed:
@@ -133,7 +133,11 @@ def _has_values_set_by(update: bytes, document: bytes) -> bool:
     """Whether a document has the values that an update left. What lies in arrays is not compared, nor are the dotted
     paths of 4.4, which may also be names with a dot."""
     for kind, path, value, array in each_change(update) or ():
-        if array >= 0 or kind is ChangeKind.PATCH or (len(path) == 1 and b"." in path[0] and _is_modifier(update)):
+        if (
+            array >= 0
+            or kind is ChangeKind.PATCH
+            or (len(path) == 1 and b"." in path[0] and walk.find(update, b"diff") is None)
+        ):
             continue
         held: Element | None = Element(walk.DOCUMENT, b"", 0, len(document))
         for name in path:
@@ -149,10 +153,6 @@ def _has_values_set_by(update: bytes, document: bytes) -> bool:
 
 def _stored(raw: bytes, at: Element | None) -> tuple[int, bytes] | None:
     return None if at is None else (at.type, raw[at.start : at.end])
-
-
-def _is_modifier(update: bytes) -> bool:
-    return walk.find(update, b"diff") is None
 
 
 def _digest(raw: bytes) -> bytes:

@@ -143,14 +143,11 @@ class Attribution:
         if entry.op == "c":
             return one.kind in ("removal", "everything") and entry.command in REMOVING
         if entry.op == "u":
-            return one.updates and self._is_of_command(whole)
+            by_command = one.command is not None and whole.txn_number == one.command
+            return one.updates and by_command and self.same_sender(whole)
         if entry.op != "d":
             return False
         return one.kind == "everything" or (one.kind == "deletes" and self.same_sender(whole))
-
-    def _is_of_command(self, whole: Entry) -> bool:
-        one = self.accident
-        return one.command is not None and whole.txn_number == one.command and self.same_sender(whole)
 
     def spans(self, ts: Ts) -> bool:
         """Whether ``ts`` is within the accident's span."""

@@ -142,7 +142,9 @@ class DocumentTrace:
         before = self.document
         with self._in_doubt(o):
             if may_be_expiry and before is not None and decides(self.changed, self.expiring):
-                self._expire(before)
+                self.unclear |= bool(self.computed)
+                self.removed, self.document, self.expired = self._without_accident(before), None, True
+                self.changed.clear()
             else:
                 self._others(op, o)
 
@@ -215,12 +217,6 @@ class DocumentTrace:
         self.inserted = False
         self.changed.clear()
         self.computed.clear()
-
-    def _expire(self, before: bytes) -> None:
-        """Others, or a TTL index by what the accident left, removed the document."""
-        self.unclear |= bool(self.computed)
-        self.removed, self.document, self.expired = self._without_accident(before), None, True
-        self.changed.clear()
 
     def _follow(self, before: bytes, after: bytes, written: set[Path]) -> None:
         """What the accident left was changed, copied, or ``written`` again with what holds it."""

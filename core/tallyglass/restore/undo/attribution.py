@@ -56,9 +56,6 @@ async def attribute(source: Gateway, spare: DocumentSource, history: History, at
         await _require_one_formula(spare, history, effect)
 
 
-_ANY_UNCERTAIN = f"SELECT 1 FROM operation WHERE own = {UNCERTAIN} LIMIT 1"
-
-
 def _amid(accident: Accident) -> str:
     """The condition for rows within the span of the accident's updates."""
     first, last = accident.first, accident.updates_last or accident.last or NEVER
@@ -184,7 +181,8 @@ def _compare_with_count(history: History) -> None:
         return
     query = f"SELECT count(*), count(*) - count(DISTINCT id) FROM operation WHERE own = {OWN}"
     own, again = rows.execute(query).fetchone()
-    if accident.statement and not own and not rows.execute(_ANY_UNCERTAIN).fetchone():
+    uncertain = rows.execute(f"SELECT 1 FROM operation WHERE own = {UNCERTAIN} LIMIT 1").fetchone()
+    if accident.statement and not (own or uncertain):
         raise ReadError(
             "No write of this incident does what was run, compared with the documents before.",
             "Nothing was written. Correct --statement, or plan without it.",

@@ -30,8 +30,8 @@ async def undone_before(source: Gateway, history: History, began: Ts | None) -> 
     """What accidents changed that earlier returns since the point undid, by document; all that they may have changed.
     Raises the errors of the gateway, and ReadError where the oplog no longer reaches back to there."""
     found: dict[bytes, list[EarlierChange]] = {}
-    async for earlier in earlier_returns(source, history.staging(), began):
-        accident, attribution = earlier.accident, Attribution(earlier.accident)
+    async for accident, begun in earlier_returns(source, history.staging(), began):
+        attribution = Attribution(accident)
         oldest = await edge(source, 1)
         if oldest is None or oldest.ts > accident.first:
             raise ReadError("The oplog does not reach back to what was undone earlier any more.", "Compare manually.")
@@ -43,7 +43,7 @@ async def undone_before(source: Gateway, history: History, began: Ts | None) -> 
             touches = bool(changes) and effect is not None and effect.touches(changes)
             may_be_its_own = attribution.owns(entry, whole) or (touches and attribution.may_own_update(whole))
             if entry.ns == history.ns and may_be_its_own:
-                change = EarlierChange(whole.ts, earlier.begun, frozenset(changes))
+                change = EarlierChange(whole.ts, begun, frozenset(changes))
                 found.setdefault(entry.id_key, []).append(change)
     return found
 

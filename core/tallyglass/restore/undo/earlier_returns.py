@@ -4,7 +4,6 @@ before it writes them, so the oplog holds them."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
@@ -59,14 +58,6 @@ BEGUN: Path = (b"b",)
 """What a run sets in one document of its staging collection before it writes the repairs."""
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierReturn:
-    """A return that wrote repairs: what it undid, and when it began to write."""
-
-    accident: Accident
-    begun: Ts
-
-
 def with_accident(repair: bytes, accident: Accident) -> bytes:
     """A repair that also says what is undone."""
     return build(parse(repair) | {b"a": (walk.STRING, _stored(accident))})
@@ -86,10 +77,10 @@ def _stored(accident: Accident) -> bytes:
 
 async def earlier_returns(
     source: Gateway, staging: Iterable[tuple[str, Ts]], until: Ts | None
-) -> AsyncIterator[EarlierReturn]:
-    """The returns that began to write up to ``until``, by their staging collections, each with when it was first made:
-    points of one second share its name. Raises the errors of the gateway, Malformed, and InputError where another
-    version wrote it in another form."""
+) -> AsyncIterator[tuple[Accident, Ts]]:
+    """The returns that began to write up to ``until``: what each undid, and when it began. ``staging`` are their
+    staging collections, each with when it was first made: points of one second share its name. Raises the errors of
+    the gateway, Malformed, and InputError where another version wrote it in another form."""
     for name, made in staging:
         accident, begun = None, set[Accident]()
         async for ts, repair in staged_repairs(source, name, made):
@@ -99,7 +90,7 @@ async def earlier_returns(
                 accident = accident_from_json(undone[1][4:-1].decode())
             elif not repair and accident is not None and accident not in begun:
                 begun.add(accident)
-                yield EarlierReturn(accident, ts)
+                yield accident, ts
 
 
 def undone_by(repair: bytes) -> list[Ts]:

@@ -83,11 +83,8 @@ class IncrementSearch:
     @property
     def explained(self) -> set[Path]:
         """The paths at which one sum or one product explains every write, often enough."""
-        one = (path for path, item in self.fields.items() if (item.only(item.steps), item.only(item.factors)) != _NONE)
-        return set(one)
-
-
-_NONE = None, None
+        items = self.fields.items()
+        return {path for path, item in items if {item.only(item.steps), item.only(item.factors)} != {None}}
 
 
 def _difference(before: Value | None, after: Value | None) -> int | None:

@@ -263,14 +263,11 @@ def _in_words(found: AttributedWrites, one_command: bool) -> str:
 
 
 def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
+    counted = incident.documents if incident.documents_exact else None
     if op == "d" and (incident.sessions > 1 or not incident.documents_exact):
         yield "Several clients delete here, and a delete does not say whose it is."
-    elif (
-        incident.documents is not None
-        and incident.documents_exact
-        and entries not in (incident.documents, incident.ops if op == "u" else None)
-    ):
-        yield f"The incident lists {incident.documents:,} documents, and the oplog has {entries:,} in its span."
+    elif counted is not None and entries not in (counted, incident.ops if op == "u" else counted):
+        yield f"The incident lists {counted:,} documents, and the oplog has {entries:,} in its span."
     if incident.parts:
         yield incident.reading
 

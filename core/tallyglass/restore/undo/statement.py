@@ -53,7 +53,8 @@ class TypedStatement:
 
     def explains(self, before: bytes, after: bytes | None) -> bool | None:
         """Whether it leaves ``after`` (None for no document) where there was ``before``; None where that is unknown."""
-        if self.collation and (_has_text(self.query) or not self._is_bytewise()):
+        bytewise = self.update is None or (isinstance(self.update, Mapping) and self.update.keys() <= _BYTEWISE)
+        if self.collation and (_has_text(self.query) or not bytewise):
             return None
         try:
             document = decode(before)
@@ -65,9 +66,6 @@ class TypedStatement:
             return is_equal(document, decode(after), ordered=False)
         except _UNKNOWN:
             return None
-
-    def _is_bytewise(self) -> bool:
-        return self.update is None or (isinstance(self.update, Mapping) and self.update.keys() <= _BYTEWISE)
 
     def _update(self, document: Document) -> None:
         assert self.update is not None
@@ -110,7 +108,7 @@ def _has_text(value: Any) -> bool:
     return isinstance(value, str) or any(map(_has_text, parts))
 
 
-def _lookup(table: Mapping[str, Any], name: str) -> Any:
+def _lookup(table: Mapping[Any, Any], name: Any) -> Any:
     if name not in table:
         raise _UnknownError(name)
     return table[name]
@@ -278,14 +276,6 @@ def _ordered(value: Any) -> Any:
 # Updates
 
 
-def _set(document: Document, path: str, value: Any) -> None:
-    _put(document, path, copy.deepcopy(value))
-
-
-def _unset(document: Document, path: str, _: Any) -> None:
-    _put(document, path, _MISSING)
-
-
 def _calculation(calculate: Callable[[Any, Any], Any]) -> Callable[[Document, str, Any], None]:
     def change(document: Document, path: str, number: Any) -> None:
         held = _get(document, path)
@@ -345,7 +335,9 @@ def _rename(document: Document, path: str, to: str) -> None:
 
 
 _OPERATORS: dict[str, Callable[[Document, str, Any], None]] = {
-    "$set": _set, "$unset": _unset, "$inc": _calculation(operator.add), "$mul": _calculation(operator.mul),
+    "$set": lambda document, path, value: _put(document, path, copy.deepcopy(value)),
+    "$unset": lambda document, path, _: _put(document, path, _MISSING),
+    "$inc": _calculation(operator.add), "$mul": _calculation(operator.mul),
     "$min": _extreme(operator.lt), "$max": _extreme(operator.gt), "$push": _push, "$addToSet": _add_to_set,
     "$pull": _pull, "$pop": _pop, "$rename": _rename, "$setOnInsert": lambda *_: None,
 }  # fmt: skip
@@ -402,13 +394,10 @@ def _concat(values: list[Any]) -> Any:
     return "".join(values)
 
 
-def _type(values: list[Any]) -> str:
-    (value,) = values
-    if value is _MISSING:
-        return "missing"
-    names = {str: "string", bool: "bool", float: "double", list: "array", dict: "object", ObjectId: "objectId"}
-    name: str = _lookup({key.__name__: text for key, text in names.items()}, type(value).__name__)
-    return name
+_TYPES: dict[type, str] = {
+    type(_MISSING): "missing", str: "string", bool: "bool", float: "double", list: "array", dict: "object",
+    ObjectId: "objectId",
+}  # fmt: skip
 
 
 def _comparison(name: str) -> Callable[[list[Any]], bool]:
@@ -426,7 +415,8 @@ def _comparison(name: str) -> Callable[[list[Any]], bool]:
 
 _EXPRESSIONS: dict[str, Callable[[list[Any]], Any]] = {
     "$add": _of_numbers(operator.add), "$subtract": _of_numbers(operator.sub), "$multiply": _of_numbers(operator.mul),
-    "$concat": _concat, "$isNumber": lambda values: _is_number(values[0]), "$type": _type,
+    "$concat": _concat, "$isNumber": lambda values: _is_number(values[0]),
+    "$type": lambda values: _lookup(_TYPES, type(values[0])),
     "$ifNull": lambda values: next((one for one in values if one is not _MISSING and one is not None), values[-1]),
     "$and": lambda values: all(map(_is_true, values)), "$or": lambda values: any(map(_is_true, values)),
     "$not": lambda values: not _is_true(values[0]), **{name: _comparison(name) for name in _COMPARE},
