@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -13,20 +15,26 @@ from bson.raw_bson import RawBSONDocument
 
 from builders.history import COLLECTION, Row, Server, diff, entry
 from builders.incidents import incident
-from tallyglass.errors import PrivilegeError, ReadError
+from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Extent, Namespace
 from tallyglass.mongo.mongo_gateway import MongoGateway
+from tallyglass.restore.backup.backup import DIRECTORY, Contents
 from tallyglass.restore.backup.bson_file import decode
+from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.checks import images_held
 from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.source import WITH_BACKUP, Backup
 from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.model.way import WITHOUT_SPARE
+from tallyglass.restore.pre_images import image_proof
 from tallyglass.restore.pre_images.before_after import before_and_after
-from tallyglass.restore.pre_images.damaged import IncidentDamage, live_collections
+from tallyglass.restore.pre_images.damaged import IncidentDamage, find_damaged, live_collections
 from tallyglass.restore.pre_images.image_proof import ImagesProof, prove_images
+from tallyglass.restore.pre_images.settings import how_to_enable
 from tallyglass.restore.pre_images.survey import ImageCost, survey
 from tallyglass.restore.undo.infer import Inferred
-from tallyglass.restore.undo.sources.images import PRE_IMAGES, read_images, select
+from tallyglass.restore.undo.sources.images import PRE_IMAGES, _position, read_images, select
 
 KEEPS = {"changeStreamPreAndPostImages": {"enabled": True}}
 
@@ -65,6 +73,7 @@ class Keeper(Server):
     async def find_one(self, ns: Namespace, *_: Any, sort: list[tuple[str, int]], **__: Any) -> Row:
         if ns.collection == "oplog.rs":
             return self.oplog[0 if sort[0][1] == 1 else -1]
+        assert sort == [("_id", 1)], "the oldest"
         return {"operationTime": datetime(2026, 1, 2, tzinfo=UTC)}
 
     async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
@@ -207,6 +216,88 @@ async def test_it_is_said_when_the_oplog_no_longer_holds_the_point(hours: int, w
     check = said(found).get("head-room")
     assert found.hours_left == (hours or None)
     assert (check and check.level, words in (check.title if check else "")) == (Level.WARN if words else None, True)
+
+
+@pytest.mark.parametrize(
+    ("proven_ids", "refused", "form"),
+    [((), "", ""), ((6,), "", WITH_BACKUP), ((1, 2, 5, 6), "", WITHOUT_SPARE), ((6,), "another collection", "")],
+    ids=["none", "the missing one", "all", "refused"],
+)
+async def test_documents_without_an_image_come_from_a_backup(
+    monkeypatch: pytest.MonkeyPatch, proven_ids: tuple[int, ...], refused: str, form: str
+) -> None:
+    made = Backup(Path("/b"), DIRECTORY, True, Ts(1, 1), Ts(2, 1), "oplog", bytes=9)
+
+    async def usable(_: Any, path: Path, limit: Ts, start: Ts | None) -> UsableBackup:
+        assert (path, limit, start) == (Path("/b"), Ts(10, 1), Ts(1, 1))
+        return UsableBackup(Contents(made), Ts(1, 1))
+
+    async def carry(*given: Any) -> AsyncIterator[tuple[bytes, bytes | None]]:
+        for key in [*given[3]]:
+            yield key, bson.encode({"_id": key[1]}) if key[1] in proven_ids else None
+            if refused:
+                raise InputError(refused)
+
+    monkeypatch.setattr(image_proof, "usable_backup", usable)
+    monkeypatch.setattr(image_proof, "carry_forward", carry)
+    monkeypatch.setattr(image_proof, "LARGE", len(bson.encode({"_id": 6})) - 1)
+    images = {} if len(proven_ids) == 4 else IMAGES
+    damaged = IncidentDamage(Inferred(ACCIDENT), ["s.gone", "s.c"], {"s.c": collection(KEEPS)}, {}, {})
+    found = await prove_images(Keeper(OPLOG, images), damaged, Ts(10, 1), Path("/b"), Ts(1, 1))  # type: ignore[arg-type]
+    (one,) = found.images
+    held = 0 if refused else len(proven_ids)
+    assert (one.needed, one.from_backup, one.missing_count) == (4, held, 1 if refused or not held else 0)
+    size = len(bson.encode({"_id": 6}))
+    assert one.bytes == sum(len(bson.encode(row)) for row in {**images}.values() if row != {"_id": 2, "v": 2}) + (
+        size * len(proven_ids)
+    )
+    assert one.refused == (refused or ("" if held else "The backup does not prove how 1 of them were at the point."))
+    assert found.backup == (replace(made, form=form, gzip=False, bytes=0) if form else None)
+
+
+async def test_so_many_documents_without_an_image_are_named() -> None:
+    oplog = [entry(10 + n, "d", {"_id": n}) for n in range(7)]
+    found = await proven(Keeper(oplog, {}), ACCIDENT)
+    (one,) = found.images
+    assert ([key[1] for key in one.missing], one.missing_count) == ([0, 1, 2, 3, 4], 7)
+
+
+@pytest.mark.parametrize(
+    ("live", "names", "renamed"),
+    [
+        ([collection()], ["s.c"], {}),
+        (
+            [CollectionInfo(Namespace("s", "c"), "collection", {}, bytes(16)), collection(name="old")],
+            ["s.c"],
+            {"s.c": "s.old"},
+        ),
+        ([CollectionInfo(Namespace("s", "c"), "collection", {}, b"")], ["s.c"], {}),
+    ],
+    ids=["live", "renamed", "no UUIDs"],
+)
+async def test_the_collections_of_an_incident_are_found_by_their_uuid(
+    live: list[CollectionInfo], names: list[str], renamed: dict[str, str]
+) -> None:
+    server: Any = Keeper(OPLOG, {}, *live)
+    of_one = replace(incident(1, 10, ns="s.c", documents=1), first=Ts(10, 1), last=Ts(10, 1))
+    found = await find_damaged(server, of_one, Ts(10, 1), None)
+    assert (found.names, found.renamed, list(found.live)) == (names, renamed, [str(one.ns) for one in live])
+    assert (found.found.accident.kind, found.expiring) == ("deletes", {})
+    whole = incident(1, 16, ns="", kind="transaction", point=Ts(16, 1))
+    found = await find_damaged(server, whole, Ts(16, 1), None)
+    assert (found.names, found.renamed, found.expiring) == (names, renamed, {"s.c": frozenset()})
+
+
+def test_how_far_a_change_stream_has_read_is_in_its_token() -> None:
+    assert _position("820000001f000000022b0229296e04") == Ts(31, 2)
+    assert _position("8100000000000000ff") == Ts(0, 0)
+
+
+def test_how_images_are_switched_on() -> None:
+    assert how_to_enable("s", "c") == (
+        'db.getSiblingDB("s").runCommand({"collMod": "c", "changeStreamPreAndPostImages": {"enabled": true}, '
+        '"writeConcern": {"w": "majority"}})'
+    )
 
 
 async def test_only_collections_of_the_incidents_database_can_hold_its_documents() -> None:

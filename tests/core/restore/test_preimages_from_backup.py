@@ -99,6 +99,7 @@ def test_a_document_has_what_its_last_update_set(o: Row, allowed: list[Row], ref
 
 INFO = CollectionInfo(Namespace("s", "c"), "collection", {}, bytes(COLLECTION))
 OPLOG = [
+    entry(4, "u", diff(u={"v": 5}), 7),
     entry(5, "u", diff(u={"v": 0}), 6),
     entry(6, "u", diff(u={"v": 7}), 7),
     entry(12, "u", diff(u={"v": 2}), 1),
@@ -150,6 +151,15 @@ async def test_documents_are_carried_from_a_backup_to_the_point(
     found = await carried(read)
     assert found[4] is None, "read before its update, it has another order of fields than after it"
     assert list(found[5]) == ["_id", "w", "v"], "its update came after the backup"
+
+
+@pytest.mark.parametrize(("second", "held"), [(7, ROWS[5]), (3, None)])
+async def test_what_was_written_before_a_collection_was_emptied_need_not_be_in_the_backup(
+    tmp_path: Path, second: int, held: Row | None
+) -> None:
+    emptied = entry(second, "c", {"emptycapped": "c"}, ns="s.$cmd")
+    oplog = sorted([*OPLOG, emptied], key=lambda row: row["ts"])
+    assert (await carried(usable(tmp_path), oplog))[6] == held
 
 
 async def test_a_backup_that_cannot_prove_a_document_is_refused(tmp_path: Path) -> None:

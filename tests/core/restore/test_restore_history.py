@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -336,6 +337,45 @@ async def test_without_an_incident_only_what_was_there_at_the_point_comes_back(
     gateway, copy = cast("Gateway", Server(rows)), cast("Gateway", Server([], {"_id": 1}))
     with closing(await read_history(gateway, copy, accident, "s.c", _POINT)) as history:
         assert {one.key[1]: one.verdict async for one in compare_documents(copy, history)} == verdicts
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_what_others_compute_in_the_same_field_makes_the_accident_unclear(others: bool) -> None:
+    """Nothing but the time tells the one from the other."""
+    numbers = {1: 0, 2: 3, 3: 200, 4: 7, 9: 1}
+    rows = [_set(100 + id_, id_, n + 5) for id_, n in numbers.items() if id_ != 9]
+    rows += [_set(300, 9, 6)] if others else []
+    documents = [{"_id": id_, "n": n} for id_, n in numbers.items()]
+    source, copy = Server([entry(100, "n", {}, ns=""), *rows]), cast("Gateway", Server([], *documents))
+    source.documents = tuple(row | {"n": row["n"] + 5} for row in documents)
+    effect = (FieldChange((b"n".hex(),), None),)
+    accident = Accident("updates", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect, entries=4)
+    with closing(await read_history(cast("Gateway", source), copy, accident, "s.c", _POINT)) as history:
+        assert history.ambiguous is others
+        found = {one.key[1]: one.verdict async for one in compare_documents(copy, history)}
+    assert found == dict.fromkeys(range(1, 5), Verdict.UNCLEAR if others else Verdict.DAMAGED)
+    judged = judge_documents(cast("Gateway", source), copy, accident, "s.c", _POINT, None, None)
+    state = DocumentState.UNCLEAR if others else DocumentState.HOLDS
+    assert {one.key[1]: one.state async for one in judged} == dict.fromkeys(range(1, 5), state)
+
+
+class Whole(Server):
+    """Gives all its documents at once."""
+
+    async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+        yield b"".join(bson.encode(row) for row in self.documents)
+
+
+async def test_what_others_inserted_after_a_removal_is_none_of_it() -> None:
+    rows = [entry(100, "n", {}, ns=""), entry(101, "c", {"drop": "c"}, ns="s.$cmd"), entry(102, "i", {"_id": 50})]
+    rows += [entry(103, "i", {"_id": 2, "theirs": 1}), entry(104, "i", {"_id": 51}), entry(105, "d", {"_id": 51})]
+    server, copy = WithOptions(rows), cast("Gateway", Whole([], {"_id": 1}, {"_id": 2}))
+    server.options, gateway = {}, cast("Gateway", server)
+    accident = Accident("removal", "", Ts(101, 1), Ts(101, 1))
+    with closing(await read_history(gateway, copy, accident, "s.c", _POINT)) as history:
+        found = [(one.key[1], one.verdict, one.undone) async for one in compare_documents(copy, history)]
+    at = {Ts(101, 1): None}
+    assert found == [(1, Verdict.DAMAGED, at), (2, Verdict.LEFT, at), (50, Verdict.WHOLE, at)]
 
 
 @pytest.mark.parametrize(
