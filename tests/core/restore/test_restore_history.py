@@ -233,7 +233,8 @@ class WithOptions(Server):
     options: Row
     name = "c"
 
-    async def list_collections(self, _: str) -> list[CollectionInfo]:
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        assert db == "s"
         return [CollectionInfo(Namespace("s", self.name), "collection", self.options, bytes(COLLECTION))]
 
 

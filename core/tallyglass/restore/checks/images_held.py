@@ -112,10 +112,11 @@ def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
 
 def _head_room(hours: float | None) -> Iterator[Check]:
     """For how long the return can still read what was written from the point on: no phase saves it."""
-    if hours is not None and hours >= SHORT_HEAD_ROOM_HOURS:
-        return
-    title = "How long the oplog still holds the point is unknown."
-    if hours is not None:
-        title = f"In about {hours:.1f} h the server overwrites the point, from which on the return reads the oplog."
-    advice = "Run all phases before that, or raise minRetentionHours with replSetResizeOplog."
-    yield warn("head-room", title, advice)
+    if hours is None:
+        yield warn("head-room", "How long the oplog still holds the point is unknown.", "Run all phases at once.")
+    elif hours < SHORT_HEAD_ROOM_HOURS:
+        yield warn(
+            "head-room",
+            f"In about {hours:.1f} h the server overwrites the point, from which on the return reads the oplog.",
+            "Run all phases before that, or raise minRetentionHours with replSetResizeOplog.",
+        )

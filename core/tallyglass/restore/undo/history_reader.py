@@ -97,7 +97,7 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
             continue
         o = b"" if entry.op == "d" else update_of(entry)
         sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
-        place = whole.ts.t, whole.ts.i, whole.wall_millis or 0
+        place = whole.ts.t, whole.ts.i, whole.wall_millis or whole.ts.t * 1_000
         rows.execute(_STORE, (number, entry.id_key, own, entry.op, o, *place, sender, whole.linked))
     rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
     removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")
