@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import bson
 import pytest
+from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
 from builders.history import Row, Server, entry
@@ -21,6 +22,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.undo import Accident, FieldChange, Return, Strategy
+from tallyglass.restore.undo import counterfactual
 from tallyglass.restore.undo.counterfactual import Verdict
 from tallyglass.restore.undo.recovery import Repairs, repairs
 
@@ -129,15 +131,24 @@ async def test_only_a_count_that_fits_makes_all_updates_its_own() -> None:
         await run(written([], named), named, None)
 
 
-async def test_the_repair_of_the_document_whose_id_is_null_is_in_the_oplog_too() -> None:
-    """Or nothing there tells what the return wrote by itself from what others wrote."""
+@pytest.mark.parametrize(
+    ("largest", "more", "by_hand"), [(2**24, {}, 0), (100, {}, 1), (2**24, {"at": DatetimeMS(2**62)}, 1)]
+)
+async def test_the_repair_of_the_document_whose_id_is_null_is_in_the_oplog_too(
+    monkeypatch: pytest.MonkeyPatch, largest: int, more: Row, by_hand: int
+) -> None:
+    """Or nothing there tells what the return wrote by itself from what others wrote. One that is too large, or that
+    mongosh cannot write exactly, is counted."""
+    monkeypatch.setattr(counterfactual, "LARGEST", largest)
     undone = replace(_UPDATES, last=Ts(101, 1), entries=1)
     plan = make_plan(Ts(101, 1), FromImages(), datetime.now(UTC), accident=undone, returns=(_ROW,))
     source, counts = Server([entry(100, "n", {}, ns=""), entry(101, "u", _BAD, None)]), Repairs("s.c")
-    spare = Server([], {"_id": None, "a": 0, "b": 0})
+    spare = Server([], {"_id": None, "a": 0, "b": 0} | more)
     made = repairs(cast("Gateway", source), cast("Gateway", spare), plan, _ROW, counts)
-    assert [bson.decode(raw)["_id"] async for raw in made] == [None]
-    assert json.loads(counts.null_id)["wanted"].keys() == {"_id", "a", "b"}
+    assert [bson.decode(raw)["_id"] async for raw in made] == [None] * (1 - by_hand)
+    assert (counts.by_hand, counts.verdicts) == (by_hand, {Verdict.DAMAGED: 1})
+    if not more:
+        assert json.loads(counts.null_id)["wanted"].keys() == {"_id", "a", "b"}
 
 
 async def test_other_repairs_than_were_worked_out_settle_nothing(tmp_path: Path) -> None:

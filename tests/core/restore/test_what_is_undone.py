@@ -13,9 +13,12 @@ from bson.datetime_ms import DatetimeMS
 from builders.history import COLLECTION, Row, Server, diff, entry
 from builders.incidents import incident
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.changes import changes_of
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.infer import Inferred, find_accident, removals_since
 
 SHAPE = diff(u={"v": 7})
@@ -162,3 +165,39 @@ async def test_what_the_same_client_wrote_at_once_is_named(
     assert (found.accident.command, found.accident.entries) == (5, 10)
     assert any("bulk write of several kinds" in doubt for doubt in found.doubts) is mixed
     assert [(one.what, one.why.partition(",")[0]) for one in found.left_out] == left
+
+
+SET = "db.c.updateMany({}, {$set: {v: 7}})"
+BEGINS = "It begins at 100:1, before the incident: plan for the incident before this one."
+
+
+@pytest.mark.parametrize(
+    ("statement", "count", "first", "doubts", "documents"),
+    [
+        (SET, 10, 100, [], 10),
+        (SET, None, 100, [], 10),
+        (SET, 8, 100, [], 8),
+        ("", 10, 100, [], 10),
+        (SET, 10, 101, [BEGINS], 10),
+        (SET.replace("c.", "other.", 1), 10, 100, ["The statement is on other, the incident on s.c."], 10),
+        ("deleteMany({})", 10, 100, ["The statement is a delete, and the incident is an update."], 10),
+    ],
+)
+async def test_what_a_person_says_of_an_incident_decides_what_is_undone(
+    statement: str, count: int | None, first: int, doubts: list[str], documents: int
+) -> None:
+    rows = [*MANY[:10], entry(111, "d", {"_id": 90}), entry(109, "u", SHAPE, 91, **sent(5)), entry(112, "n", {})]
+    row = incident(1, first, kind="updateMany", ns="s.c", op="u", last=Ts(109, 1), documents=10)
+    row = replace(row, first=Ts(first, 1), point=Ts(first, 1))
+    known, server = read_evidence(statement, count), Server(sorted(rows, key=lambda one: one["ts"]))
+    found = await find_accident(server, row, row.limit, row.last, None, ["s.c"], known)  # type: ignore[arg-type]
+    one = found.accident
+    assert (list(found.doubts), one.proven) == (doubts, count is not None and not doubts)
+    assert (one.first, one.last, one.entries, one.count) == (Ts(100, 1), Ts(109, 1), 10, count)
+    assert (one.kind, one.statement, one.command, UpdateEffect.of(one.effect)) == (
+        "updates", statement, None, UpdateEffect(changes_of(bson.encode(SHAPE))),
+    )  # fmt: skip
+    assert [(shown.what, shown.documents, shown.entries) for shown in found.undone] == [("v = 7", documents, 10)]
+    assert [(shown.what, shown.entries, shown.why) for shown in found.left_out] == [
+        ("updated", 1, "another client wrote it")
+    ]

@@ -321,7 +321,7 @@ async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | 
     elif found.effect is not None:
         mine = replace(mine, effect=found.effect.stored())
     mine = replace(mine, updates_last=found.tally.last, entries=found.tally.entries)
-    if found.tally.entries < 2 or (command.entries < 2 and await _is_routine(gateway, mine, first)):
+    if found.tally.entries < 2 or await _is_routine(gateway, mine, first):
         return Inferred(accident)
     found = replace(found, what=_in_words(found, command.entries > 1))
     return _inferred(_Around(mine, "u"), mine, found, found.doubts)
@@ -331,11 +331,13 @@ async def _is_routine(gateway: Gateway, accident: Accident, first: Entry) -> boo
     """Whether the same was written before the point."""
     attribution = Attribution(accident)
     effect = attribution.effect
+    if effect is None:
+        return False  # one command of a session
     begin = Ts(max(first.ts.t - _LOOK_BACK_SECONDS, 1), 0)
     async for entry, whole in operations(gateway, first.ns, begin):
         if whole.ts >= first.ts:
             return False
         same = entry.op == "u" and attribution.same_sender(whole)
-        if same and effect is not None and effect.agrees(changes_of(update_of(entry))):
+        if same and effect.agrees(changes_of(update_of(entry))):
             return True
     return False
