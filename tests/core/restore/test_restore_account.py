@@ -9,7 +9,7 @@ from uuid import UUID
 
 import bson
 import pytest
-from bson import Binary
+from bson import Binary, Decimal128
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
@@ -33,6 +33,9 @@ BAD: Step = ("accident", "u", diff(u={"status": "BAD", "balance": 10}, d={"name"
 FIX: Step = ("repair", "u", diff(u={"status": "ok", "balance": 5}, i={"name": "n"}))
 ZIP: Step = ("accident", "u", diff(u={"addr": {"zip": 0}}))
 MADE: Step = ("accident", "u", diff(i={"m": {"k": 100}}))
+ZERO: Step = ("accident", "u", diff(saddr={"u": {"zip": 0}}))
+EXACT: Step = ("accident", "u", diff(u={"balance": Decimal128("1.5")}))
+TEN: Step = ("accident", "u", diff(u={"balance": 10}))
 UNSET: Step = ("accident", "u", diff(d={"name": False}))
 BOTH_TEXTS: Step = ("accident", "u", diff(u={"status": "o2", "name": "b"}))
 BACK: Step = ("repair", "u", diff(i={"name": "n"}))
@@ -110,6 +113,18 @@ def others(**sections: Any) -> Step:
         ([BOTH_TEXTS, others(u={"name": "!o2", "status": "x"})], State.COMPUTED),
         ([MADE, others(i={"total": 500}), ("repair", "u", diff(d={"m": False}))], State.COMPUTED),
         ([MADE, others(i={"total": 7_777}), ("repair", "u", diff(d={"m": False}))], State.RIGHT),
+        ([GONE, others(u={"balance": 6})], State.UNCLEAR),
+        ([ZERO, ("accident", "u", diff(u={"addr": 5}))], State.UNCLEAR),
+        ([ZIP, ("accident", "u", diff(u={"addr": 5})), ZIP, ZERO], State.UNCLEAR),
+        ([ZERO, ("accident", "u", diff(saddr={"u": {"street": "t"}}))], State.HOLDS),
+        ([EXACT, others(i={"total": Decimal128("1.5")}), ("repair", "u", diff(u={"balance": 5}))], State.COMPUTED),
+        ([EXACT, others(i={"total": Decimal128("2.5")}), ("repair", "u", diff(u={"balance": 5}))], State.RIGHT),
+        ([TEN, others(i={"total": 17}), ("repair", "u", diff(u={"balance": 5}))], State.COMPUTED),
+        ([TEN, others(i={"total": 18}), ("repair", "u", diff(u={"balance": 5}))], State.RIGHT),
+        *(
+            ([TEN, others(i={"total": total}), ("repair", "u", diff(u={"balance": 5}))], State.COMPUTED)
+            for total in (10, 11, 9, 20, 110, -10, 30, 5, 100, 1_000)
+        ),
         ([UNSET, others(i={"note": "none"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
         ([UNSET, others(i={"note": "nonesuch"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
         ([UNSET, others(i={"note": 7}), ("repair", "u", diff(i={"name": "n"}))], State.RIGHT),
@@ -119,6 +134,22 @@ def others(**sections: Any) -> Step:
 )  # fmt: skip
 def test_what_is_left_of_the_accident(steps: list[Step], state: State) -> None:
     assert after(*steps).state is state
+
+
+@pytest.mark.parametrize(
+    ("steps", "copy", "theirs"),
+    [
+        ([BAD, ("others", "d", {"_id": 1})], COPY, True),
+        ([BAD, FIX, ("others", "d", {"_id": 1})], COPY, False),
+        ([GONE, ("others", "i", {"_id": 1, "n": 5}), ("others", "d", {"_id": 1})], COPY, True),
+        ([GONE, ("others", "d", {"_id": 1})], COPY, False),
+        ([("accident", "i", COPY), ("others", "d", {"_id": 1})], None, True),
+        ([BAD, others(u={"status": True, "balance": False}, i={"name": "m"})], COPY, True),
+        ([BAD, others(u={"balance": 11})], COPY, False),
+    ],
+)
+def test_whether_others_wrote_over_what_the_accident_left(steps: list[Step], copy: Row | None, theirs: bool) -> None:
+    assert after(*steps, copy=copy).theirs is theirs
 
 
 def test_a_number_that_others_increased_to_what_the_accident_had_left_is_right() -> None:

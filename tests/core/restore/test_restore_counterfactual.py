@@ -11,8 +11,8 @@ from bson.raw_bson import RawBSONDocument
 
 from builders.history import diff
 from tallyglass.moment import Ts
-from tallyglass.oplog.entry.changes import Unfit, apply_update
-from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, repair
+from tallyglass.oplog.entry.changes import Unfit, apply_update, get
+from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, _appended, repair
 from tallyglass.restore.undo.earlier_returns import undone_by
 
 Step = tuple[str, str, dict[str, Any]]
@@ -113,6 +113,9 @@ def test_the_repair_itself_is_not_taken_for_a_change_of_others() -> None:
     gone = after(("accident", "d", {"_id": 1}))
     gone.repaired("u", bson.encode(diff(u={"status": "ok"})))
     assert (gone.verdict, gone.actual) == (Verdict.UNCLEAR, None), "there was nothing to update"
+    other = after(BAD)
+    other.repaired("u", bson.encode(diff(sname={"u": {"x": 1}})))
+    assert other.verdict is Verdict.UNCLEAR, "it does not fit"
 
 
 def test_a_repair_names_the_fields_that_differ_and_the_whole_where_their_order_would_change() -> None:
@@ -238,3 +241,27 @@ def test_an_update_entry_is_applied_as_the_server_does(
         return
     found = bson.decode(apply_update(bson.encode(document), bson.encode(o)))
     assert list(found.items()) == list(wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("sections", "appended"),
+    [
+        ({"a": True, "u2": 9}, [9]),
+        ({"a": True, "u2": 9, "u3": {"x": 1}}, [9, {"x": 1}]),
+        ({"a": True, "u1": 9}, None),
+        ({"a": True, "u0": 9, "u2": 8}, None),
+        ({"a": True, "l": 3}, None),
+        ({"a": True, "l": 3, "u2": 9}, None),
+        ({"a": True, "s0": {"u": {"x": 1}}}, None),
+        ({"a": True, "s2": {"a": True, "u0": 1}}, None),
+    ],
+)
+@pytest.mark.parametrize("below", [False, True])
+def test_what_an_update_only_appends_to_an_array(
+    sections: dict[str, Any], appended: list[Any] | None, below: bool
+) -> None:
+    o, document, path = diff(stags=sections), {"tags": [1, 2], "n": 0}, (b"tags",)
+    if below:
+        o, document, path = diff(u={"n": 1}, sm={"stags": sections}), {"m": document}, (b"m", *path)  # type: ignore[assignment]
+    values = [get(bson.encode({"v": one}), (b"v",)) for one in appended or ()]
+    assert _appended(bson.encode(o), bson.encode(document)) == ({path: values} if appended else {})

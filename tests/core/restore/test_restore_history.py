@@ -377,6 +377,12 @@ async def test_what_others_inserted_after_a_removal_is_none_of_it() -> None:
         found = [(one.key[1], one.verdict, one.undone) async for one in compare_documents(copy, history)]
     at = {Ts(101, 1): None}
     assert found == [(1, Verdict.DAMAGED, at), (2, Verdict.LEFT, at), (50, Verdict.WHOLE, at)]
+    server.documents = ({"_id": 2, "theirs": 1}, {"_id": 50})
+    judged = judge_documents(gateway, copy, accident, "s.c", _POINT, None, None)
+    assert [(one.key[1], one.state) async for one in judged] == [
+        (1, DocumentState.MISSING),
+        (2, DocumentState.REPLACED),
+    ]
 
 
 @pytest.mark.parametrize(

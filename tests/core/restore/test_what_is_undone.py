@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +19,10 @@ from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.changed import Changed
+from tallyglass.restore.undo.effects import Side
 from tallyglass.restore.undo.evidence import read_evidence
-from tallyglass.restore.undo.infer import Inferred, find_accident, removals_since
+from tallyglass.restore.undo.incident_scope import ANY_SESSION
+from tallyglass.restore.undo.infer import Inferred, _Around, _miscounted, find_accident, removals_since
 
 SHAPE = diff(u={"v": 7})
 
@@ -66,6 +69,18 @@ async def test_updates_that_begin_at_the_point_are_undone_unless_the_application
     assert accident.updates_last == (Ts(last, 1) if last else None)
     assert accident.entries == (sum(row["o"] == SHAPE and row["ts"].time <= last for row in rows) if last else 0)
     assert [row.ns for row in found.undone] == (["s.c"] if last else [])
+
+
+@pytest.mark.parametrize(("numbers", "command", "what"), [((5, 5), 5, "v = 7 (one command)"), ((5, 6), None, "v = 7")])
+async def test_the_updates_of_one_command_are_known_by_its_number(
+    numbers: tuple[int, ...], command: int | None, what: str
+) -> None:
+    """One that wrote the same before too is no routine."""
+    before = [entry(90, "u", SHAPE, 50, **sent(4))] if command else []
+    rows = [entry(100 + at, "u", SHAPE, at, **sent(number)) for at, number in enumerate(numbers)]
+    found = await from_the_point([*before, *rows, entry(102, "u", diff(u={"w": 1}), 3, **sent(9))], 100)
+    assert (found.accident.command, found.accident.entries, found.accident.updates_last) == (command, 2, Ts(101, 1))
+    assert [row.what for row in found.undone] == [what]
 
 
 async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
@@ -201,3 +216,68 @@ async def test_what_a_person_says_of_an_incident_decides_what_is_undone(
     assert [(shown.what, shown.entries, shown.why) for shown in found.left_out] == [
         ("updated", 1, "another client wrote it")
     ]
+
+
+@pytest.mark.parametrize(
+    ("session", "numbers", "commands"),
+    [
+        ("a", {5: 3, 6: 2}, 2),
+        ("a", {5: 1, 6: 2, 7: 1}, 3),
+        ("a", {5: 1, 6: 1}, 0),
+        ("a", {5: 3}, 0),
+        ("a", {5: 100_000, 6: 7}, 0),
+        ("a", {7: 5, 6: 100_000, 5: 100_000}, 0),
+        ("a", {5: 7, 6: 100_000}, 2),
+        ("", {0: 3, 6: 2}, 0),
+        (ANY_SESSION, {5: 3, 6: 2}, 0),
+    ],
+)
+def test_several_commands_of_one_client_are_named(session: str, numbers: dict[int, int], commands: int) -> None:
+    around = _Around(Accident("updates", "s.c", Ts(1, 1), Ts(2, 1), session), "u", numbers=Counter(numbers))
+    said = f"The same client sent {commands:,} commands in this time." if commands else ""
+    assert around.several_commands() == said
+
+
+@pytest.mark.parametrize(
+    ("sides", "kinds"),
+    [
+        ([Side.INSIDE, Side.INSIDE], "2 inserted"),
+        ([Side.INSIDE, Side.BEFORE], "1 inserted"),
+        ([Side.AFTER, Side.BEFORE], ""),
+        ([Side.INSIDE, Side.BEFORE, Side.AFTER], ""),
+        ([], ""),
+    ],
+)
+def test_other_writes_without_a_session_are_part_of_it_unless_they_go_on_around_it(
+    sides: list[Side], kinds: str
+) -> None:
+    around = _Around(Accident("updates", "s.c", Ts(1, 1), Ts(2, 1)), "u")
+    around.others += [("i", side, "", 0, 0) for side in sides] + [("d", side, "", 0, 0) for side in Side]
+    said = f"A bulk write of several kinds: the same client also wrote here at once ({kinds})." if kinds else ""
+    assert around.mixed() == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"documents": 11}, ["The incident lists 11 documents, and the oplog has 10 in its span."]),
+        ({"documents": 11, "ops": 10, "op": "u"}, []),
+        (
+            {"documents": 11, "ops": 10, "op": "d"},
+            ["The incident lists 11 documents, and the oplog has 10 in its span."],
+        ),
+        ({"documents": 11, "documents_exact": False, "op": "u"}, []),
+        ({"documents": None}, []),
+        ({"op": "d", "sessions": 1}, []),
+        ({"op": "d", "sessions": 2}, ["Several clients delete here, and a delete does not say whose it is."]),
+        (
+            {"op": "d", "documents_exact": False},
+            ["Several clients delete here, and a delete does not say whose it is."],
+        ),
+        ({"op": "u", "sessions": 2}, []),
+    ],
+)
+def test_an_incident_is_counted(changes: dict[str, Any], said: list[str]) -> None:
+    row = incident(1, 9, **{"documents": 10, "ops": 12, "op": "u"} | changes)
+    assert list(_miscounted(row, 10, row.op)) == said
