@@ -133,11 +133,8 @@ def _has_values_set_by(update: bytes, document: bytes) -> bool:
     """Whether a document has the values that an update left. What lies in arrays is not compared, nor are the dotted
     paths of 4.4, which may also be names with a dot."""
     for kind, path, value, array in each_change(update) or ():
-        if (
-            array >= 0
-            or kind is ChangeKind.PATCH
-            or (len(path) == 1 and b"." in path[0] and walk.find(update, b"diff") is None)
-        ):
+        is_dotted = len(path) == 1 and b"." in path[0] and walk.find(update, b"diff") is None
+        if array >= 0 or kind is ChangeKind.PATCH or is_dotted:
             continue
         held: Element | None = Element(walk.DOCUMENT, b"", 0, len(document))
         for name in path:
