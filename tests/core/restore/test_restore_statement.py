@@ -90,3 +90,66 @@ def test_ids_and_dates_are_read_as_extended_json() -> None:
     assert explains(text, None, found | {"_id": ObjectId()}) is False
     late = found | {"at": bson.datetime_ms.DatetimeMS(10**15)}
     assert (explains(text, None, late), explains(text.replace("$lt", "$gt"), None, late)) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ('{$concat: ["$s", "!", "?"]}', "new!?"), ('{$concat: ["$s", "$none"]}', None), ('{$concat: [null]}', None),
+        ('{$add: ["$n", 1, 2]}', 8), ('{$subtract: ["$n", 7]}', -2), ('{$multiply: ["$n", "$f"]}', 12.5),
+        ('{$add: ["$n", "$none"]}', None), ('{$add: ["$n", null]}', None), ('{$add: ["$f", 1]}', 3.5),
+        ('{$isNumber: "$n"}', True), ('{$isNumber: "$s"}', False), ('{$type: "$s"}', "string"),
+        ('{$type: "$none"}', "missing"), ('{$type: "$f"}', "double"), ('{$type: "$tags"}', "array"),
+        ('{$type: "$m"}', "object"), ('{$type: true}', "bool"), ('{$ifNull: ["$none", null, 3]}', 3),
+        ('{$ifNull: ["$n", 3]}', 5), ('{$ifNull: ["$none", null]}', None), ('{$and: ["$n", "$s"]}', True),
+        ('{$and: ["$n", 0]}', False), ('{$or: ["$none", null, false]}', False), ('{$or: [0, "$n"]}', True),
+        ('{$not: ["$n"]}', False), ('{$not: [0]}', True), ('{$not: ["$nan"]}', False), ('{$not: [""]}', False),
+        ('{$eq: ["$n", 5.0]}', True), ('{$ne: ["$n", 5]}', False), ('{$eq: ["$none", "$other"]}', True),
+        ('{$eq: ["$none", null]}', False), ('{$ne: ["$none", null]}', True), ('{$gt: ["$n", 4]}', True),
+        ('{$gt: ["$n", 5]}', False), ('{$gte: ["$n", 5]}', True), ('{$lt: ["$n", 5]}', False),
+        ('{$lte: ["$n", 5]}', True), ('{$lt: ["$s", "o"]}', True), ('["$n", "$none"]', [5, None]),
+        ('[{a: "$n", b: "$none"}]', [{"a": 5}]), ('{$literal: "$n"}', "$n"),
+        ('{$add: [9007199254740992.0, 1.0]}', 2.0**53 + 1),
+    ],
+)  # fmt: skip
+def test_an_expression_has_the_value_that_the_server_gives_it(expression: str, value: Any) -> None:
+    text = f"updateMany({{}}, [{{$set: {{t: {expression}}}}}])"
+    assert explains(text, BEFORE | {"t": value}) is True
+    assert explains(text, BEFORE | {"t": "another"}) is False
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ['{$gt: ["$n", "x"]}', '{$add: ["$f", 1, 2]}', '{$add: ["$s", 1]}', '{$type: "$n"}', '"$$ROOT"', '{$toInt: "5"}',
+     '{$add: [9007199254740994.0, 1]}', '{$add: ["$d", 1]}', '{$add: []}', '{$eq: [1]}', '{$gt: ["$nan", 1]}',
+     '{$concat: ["$n", "x"]}', '{$concat: "$s", $add: [1]}', '"$tags.a"'],
+)  # fmt: skip
+def test_an_expression_whose_value_is_not_certain_is_unknown(expression: str) -> None:
+    assert explains(f"updateMany({{}}, [{{$set: {{t: {expression}}}}}])", BEFORE | {"t": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("update", "changed"),
+    [
+        ("{$min: {n: 5}}", {}), ("{$min: {n: 6}}", {}), ("{$max: {n: 5.5}}", {"n": 5.5}), ("{$max: {n: 4}}", {}),
+        ("{$min: {none: 5}}", {"none": 5}), ("{$max: {d: 2}}", {"d": 2}), ("{$push: {none: 1}}", {"none": [1]}),
+        ("{$pop: {tags: 1}}", {"tags": ["a"]}), ("{$pop: {none: 1}}", {}), ("{$addToSet: {tags: 'c'}}",
+                                                                          {"tags": ["a", "b", "c"]}),
+        ("{$addToSet: {none: 1}}", {"none": [1]}), ("{$pull: {tags: 'x'}}", {}), ("{$rename: {none: 'x'}}", {}),
+        ("{$setOnInsert: {none: 1}}", {}), ("{$unset: {'m.k': 1}}", {"m": {}}), ("{$unset: {'none.k': 1}}", {}),
+        ("{$set: {'none.k.j': 1}}", {"none": {"k": {"j": 1}}}), ("{$inc: {'m.k': 2}}", {"m": {"k": 3}}),
+        ("{$mul: {none: 2}}", {"none": 0}), ("{$rename: {'m.k': 'k'}}", {"m": {}, "k": 1}),
+    ],
+)  # fmt: skip
+def test_an_operator_changes_what_the_server_changes(update: str, changed: dict[str, Any]) -> None:
+    assert explains(f"updateMany({{}}, {update})", BEFORE | changed) is True
+    assert explains(f"updateMany({{}}, {update})", BEFORE | changed | {"s": "x"}) is False
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["{$min: {s: 5}}", "{$push: {n: 1}}", "{$pop: {n: 1}}", "{$pull: {tags: {a: 1}}}", "{$set: {'n.k': 1}}",
+     "{$inc: {d: 1}}", "{$min: {nan: 1}}", "{$addToSet: {tags: {$each: ['c']}}}", "{$currentDate: {at: true}}"],
+)  # fmt: skip
+def test_an_operator_whose_result_is_not_certain_is_unknown(update: str) -> None:
+    assert explains(f"updateMany({{}}, {update})", BEFORE) is None
