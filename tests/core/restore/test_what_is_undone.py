@@ -281,3 +281,24 @@ def test_other_writes_without_a_session_are_part_of_it_unless_they_go_on_around_
 def test_an_incident_is_counted(changes: dict[str, Any], said: list[str]) -> None:
     row = incident(1, 9, **{"documents": 10, "ops": 12, "op": "u"} | changes)
     assert list(_miscounted(row, 10, row.op)) == said
+
+
+@pytest.mark.parametrize(
+    ("side", "millis", "entries"),
+    [
+        (Side.BEFORE, [800], 1), (Side.BEFORE, [799], 0), (Side.BEFORE, [400, 600, 800], 3),
+        (Side.BEFORE, [399, 600, 800], 2), (Side.BEFORE, [800, 1_001], 1), (Side.BEFORE, [], 0),
+        (Side.AFTER, [1_300], 1), (Side.AFTER, [1_301], 0), (Side.AFTER, [1_300, 1_500], 2),
+        (Side.AFTER, [1_300, 1_501, 1_502], 1),
+    ],
+)  # fmt: skip
+def test_inserts_go_on_into_the_updates_without_a_pause(side: Side, millis: list[int], entries: int) -> None:
+    """The updates were written from 1,000 ms to 1,100 ms."""
+    around = _Around(Accident("updates", "s.c", Ts(10, 1), Ts(11, 1)), "u")
+    for at, wall in ((10, 1_000), (11, 1_100)):
+        around.span.add(Ts(at, 1), wall, key=b"\x10\0\0\0\0")
+    for place, wall in enumerate(millis):
+        row = read_entry(bson.encode(entry(1, "i", {"_id": place})))
+        around.insert_beside(row, side, Ts(5 if side is Side.BEFORE else 20, place + 1), wall)
+    found = list(around.inserted())
+    assert [(row.what, row.entries, row.documents) for row in found] == [("inserted", entries, entries)] * bool(entries)
