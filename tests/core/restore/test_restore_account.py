@@ -199,6 +199,9 @@ def update(second: int, id_: int, **more: Any) -> dict[str, Any]:
     ("value", "second", "states"),
     [
         ("BAD", 106, {State.HOLDS, State.SAME}),
+        ("BAD", 100, {State.HOLDS, State.SAME}),
+        ("BAD", 164, {State.HOLDS, State.SAME}),
+        ("BAD", 165, {State.HOLDS}),
         ("other", 106, {State.HOLDS}),
         ("BAD", 200, {State.HOLDS}),
     ],
@@ -207,10 +210,11 @@ async def test_an_update_beside_the_accident_that_set_the_same_is_listed_while_i
     value: str, second: int, states: set[State]
 ) -> None:
     oplog = [
-        entry(100, "n", {}, ns=""),
+        entry(50, "n", {}, ns=""),
         *(update(second, n, s="BAD", flag=True) for n, second in enumerate(range(101, 105))),
         update(second, 9, s=value),
     ]
+    oplog.sort(key=itemgetter("ts"))
     live = [FIELDS | {"_id": n, "s": "BAD", "flag": True} for n in range(4)] + [FIELDS | {"_id": 9, "s": value}]
     spare = Server([], *(FIELDS | {"_id": n} for n in range(10)))
     source = Server(oplog, *live)
