@@ -47,7 +47,9 @@ class Server:
             if bounds.get("$gte", row["ts"]) <= row["ts"] <= bounds.get("$lte", row["ts"])
             and not ("$lt" in bounds and row["ts"] >= bounds["$lt"])
         ]  # fmt: skip
-        found = found[:: sort[0][1] if sort else 1][: limit or None]
+        order = sort[0][1] if sort else 1
+        assert order in (1, -1)
+        found = found[::order][: limit or None]
         self.sent += len(found)
         yield b"".join(bson.encode(row) for row in found)
 
