@@ -200,6 +200,8 @@ async def test_a_history_that_does_not_fit_is_read_again(tmp_path: Path) -> None
     with pytest.raises(ReadError, match="does not reach back"):
         await read(Server(_OPLOG[2:4]), _UPDATES, kept)
     assert list(kept.parent.iterdir()) == [], "what could not be read to the end"
+    with pytest.raises(ReadError, match="does not reach back"):
+        await read(Server(_OPLOG[2:4]), _UPDATES, None)
 
 
 @pytest.mark.parametrize(("had", "refused"), [(7, False), (6, True)], ids=["had it", "had it not"])

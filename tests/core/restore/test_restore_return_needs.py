@@ -65,9 +65,15 @@ def test_without_access_control_nothing_is_missing() -> None:
         (Return("s.c", Strategy.MERGE, "s.b", recreated=True),
          {"s.b": {"createCollection", "insert", "find", "dropCollection", "update"},
           "s.c": {"find", "insert", "update", "listIndexes", "createIndex", "collMod"}, "local.oplog.rs": {"find"}}),
+        (Return("s.c", Strategy.REPLACE, "s.b", away="s.a"),
+         {"s": {"renameCollectionSameDB"}, "s.a": {"find"}, "local.oplog.rs": {"find"},
+          "s.b": {"createCollection", "insert", "find", "dropCollection", "createIndex", "update", "listIndexes"},
+          "s.c": {"find", "insert", "update", "dropCollection", "listIndexes"},
+          "s.b_since": {"createCollection", "find", "insert", "update", "remove", "dropCollection"},
+          "s.b_kept": {"createCollection", "find", "insert", "update", "remove"}}),
         (Return("s.c", Strategy.BESIDE), {}),
     ],
-    ids=["whole", "whole, renamed", "another database", "merged", "recreated", "by hand"],
+    ids=["whole", "whole, renamed", "another database", "merged", "recreated", "replaced", "by hand"],
 )  # fmt: skip
 def test_each_return_needs_what_its_steps_do(row: Return, wanted: dict[str, set[str]]) -> None:
     found = {f"{db}.{name}".strip("."): {*actions} for db, name, actions in needs([row], ["s.counters"])}

@@ -163,7 +163,7 @@ async def test_the_first_repair_says_what_was_undone_though_it_changes_nothing()
     """Others wrote over all of it before the return ran: a later one knows by it what was undone."""
     oplog = written([], _UPDATES) + [entry(110 + n, "u", _BACK, n) for n in range(3)]
     (made,), _, found = await run(oplog, _UPDATES, None)
-    assert (made["_id"], found) == (0, {Verdict.UNCLEAR: 3})
+    assert (made["_id"], made["r"], found) == (0, _DOCUMENTS[0], {Verdict.UNCLEAR: 3})
     oplog += [entry(120, "c", {"create": "c_pitr_T"}, ns="s.$cmd"), entry(121, "i", made, ns="s.c_pitr_T")]
     assert (await run(oplog, _UPDATES, None))[0] == []
 
