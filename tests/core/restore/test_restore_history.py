@@ -340,6 +340,11 @@ async def test_without_an_incident_only_what_was_there_at_the_point_comes_back(
     gateway, copy = cast("Gateway", Server(rows)), cast("Gateway", Server([], {"_id": 1}))
     with closing(await read_history(gateway, copy, accident, "s.c", _POINT)) as history:
         assert {one.key[1]: one.verdict async for one in compare_documents(copy, history)} == verdicts
+    judged = {
+        one.key[1]: one.state async for one in judge_documents(gateway, copy, accident, "s.c", _POINT, None, None)
+    }
+    damaged = [id_ for id_, verdict in verdicts.items() if verdict is Verdict.DAMAGED]
+    assert judged == dict.fromkeys(damaged, DocumentState.MISSING)
 
 
 @pytest.mark.parametrize("others", [True, False])
