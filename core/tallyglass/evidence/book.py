@@ -57,7 +57,7 @@ class LineTally:
 
     ``cut`` lines are no whole JSON, or the server cut their statement; ``redacted`` ones hide the statement;
     ``foreign`` ones have another form (before 4.4, or no log of mongod). ``missed`` lines were overwritten before they
-    were read.
+    were read. ``apart`` are deletes and updates in files that are not known to be of these servers.
     """
 
     lines: int = 0
@@ -65,6 +65,7 @@ class LineTally:
     redacted: int = 0
     foreign: int = 0
     missed: int = 0
+    apart: int = 0
 
     def unused(self) -> str:
         """The lines that may name somebody and do not, as a sentence; empty if there are none."""
@@ -73,6 +74,7 @@ class LineTally:
             "cut": self.cut,
             "without their values": self.redacted,
             "of another form": self.foreign,
+            "in files that share none with the memory of this server": self.apart,
         }
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
         return f"Lines of the log: {told}." if told else ""

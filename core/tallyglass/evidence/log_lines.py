@@ -132,7 +132,8 @@ class LogReader:
             if line is None:
                 tally.cut += 1
                 continue
-            self._cover(line.at)
+            if self._statements:
+                self._cover(line.at)
             read(self, line)
 
     def interrupt(self) -> None:
@@ -292,6 +293,7 @@ class LogReader:
 
     def _add(self, write: Statement) -> None:
         if not self._statements:
+            self._book.tally.apart += 1
             return
         kept = self._book.heard is not None and self._book.heard(write)
         if not kept and self._wanted is not None and not self._wanted(write.ns, write.began, write.ended):

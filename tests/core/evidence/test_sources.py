@@ -259,6 +259,8 @@ async def test_statements_of_another_shard_are_not_joined(tmp_path: Path) -> Non
     book = Book()
     read_files(book, files, others=others)
     assert sizes(book) == [9, 1, 2]
+    assert ["'s0'" in name for name in book.coverage] == [True]
+    assert book.tally.unused() == "Lines of the log: 1 in files that share none with the memory of this server."
     assert [client.user for _, client in book.sessions.items()] == ["alice@admin"], "a router's log names clients"
     server.refused["getLog"] = PrivilegeError("no")
     assert len(await foreign_files(server, files)) == 3  # type: ignore[arg-type]

@@ -188,3 +188,29 @@ def test_who_wrote_an_incident_of_two_shards(
     assert one.evidence is not None
     assert (one.evidence.grade, one.by, [who.documents for who in one.evidence.candidates]) == (grade, by, documents)
     assert one.evidence.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("known", "op", "session", "grade"),
+    [
+        (6, "d", "", AMBIGUOUS),
+        (45, "d", "", UNIQUE),
+        (6, "d", "05", UNIQUE),
+        (6, "", "", UNIQUE),
+        (None, "d", "", AMBIGUOUS),
+    ],
+    ids=["little", "nearly all", "one session", "a command", "nobody knows how much"],
+)
+@pytest.mark.parametrize("other", [None, Authorship(NONE, reason="No log of the server was read.")])
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_the_writer_on_one_shard_is_not_the_one_on_a_shard_without_a_log(
+    known: int | None, op: str, session: str, grade: Certainty, other: Authorship | None, names: str
+) -> None:
+    found = Authorship(UNIQUE, (replace(BOB, documents=known),), "log", "its own")
+    rows = [
+        replace(incident("deleteMany", "shop.a", 100, 101, 1), op=op, session=session, evidence=one, documents=documents)
+        for one, documents in ((found, known), (other, 5))
+    ]
+    (one,) = combine({name: [row] for name, row in zip(names, rows, strict=True)})
+    reason = "its own" if grade is UNIQUE else "For its part on another shard nobody is named."
+    assert one.evidence == replace(found, grade=grade, reason=reason)

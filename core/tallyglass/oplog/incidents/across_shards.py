@@ -10,6 +10,7 @@ from dataclasses import replace
 from tallyglass.errors import ConnectError, ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.oplog.incidents.attribution import MOST
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS
 from tallyglass.oplog.incidents.rows import joined
@@ -29,6 +30,7 @@ _FLUSH_SECONDS = 0.25
 """How long what shards find is collected before it is merged, which costs as much for one change as for many."""
 
 _OTHERS = "Its parts on two shards were written by different clients."
+_UNNAMED = "For its part on another shard nobody is named."
 
 
 def combine(by_shard: Mapping[str, Sequence[Incident]]) -> tuple[Incident, ...]:
@@ -79,7 +81,7 @@ def _together(whole: Incident, part: Incident, shard: str) -> Incident:
         point=min(whole.limit, part.limit),
         open=whole.open or part.open,
         sessions=max(whole.sessions, part.sessions),
-        evidence=_both(whole.evidence, part.evidence),
+        evidence=_both(whole, part),
         parts=_parts(whole, part),
         shards=tuple(sorted((*whole.shards, shard))),
     )
@@ -102,10 +104,13 @@ def _parts(whole: Incident, part: Incident) -> tuple[StatementPart, ...]:
     return tuple(found) if len(found) > 1 else ()
 
 
-def _both(one: Authorship | None, other: Authorship | None) -> Authorship | None:
+def _both(whole: Incident, part: Incident) -> Authorship | None:
     """Who wrote an incident of two shards: the same clients on both, or several candidates."""
-    if one is None or other is None or not one.candidates or not other.candidates:
-        return one if one is not None and one.candidates else other or one
+    one, other = whole.evidence, part.evidence
+    if one is None or not one.candidates:
+        return _alone(other, part, whole) if other is not None else one
+    if other is None or not other.candidates:
+        return _alone(one, whole, part)
     candidates, rest = list[Candidate](), list(other.candidates)
     for candidate in one.candidates:
         same = next((found for found in rest if found.name == candidate.name), None)
@@ -120,6 +125,16 @@ def _both(one: Authorship | None, other: Authorship | None) -> Authorship | None
         return replace(one, grade=Certainty.AMBIGUOUS, candidates=(*candidates, *rest), reason=_OTHERS)
     reason = one.reason if one.grade is grade else other.reason
     return replace(one, grade=grade, candidates=(*candidates, *rest), reason=reason)
+
+
+def _alone(found: Authorship, named: Incident, unnamed: Incident) -> Authorship:
+    """What is known of one part, where nobody is named for the other: a command or a session is of one client, but of
+    writes without a session most must be known."""
+    known = sum(one.documents or 0 for one in found.candidates)
+    most = known >= MOST * ((named.documents or 0) + (unnamed.documents or 0))
+    if most or not found.is_known or not named.op or named.session:
+        return found
+    return replace(found, grade=Certainty.AMBIGUOUS, reason=_UNNAMED)
 
 
 async def scan_shards(

@@ -530,8 +530,8 @@ def why_none(incident: Incident, book: Book) -> str:
     """Why nobody is named, with the lines of the log that could not be used."""
     first, last = walls(incident)
     if not book.coverage:
-        return " ".join(book.refused.values()) or "No log of the server was read."
-    if not book.covers(first, last):
+        reason = " ".join(book.refused.values()) or "No log of the server was read."
+    elif not book.covers(first, last):
         reason = "No log that was read covers its time."
     elif incident.op and not incident.sessions:
         reason = (
