@@ -208,7 +208,9 @@ def test_the_writer_on_one_shard_is_not_the_one_on_a_shard_without_a_log(
 ) -> None:
     found = Authorship(UNIQUE, (replace(BOB, documents=known),), "log", "its own")
     rows = [
-        replace(incident("deleteMany", "shop.a", 100, 101, 1), op=op, session=session, evidence=one, documents=documents)
+        replace(
+            incident("deleteMany", "shop.a", 100, 101, 1), op=op, session=session, evidence=one, documents=documents
+        )
         for one, documents in ((found, known), (other, 5))
     ]
     (one,) = combine({name: [row] for name, row in zip(names, rows, strict=True)})

@@ -7,6 +7,7 @@ oplog is cut into slices, and in whatever direction they are read, the bursts ar
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -89,17 +90,6 @@ class Burst:
     """Whether :meth:`shrink` was called."""
 
     _order: IdOrder | None = None
-
-    def count_numbers(self, numbers: list[int]) -> None:
-        """Note the transaction numbers of a session's writes, a document each, in order of time."""
-        self.low, self.high = numbers[0], numbers[-1]
-        if len(set(numbers)) == len(numbers):
-            self.batch = self.head = self.tail = 1
-            return
-        sizes: dict[int, int] = {}
-        for number in numbers:
-            sizes[number] = sizes.get(number, 0) + 1
-        self.batch, self.head, self.tail = max(sizes.values()), sizes[self.low], sizes[self.high]
 
     def join(self, newer: Burst) -> Burst:
         """This burst with a newer one, which it takes in."""
@@ -228,10 +218,8 @@ def burst_of(stamps: list[Stamp], session: bytes, user: bytes) -> Burst:
     """Writes of one session, in order of time."""
     first, last, count = stamps[0], stamps[-1], len(stamps)
     burst = Burst(first[0], last[0], first[1], last[1], count, count, session=session, user=user)
-    if count == 1:
-        if last[2] >= 0:
-            burst.low = burst.high = last[2]
-            burst.batch = burst.head = burst.tail = 1
-    elif last[2] >= 0:
-        burst.count_numbers([number for _, _, number in stamps])
+    if last[2] >= 0:
+        sizes = Counter([number for _, _, number in stamps]) if count > 1 else {last[2]: 1}
+        burst.low, burst.high, burst.batch = first[2], last[2], max(sizes.values())
+        burst.head, burst.tail = sizes[first[2]], sizes[last[2]]
     return burst

@@ -136,14 +136,11 @@ class Compactor:
     def family(self, ns: str, op: str, user: bytes | None) -> Family:
         """The family of writes on a namespace; if there are too many, one family holds the rest."""
         key = (ns, op, user)
-        found = self.families.get(key)
-        if found is None:
-            if len(self.families) >= DEFINITIONS_LIMIT:
-                key = (OTHERS, op, user)
-            found = self.families.get(key)
-            if found is None:
-                found = self.families[key] = Family(key[0], op, user)
-        return found
+        if key not in self.families and len(self.families) >= DEFINITIONS_LIMIT:
+            key = (OTHERS, op, user)
+        if key not in self.families:
+            self.families[key] = Family(*key)
+        return self.families[key]
 
     def _check_room(self, scale: Scale) -> None:
         """Bound the bursts of all families together, from time to time."""
@@ -161,7 +158,7 @@ class Compactor:
 def _runs(family: Family) -> Scale:
     """The runs of a family's sessions."""
     if family.runs is None:
-        family.runs = Scale(NEAR_MILLIS, least=LEAST_RUN)
+        family.runs = Scale(NEAR_MILLIS, last_rank=(-LEAST_RUN, 1 << 32))
     return family.runs
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.incidents.burst import Burst, Ends, extended, nothing
-from tallyglass.oplog.incidents.id_order import scattered
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS, Recurrence
 
 CLUMP_MILLIS = 50
@@ -43,11 +42,8 @@ class Scale:
     reach: int
     ends: Ends = field(default_factory=list)
     kept: list[Burst] = field(default_factory=list)
-    least: int = 1
-    """The fewest documents of a burst that is kept."""
-
-    least_rank: int = 1 << 32
-    """Of those that small, how they rank among each other: the last that is kept."""
+    last_rank: tuple[int, int] = (-1, 1 << 32)
+    """How the last burst ranks that is kept."""
 
     count: int = 0
     """How many bursts are closed."""
@@ -74,25 +70,19 @@ class Scale:
             if self.batches is None:
                 self.batches = Recurrence()
             self.batches.add_throughout(((burst.batch, burst.first_wall, burst.last_wall),))
-        if self.keeps(burst.documents, burst.first):
+        if burst.rank <= self.last_rank:
             self.kept.append(burst)
             if len(self.kept) < _FEW:
                 burst.shrink()
             if len(self.kept) > KEPT + _SLACK:
                 self.bound(KEPT)
 
-    def keeps(self, documents: int, first: int) -> bool:
-        """Whether a burst is large enough to be kept."""
-        least = self.least
-        return documents > least or (documents == least and scattered(first) <= self.least_rank)
-
     def bound(self, limit: int) -> None:
         """Keep the ``limit`` largest bursts."""
         if len(self.kept) > limit:
             self.kept.sort(key=lambda burst: burst.rank)
             del self.kept[limit:]
-            self.least = self.kept[-1].documents
-            self.least_rank = self.kept[-1].rank[1]
+            self.last_rank = self.kept[-1].rank
             for burst in self.kept:
                 burst.shrink()
 
@@ -105,7 +95,7 @@ class Scale:
     def forgotten(self) -> int:
         """The most documents of a burst that may have been forgotten; 0 if none was."""
         kept = sorted(one.documents for one in self.kept)[-KEPT:]
-        return min(kept, default=self.least) if self.count > len(kept) else 0
+        return min(kept, default=-self.last_rank[0]) if self.count > len(kept) else 0
 
     def all_seen(self, growing: Iterable[Burst]) -> Recurrence:
         """When bursts were seen, with those that may still grow."""

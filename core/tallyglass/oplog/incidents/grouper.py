@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from enum import IntEnum
 from hashlib import sha256
 
 from tallyglass.moment import ZERO, Ts, from_millis
-from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, position, time_of, whole_entries
+from tallyglass.oplog.entry.batch import UNREADABLE, EntryGroup, Walker, time_of, whole_entries
 from tallyglass.oplog.entry.entry import LINKED_WRITES, Entry, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.incidents import acts, rows
@@ -54,12 +55,11 @@ class Grouper:
         self._writes = Compactor()
         self._transactions = TransactionRuns()
         self._commands = CommandRows()
-        self._inner: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
-        self._inner_runs: defaultdict[tuple[str, str], list[Burst]] = defaultdict(list)
-        self._newest: Ts | None = None
+        self._inner: defaultdict[tuple[int, str, str], list[Burst]] = defaultdict(list)
+        """Writes that one entry holds several of, as an envelope of their own would say it."""
+        self._newest, self._oldest = ZERO, ZERO
         self._newest_wall: int | None = None
         self._timed, self._ahead_millis = ZERO, 0
-        self._oldest: Ts | None = None
         self._cut = 0
         self.known = Explanations()
         self._users: dict[str, str] = {}
@@ -84,14 +84,14 @@ class Grouper:
 
     def note_newest(self, ts: Ts, wall: int | None) -> None:
         """Note how far the oplog has been read, so that an incident that is still going on is known as such."""
-        if self._newest is None or ts > self._newest:
+        if ts > self._newest:
             self._newest, self._newest_wall = ts, wall
         if wall is not None and ts > self._timed:
             self._timed, self._ahead_millis = ts, max(ts.t * 1_000 - wall, 0)
 
     def note_oldest(self, ts: Ts) -> None:
         """Note how far back the oplog was read, even if nothing was found there."""
-        if ts != ZERO and (self._oldest is None or ts < self._oldest):
+        if ts != ZERO and (self._oldest == ZERO or ts < self._oldest):
             self._oldest = ts
 
     def feed_batch(self, batch: bytes) -> None:
@@ -111,17 +111,16 @@ class Grouper:
             if envelope.tag == EntryClass.ENTRY:
                 look += zip(places[::2], places[1::2], strict=True)
         for start, end in sorted(look):
-            self._guarded(batch, start, end)
+            try:
+                self._read(read_entry(batch[start:end]))
+            except Malformed:
+                self.damaged += 1
         self._take_transactions()
         for one in groups:
             if one.envelope.tag in (EntryClass.WRITE, EntryClass.SESSION_WRITE):
                 self._feed_writes(batch, one, moved=moved)
-        for (op, ns), bursts in self._inner.items():
-            self._writes.plain(ns, op, None, bursts)
-        for (op, ns), bursts in self._inner_runs.items():
-            self._writes.in_sessions(ns, op, None, bursts)
-        self._inner.clear()
-        self._inner_runs.clear()
+        for tag, op, ns in list(self._inner):
+            self._take_writes(tag, op, ns, None)
         if ends:
             self._note_end(batch, *min(ends))
             self._note_end(batch, *max(ends))
@@ -135,25 +134,20 @@ class Grouper:
                     self._writes.count_moved(envelope.ns, envelope.op, by_migration)
             if not group.places:
                 return
-            ns, op = envelope.ns, envelope.op
             entries = BatchEntries(batch, group.starts, group.ends, group)
-            if envelope.tag == EntryClass.WRITE:
-                self._writes.plain(ns, op, entries, self._inner.pop((op, ns), []))
-            else:
-                self._writes.in_sessions(ns, op, entries, self._inner_runs.pop((op, ns), []))
+            self._take_writes(envelope.tag, envelope.op, envelope.ns, entries)
         except Malformed:
             self.damaged += 1
 
+    def _take_writes(self, tag: int, op: str, ns: str, entries: BatchEntries | None) -> None:
+        take = self._writes.plain if tag == EntryClass.WRITE else self._writes.in_sessions
+        take(ns, op, entries, self._inner.pop((tag, op, ns), []))
+
     def _note_end(self, batch: bytes, start: int, end: int) -> None:
-        wall: int | None
-        try:
+        with suppress(Malformed):
             number, wall = time_of(batch, start, end)
-            ts = Ts.of_number(number)
-        except Malformed:
-            ts, wall = position(batch, start, end)[0], None
-        if ts != ZERO:
-            self.note_newest(ts, wall)
-            self.note_oldest(ts)
+            self.note_newest(Ts.of_number(number), wall)
+            self.note_oldest(Ts.of_number(number))
 
     def incidents(self) -> tuple[Incident, ...]:
         """All so far, worst first; ``number`` counts them from 1 by time, oldest first."""
@@ -167,8 +161,8 @@ class Grouper:
 
     def _numbered(self, row: Incident, number: int) -> Incident:
         """A row as it is shown. Writes are open while the newest known entry is within reach of their end."""
-        newest, wall = self._newest or ZERO, None if self._newest_wall is None else from_millis(self._newest_wall)
-        near = bool(row.op and not row.routine) and rows.millis_after(row, newest, wall) <= EPISODE_MILLIS
+        wall = None if self._newest_wall is None else from_millis(self._newest_wall)
+        near = bool(row.op and not row.routine) and rows.millis_after(row, self._newest, wall) <= EPISODE_MILLIS
         user = self._users.get(row.user_hash, "")
         return replace(row, number=number, point=row.limit, user=user, open=row.open or near)
 
@@ -176,8 +170,7 @@ class Grouper:
 
     def _window(self) -> Window:
         """What was read, by the server's clock: the cluster's time can be ahead of it."""
-        newest, oldest, ahead = self._newest or ZERO, self._oldest or ZERO, self._ahead_millis
-        return Window(oldest.t * 1_000 - ahead, newest.t * 1_000 - ahead)
+        return Window(self._oldest.t * 1_000 - self._ahead_millis, self._newest.t * 1_000 - self._ahead_millis)
 
     def _write_rows(self, window: Window) -> list[Incident]:
         found, open_runs = list[Incident](), self._writes.open_runs()
@@ -190,12 +183,6 @@ class Grouper:
         return found + [rows.migration_row(family) for family in self._writes.moved.values()]
 
     # Commands, users and roles, transactions
-
-    def _guarded(self, batch: bytes, start: int, end: int) -> None:
-        try:
-            self._read(read_entry(batch[start:end]))
-        except Malformed:
-            self.damaged += 1
 
     def _read(self, entry: Entry) -> None:
         """One entry that is a command, or touches users, roles or the compatibility version."""
@@ -240,7 +227,7 @@ class Grouper:
         for (op, ns), count in counts.items():
             burst = burst_in(entry, count, -1 if entry.txn_number is None else entry.txn_number)
             burst.session, burst.user = session, user
-            self._inner_runs[op, ns].append(burst)
+            self._inner[EntryClass.SESSION_WRITE, op, ns].append(burst)
 
     def _apply_ops(self, entry: Entry) -> None:
         """Batched deletes (6.1), a session's writes in one entry, or an applyOps that a user ran."""
@@ -263,7 +250,7 @@ class Grouper:
             self._in_session(entry, counts)
             return
         for (op, ns), count in counts.items():
-            self._inner[op, ns].append(burst_in(entry, count, inner=samples[op, ns]))
+            self._inner[EntryClass.WRITE, op, ns].append(burst_in(entry, count, inner=samples[op, ns]))
 
     def _command(self, entry: Entry) -> None:
         name = entry.command

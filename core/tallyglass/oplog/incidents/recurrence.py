@@ -91,11 +91,6 @@ class Judgment:
     reason: Reason | None = None
     apart: int = 0
 
-    @property
-    def confidence(self) -> str:
-        """Low where something like it was seen, but not often enough to know."""
-        return "low" if self.others else "high"
-
 
 _RECURS = Judgment(OTHERS, Reason.RECURS, OTHERS)
 
@@ -245,25 +240,18 @@ class Recurrence:
         return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
 
     def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
-        """Whether others of similar size in ten seconds recur, in other slots than those of an interval: not where it
-        is part of one stretch."""
+        """Whether others of similar size in ten seconds recur: not where it is part of their only stretch."""
         size = _in_slot(size, first_wall, last_wall)
         first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
         seen = self._of(size)
         stretch = seen.only_stretch(first, window)
-        if stretch is None:
-            return self._judge_all(size, first_wall, last_wall, window)
-        return Judgment(len(seen.slots.without(first, last)), apart=len(seen.slots.without(*stretch)))
-
-    def _judge_all(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
-        """Whether others of similar size recur, be it in one stretch."""
-        first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
-        seen = self._of(size)
-        spans = (seen.last - seen.first) * NEAR_MILLIS >= SHARE * window.millis
+        spans = stretch is None and (seen.last - seen.first) * NEAR_MILLIS >= SHARE * window.millis
         if spans and seen.first < first and last < seen.last and seen.count - (last - first + 1) >= OTHERS:
             return _RECURS
         others = seen.slots.without(first, last)
         found = len(others)
+        if stretch is not None:
+            return Judgment(found, apart=len(seen.slots.without(*stretch)))
         spread = found >= OTHERS and others.span_millis >= SHARE * window.millis
         return Judgment(found, Reason.RECURS if spread or found >= YOUNG else None, found)
 

@@ -274,24 +274,21 @@ def _is_paused(burst: Burst) -> bool:
 def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
     """Begin where the whole began: of very many single writes only some are kept, and the server may have let the
     statement wait within its first documents. Where one that is like what recurs began is not known at all."""
+    burst, found = row.burst, list[Burst]()
     for one in coarse:
-        soon = row.burst.first_wall - one.first_wall <= EPISODE_MILLIS
-        few = (one.documents - row.burst.documents) * SIMILAR < row.burst.documents
-        if one.overlaps(row.burst) and one.first < row.burst.first and ((soon and few) or row.note):
-            row.about = True
-            row.burst = row.burst.copy()
-            row.burst.first, row.burst.first_wall = one.first, one.first_wall
+        soon = burst.first_wall - one.first_wall <= EPISODE_MILLIS
+        few = (one.documents - burst.documents) * SIMILAR < burst.documents
+        if one.overlaps(burst) and ((soon and few) or row.note):
+            found.append(one)
+    _begin_with(row, found)
 
 
 def _outside(bursts: Sequence[Burst], passes: Sequence[Burst]) -> list[Burst]:
     """Those that no pass of the TTL monitor holds."""
     firsts = [one.first for one in passes]
-    found = []
-    for burst in bursts:
-        at = bisect_left(firsts, burst.first + 1) - 1
-        if at < 0 or not passes[at].holds(burst):
-            found.append(burst)
-    return found
+    return [
+        one for one in bursts if not any(found.holds(one) for found in passes[: bisect_right(firsts, one.first)][-1:])
+    ]
 
 
 def _passes(bursts: Sequence[Burst], known: Explanations, ns: str) -> list[Burst]:
