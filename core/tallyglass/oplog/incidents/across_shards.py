@@ -137,7 +137,7 @@ def _alone(found: Authorship, named: Incident, unnamed: Incident) -> Authorship:
     return replace(found, grade=Certainty.AMBIGUOUS, reason=_UNNAMED)
 
 
-async def scan_shards(
+def scan_shards(
     shards: Mapping[str, Gateway],
     since: Ts | None = None,
     *,
@@ -149,13 +149,10 @@ async def scan_shards(
     ``named`` adds to the scans of each shard who wrote the incidents. ``trouble`` names a shard that cannot be read.
     Raises the first error if none can be read.
     """
-    scans = {name: named(gateway, scan(gateway, since, until=until)) for name, gateway in shards.items()}
-    async with closing(_merged(scans)) as found:
-        async for one in found:
-            yield one
+    return _merged({name: named(one, scan(one, since, until=until)) for name, one in shards.items()})
 
 
-async def watch_shards(
+def watch_shards(
     shards: Mapping[str, Gateway], since: Ts | None = None, *, named: Named = lambda _, scans: scans
 ) -> AsyncIterator[IncidentScan]:
     """Watch several shards, by name, as :func:`~tallyglass.oplog.incidents.incident.watch` does one.
@@ -163,10 +160,7 @@ async def watch_shards(
     ``named`` as for :func:`scan_shards`. A shard that cannot be read is named in ``trouble`` and tried again. Raises
     PrivilegeError if none may be read.
     """
-    scans = {name: named(gateway, _watch_again(gateway, since)) for name, gateway in shards.items()}
-    async with closing(_merged(scans)) as found:
-        async for one in found:
-            yield one
+    return _merged({name: named(one, _watch_again(one, since)) for name, one in shards.items()})
 
 
 async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[IncidentScan]:

@@ -53,7 +53,6 @@ _READ_MS = 60_000
 """How long a server may take to read the entries of one incident, in milliseconds."""
 
 _SOURCES = (Source.LOG, Source.PROFILE, Source.AUDIT)
-_KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
 _NAMES = {
     "drop": {"drop"}, "dropDatabase": {"drop", "dropDatabase"}, "out": {"drop", "rename"},
     "rename": {"drop", "rename"}, "convertToCapped": {"drop", "rename"}, "collMod": {"collMod"},
@@ -120,9 +119,9 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
         doubted = source is Source.LOG and book.is_clock_doubted(window.first, window.last)
         if told.grade is Certainty.UNIQUE and doubted:
             told = replace(told, grade=Certainty.AMBIGUOUS, reason=_CLOCK)
-        if found.grade is Certainty.NONE or told.grade in _KNOWN:
+        if found.grade is Certainty.NONE or told.is_known:
             found = told
-        if found.grade in _KNOWN:
+        if found.is_known:
             break
     return found
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tallyglass.errors import InputError, TallyglassError
@@ -32,7 +33,19 @@ LOGGED_LIMIT = 500
 """The most acts that only the log tells; each costs a read of its part of the oplog."""
 
 _DEFINITIONS = ("collMod", "createIndexes")
-_KNOWN = (Certainty.EXACT, Certainty.UNIQUE)
+
+
+@dataclass(slots=True)
+class _Known:
+    """Who wrote an incident, on which evidence that rests, and how often the log was read to find it."""
+
+    found: Authorship | None = None
+    near: object = None
+    tries: int = 0
+
+    @property
+    def is_known(self) -> bool:
+        return self.found is not None and self.found.is_known
 
 
 class Authors:
@@ -49,11 +62,9 @@ class Authors:
         self._logs = logs
         self._files: Sequence[Path] = ()
         self._files_read = False
-        self._found: dict[object, Authorship] = {}
-        self._compared: dict[object, object] = {}
+        self._known: defaultdict[object, _Known] = defaultdict(_Known)
         self._up_to_date: set[object] = set()
         """Incidents that were compared with the newest evidence, as they began."""
-        self._tries: dict[object, int] = {}
         self._habits = Habits(observer.book)
         observer.book.heard = self._habits.note
         self._logged: dict[object, Incident | None] = {}
@@ -71,18 +82,19 @@ class Authors:
         """The scan with the evidence in each incident that is not routine. Raises InputError for a log file, or a file
         of a folder of evidence, that was named and cannot be read."""
         acting = [one for one in scan.incidents if not one.routine]
-        unknown = any(self._tries.get(_key(one), 0) < TRIES and not self._is_known(one) for one in acting)
+        known = {_key(one): self._known[_key(one)] for one in acting}
+        unknown = any(one.tries < TRIES and not one.is_known for one in known.values())
         first, self._files_read = not self._files_read, True
         if first:
             await self._read_files([*acting, *(one for one in scan.incidents if one.kind == "ttl")])
         if self._observer.is_due(urgent=unknown) or (first and unknown):
             await self._read(urgent=unknown)
-            for one in acting:
-                self._tries[_key(one)] = self._tries.get(_key(one), 0) + 1
+            for tried in known.values():
+                tried.tries += 1
         logged = await self._by_log(scan)
         acting += logged
         found = {_key(one): await self._of(one) for one in acting}
-        self._forget(found)
+        self._known = defaultdict(_Known, {key: self._known[key] for key in found})
         book, defined = self._observer.book, {one.ns for one in acting if one.kind in _DEFINITIONS}
         shown = (replace(one, evidence=found.get(_key(one))) for one in (*logged, *scan.incidents))
         told = tuple(_by_person(as_routine(_by_server(one, book, defined), book, self._habits)) for one in shown)
@@ -108,27 +120,22 @@ class Authors:
         self._up_to_date.clear()
         await self._observer.read(urgent=urgent)
 
-    def _is_known(self, incident: Incident) -> bool:
-        found = self._found.get(_key(incident))
-        return found is not None and found.grade in _KNOWN
-
     async def _of(self, incident: Incident) -> Authorship:
-        key, book = _key(incident), self._observer.book
-        found = self._found.get(key)
+        known, book = self._known[_key(incident)], self._observer.book
         near = bearing(incident, book)
-        if found is not None and (found.grade in _KNOWN or near == self._compared.get(key)):
-            return found
-        if found is None and _beginning(incident) in self._up_to_date:
+        if known.found is not None and (known.is_known or near == known.near):
+            return known.found
+        if known.found is None and _beginning(incident) in self._up_to_date:
             # It has grown since: its new entries are later than the evidence.
             return Authorship(Certainty.NONE, reason=why_none(incident, book))
-        self._compared[key] = near
+        known.near = near
         self._up_to_date.add(_beginning(incident))
         try:
             self._observer.spend()
-            self._found[key] = await attribute(self._gateway, incident, book)
+            known.found = await attribute(self._gateway, incident, book)
         except TallyglassError as error:
-            self._found[key] = Authorship(Certainty.NONE, reason=f"Its entries could not be read again: {error}")
-        return self._found[key]
+            known.found = Authorship(Certainty.NONE, reason=f"Its entries could not be read again: {error}")
+        return known.found
 
     async def _read_files(self, acting: Sequence[Incident]) -> None:
         """Read the log files before the server's own memory of the log, so that each line is read once."""
@@ -151,11 +158,6 @@ class Authors:
     def _own_names(self) -> set[str]:
         """The members of this set as the folder of evidence names them."""
         return {EvidenceFolder.name_of(member) for member in self._gateway.members()}
-
-    def _forget(self, kept: dict[object, Authorship]) -> None:
-        for known in (self._found, self._compared, self._tries):
-            for key in known.keys() - kept.keys():
-                del known[key]
 
 
 async def attributed(
@@ -240,7 +242,7 @@ def _key(incident: Incident) -> object:
 def as_routine(incident: Incident, book: Book, habits: Habits) -> Incident:
     """An incident whose statements the log knows, all of them run by their applications at other times too, as
     routine."""
-    known = incident.evidence is not None and incident.evidence.grade in (Certainty.EXACT, Certainty.UNIQUE)
+    known = incident.evidence is not None and incident.evidence.is_known
     if incident.routine or not incident.op or incident.sessions or not known:
         return incident
     first, last = walls(incident)

@@ -92,7 +92,7 @@ class Burst:
     _order: IdOrder | None = None
 
     def join(self, newer: Burst) -> Burst:
-        """This burst with a newer one, which it takes in."""
+        """This burst with a newer one, which stays as it is."""
         seam = self.high == newer.low and self.high >= 0
         if seam:
             across = self.tail + newer.head
@@ -179,7 +179,7 @@ def together(pieces: Sequence[Burst]) -> Burst:
         return pieces[0]
     whole = pieces[0].copy()
     for one in pieces[1:]:
-        whole.join(one.copy())
+        whole.join(one)
     return whole
 
 

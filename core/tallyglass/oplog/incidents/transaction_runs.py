@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from sys import maxsize
 
 from tallyglass.oplog.entry.describe import AppliedOperations, summarize_operations
@@ -14,6 +14,15 @@ from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean_name
 
 
+@dataclass(slots=True)
+class _Run:
+    """A transaction of which a part has been read: its row so far, what its entries hold, and whether they begin it."""
+
+    row: Incident
+    inner: AppliedOperations = field(default_factory=AppliedOperations)
+    begun: bool = False
+
+
 class TransactionRuns:
     """Transactions of which a part has been read, from either end. Bounded: the oldest known is forgotten first.
 
@@ -21,27 +30,22 @@ class TransactionRuns:
     """
 
     def __init__(self) -> None:
-        self._begun: set[Txn] = set()
-        self._open: dict[Txn, Incident] = {}
-        self._inner: dict[Txn, AppliedOperations] = {}
-        """What the entries read so far of each that is open hold."""
+        self._open: dict[Txn, _Run] = {}
 
     def take(self, entry: Entry) -> None:
         """Note one applyOps of a transaction."""
-        key, own, (session, user) = _key(entry), summarize_operations(entry, maxsize), entry.session_and_user
-        row = self._with(entry, own.count)
-        inner = self._inner.setdefault(key, AppliedOperations())
+        own, (session, user) = summarize_operations(entry, maxsize), entry.session_and_user
+        run = self._with(entry, own.count)
+        inner = run.inner
         inner.ops.update(own.ops)
         inner.namespaces.update(own.namespaces)
         ns, title = inner.most or entry.ns, f"transaction on {inner.where}" if inner.where else "transaction"
-        row = replace(row, ns=clean_name(ns, 255), title=title, sessions=1, session=session.hex(), user_hash=user.hex())
-        if inner.ops["d"]:
-            row = replace(row, harm=Harm.LOSS)
-        if not (entry.flag(b"partialTxn") or entry.flag(b"prepare")):
-            row = replace(row, point=entry.ts)
-        self._open[key] = row
-        if entry.previous is None:
-            self._begun.add(key)
+        whole = not (entry.flag(b"partialTxn") or entry.flag(b"prepare"))
+        run.row = replace(
+            run.row, ns=clean_name(ns, 255), title=title, sessions=1, session=session.hex(), user_hash=user.hex(),
+            harm=Harm.LOSS if inner.ops["d"] else Harm.CHANGE, point=entry.ts if whole else run.row.point,
+        )  # fmt: skip
+        run.begun |= entry.previous is None
 
     @property
     def is_full(self) -> bool:
@@ -52,38 +56,33 @@ class TransactionRuns:
         """Note the end of a prepared transaction, which has no effect if it was aborted."""
         if entry.txn_number is None:
             return
-        key = _key(entry)
         if committed:
-            self._open[key] = replace(self._with(entry, None), point=entry.ts)
+            run = self._with(entry, None)
+            run.row = replace(run.row, point=entry.ts)
         else:
-            self._forget(key)
+            self._open.pop(_key(entry), None)
 
     def take_complete(self) -> list[Incident]:
         """Those of which both ends, and so everything in between, have been read; to be asked after each slice."""
-        complete = [key for key in self._begun if key in self._open and self._open[key].point is not None]
-        found = [self._open[key] for key in complete]
-        for key in complete:
-            self._forget(key)
-        return found
+        complete = [key for key, run in self._open.items() if run.begun and run.row.point is not None]
+        return [self._open.pop(key).row for key in complete]
 
     def with_known_end(self) -> list[Incident]:
         """Large transactions whose end has been read, but not yet their beginning."""
-        return [row for row in self._open.values() if row.point is not None and (row.documents or 0) >= MANY]
+        rows = [run.row for run in self._open.values()]
+        return [row for row in rows if row.point is not None and (row.documents or 0) >= MANY]
 
-    def _with(self, entry: Entry, operations: int | None) -> Incident:
+    def _with(self, entry: Entry, operations: int | None) -> _Run:
         """The transaction of an entry with this entry."""
         own = row_of(entry, "transaction", Harm.CHANGE, "transaction", entry.ns, operations)
-        before = self._open.get(_key(entry))
-        if before is not None:
-            return joined(before, own)
-        if len(self._open) >= OPEN_LIMIT:
-            self._forget(next(iter(self._open)))
-        return replace(own, txn=entry.txn_number)
-
-    def _forget(self, key: Txn) -> None:
-        self._open.pop(key, None)
-        self._inner.pop(key, None)
-        self._begun.discard(key)
+        run = self._open.get(_key(entry))
+        if run is not None:
+            run.row = joined(run.row, own)
+            return run
+        if self.is_full:
+            del self._open[next(iter(self._open))]
+        run = self._open[_key(entry)] = _Run(replace(own, txn=entry.txn_number))
+        return run
 
 
 def _key(entry: Entry) -> Txn:

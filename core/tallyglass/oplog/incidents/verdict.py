@@ -472,7 +472,7 @@ def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burs
             return
         if any(one.burst.overlaps(burst) for one in rows if one is not row):
             return
-        row.burst = burst.copy().join(row.burst.copy())
+        row.burst = burst.copy().join(row.burst)
 
 
 # Of sessions
@@ -524,7 +524,7 @@ def _session_acts(
         at, low = last.get(run.session), bool(verdict.others) or window.is_young
         if at is not None and acts[at][0].gap(run) <= NEAR_MILLIS:
             whole, unsure = acts[at]
-            acts[at] = whole.copy().join(run.copy()), unsure and low
+            acts[at] = whole.copy().join(run), unsure and low
         else:
             last[run.session] = len(acts)
             acts.append((run, low))
@@ -569,7 +569,10 @@ def _pools(
             continue
         if most * 2 >= row.burst.documents and (shared or not _leave_out(shown, row.burst, family)):
             if not shown:
-                found.append(_dense_session(row, session, family))
+                # What one session wrote at once, though as many are usual for whole runs or batches of sessions here.
+                burst = replace(row.burst, session=session, user=family.user or b"")
+                row = replace(row, burst=burst, form=Form.SINGLE, sessions=1, about=True, parts=(), confidence="low")
+                found.append(row)
             continue
         found = [one for one in found if one.form == Form.FAN_OUT or not one.burst.overlaps(row.burst)]
         row.form, row.sessions = Form.FAN_OUT, len(by_session)
@@ -681,13 +684,6 @@ def _of_pool(rows: Sequence[Finding], family: Family, *, shared: bool) -> Findin
     return Finding(whole, Form.FAN_OUT, about=about, sessions=sessions, confidence=confidence)
 
 
-def _dense_session(row: Finding, session: bytes, family: Family) -> Finding:
-    """What one session wrote at once, though as many are usual for whole runs or batches of sessions here."""
-    burst = row.burst.copy()
-    burst.session, burst.user = session, family.user or b""
-    return replace(row, burst=burst, form=Form.SINGLE, sessions=1, about=True, parts=(), confidence="low")
-
-
 def _begin_with_sessions(row: Finding, runs: Iterable[Burst]) -> None:
     """Begin where the first of the sessions began, shortly before the others: what it wrote until then may be among the
     single writes that are not kept."""
@@ -698,9 +694,7 @@ def _begin_with(row: Finding, bursts: Iterable[Burst]) -> None:
     """Begin where the first of these began."""
     begun = min(bursts, key=lambda one: one.first, default=row.burst)
     if begun.first < row.burst.first:
-        row.about = True
-        row.burst = row.burst.copy()
-        row.burst.first, row.burst.first_wall = begun.first, begun.first_wall
+        row.about, row.burst = True, replace(row.burst, first=begun.first, first_wall=begun.first_wall)
 
 
 def _session_verdict(
