@@ -169,6 +169,18 @@ def test_what_of_a_pool_recurs_has_a_row_of_routine() -> None:
     assert [(one.routine, one.documents) for one in incidents(write, 21)] == [(True, 1_600)]
 
 
+def test_a_row_of_routine_tells_how_often_it_was_without_the_acts() -> None:
+    def write(writer: OplogWriter) -> None:
+        for run in range(12):
+            deletes(writer, [run * 5 * MINUTE + 10 * n for n in range(6)], session(run))
+        deletes(writer, [31 * MINUTE + 10 * n for n in range(300)], session(99))
+
+    act, routine = incidents(write)
+    assert (act.kind, act.documents, act.confidence, act.sessions) == ("deletes", 300, "high", 1)
+    told = (routine.kind, routine.title, routine.ops, routine.documents, routine.note, routine.sessions)
+    assert told == ("job", "routine deletes on shop.orders", 72, 72, "12 times, about every 300 s", 0)
+
+
 def test_documents_of_a_pool_are_exact_only_where_its_sessions_wrote_all() -> None:
     def write(writer: OplogWriter) -> None:
         rng, at, others = Random(2), 0.0, [session(100 + n) for n in range(60)]

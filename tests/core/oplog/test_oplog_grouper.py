@@ -95,6 +95,11 @@ def test_what_is_damaged_is_counted_and_the_entries_before_it_are_read() -> None
     grouper.feed_batch(b"".join(log.entries) + log.entries[0][:40])
     (found,) = grouper.incidents()
     assert (found.documents, grouper.fed, grouper.damaged) == (50, 50, 1)
+    for ns in ("shop.orders", "shop.$cmd"):
+        log.add(1, "d" if ns == "shop.orders" else "c", ns, {"drop": "a"})
+        log.entries[-1] = log.entries[-1].replace(b"\x09wall\0", b"\x7fwall\0")
+        grouper.feed_batch(log.entries[-1])
+    assert (grouper.incidents(), grouper.fed, grouper.damaged) == ((found,), 52, 3)
 
 
 def test_vectored_inserts_are_no_incident() -> None:
@@ -138,11 +143,13 @@ UP, DOWN, MIXED = list(range(60)), list(range(60, 0, -1)), [n * 37 % 61 for n in
         (5, UP, UP, 2, 0),
         (1, UP, [str(n) for n in UP], 1, 2),
         (0.5, MIXED, MIXED, 1, 0),
+        (0.999, MIXED, MIXED, 1, 0),
         (1, MIXED, MIXED, 1, 2),
         (3, MIXED, MIXED, 1, 2),
         (5, MIXED, MIXED, 1, 2),
         (8, MIXED, MIXED, 1, 2),
-        (9, MIXED, MIXED, 1, 2),
+        (9.999, MIXED, MIXED, 1, 2),
+        (10, MIXED, MIXED, 2, 0),
         (11, MIXED, MIXED, 2, 0),
     ],
 )

@@ -110,7 +110,7 @@ def judge(
     else:
         acts = _plain(family, window, known, reasons)
     _lower_alike(acts, alike, window)
-    return [*acts, *_routine(family, acts, reasons, len(open_runs))]
+    return [*acts, *_routine(family, acts, reasons, open_runs)]
 
 
 def _verdict(burst: Burst, seen: Recurrence, window: Window) -> Judgment:
@@ -120,18 +120,20 @@ def _verdict(burst: Burst, seen: Recurrence, window: Window) -> Judgment:
     return seen.judge(burst, window)
 
 
-def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason], open_runs: int) -> list[Finding]:
+def _routine(
+    family: Family, acts: Sequence[Finding], reasons: Counter[Reason], open_runs: Sequence[Burst]
+) -> list[Finding]:
     bursts, whole = [act.burst for act in acts], family.whole.copy()
     whole.documents -= sum(one.documents for one in bursts)
     whole.entries = max(whole.entries - sum(one.entries for one in bursts), 0)
     if not reasons or whole.documents <= 0:
         return []
     (reason, _), scale = reasons.most_common(1)[0], family.runs or family.coarse
-    kept = scale.bursts()
+    kept = scale.bursts(open_runs)
     for one in kept[-1:]:
         whole.samples = one.samples
     starts = [one.first_wall for one in kept if not any(other.overlaps(one) for other in bursts)]
-    times = max(scale.count + len(scale.ends) + open_runs - len(acts), 1)
+    times = max(scale.count + len(scale.ends) + len(open_runs) - len(acts), 1)
     return [Finding(whole, Form.ROUTINE, reason, times=times, starts=starts)]
 
 
