@@ -18,7 +18,6 @@ from tallyglass.evidence.facts import (
     STATEMENT_CELLS,
     Client,
     Definition,
-    SessionCommand,
     Source,
     Statement,
     application_of,
@@ -101,8 +100,7 @@ class AuditReader:
         if command not in _WRITES or not isinstance(args, dict):
             return
         session, txn, after = session_of(args)
-        if session:
-            self._book.add_command(SessionCommand(session, txn, client, at, at))
+        self._book.add_command(session, txn, client)
         ns = clean_name(str(param.get("ns", "")), 255)
         for op, query, text, is_collated in _writes(command, args):
             hidden = is_redacted(query)

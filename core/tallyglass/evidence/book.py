@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement
 
 STATEMENT_LIMIT = 20_000
 """Statements that are kept, about 0.7 kB each; the oldest are dropped first."""
@@ -193,14 +193,13 @@ class Book:
             self._by_session.discard(oldest.session, oldest)
             self._by_client.discard(_connection(oldest.client), oldest)
 
-    def add_command(self, command: SessionCommand) -> None:
-        """Add a command that names its session."""
-        client = command.client
-        if client.user == INTERNAL_USER and self.sessions.get(command.session):
+    def add_command(self, session: bytes, txn: int | None, client: Client) -> None:
+        """Add a command: the entries of its session and transaction number are its own. Nothing without a session."""
+        if not session or (client.user == INTERNAL_USER and self.sessions.get(session)):
             return
-        self.sessions[command.session] = client
-        if command.txn is not None:
-            self._commands[command.session, command.txn] = client
+        self.sessions[session] = client
+        if txn is not None:
+            self._commands[session, txn] = client
         self.version += 1
 
     def add_definition(self, definition: Definition) -> None:

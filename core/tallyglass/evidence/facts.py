@@ -99,17 +99,6 @@ class Statement:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionCommand:
-    """One command of a session: the entries of this session and transaction number are its own."""
-
-    session: bytes
-    txn: int | None
-    client: Client
-    began: int
-    ended: int
-
-
-@dataclass(frozen=True, slots=True)
 class Definition:
     """A drop, rename or other change of definitions. ``commit`` is the ``ts`` of its entry, ZERO if not named.
 

@@ -19,7 +19,6 @@ from tallyglass.evidence.facts import (
     NAME_CELLS,
     Client,
     Definition,
-    SessionCommand,
     Statement,
     application_of,
     session_of,
@@ -73,10 +72,14 @@ class Line:
 
 
 class _Parent(NamedTuple):
-    """The command of deletes and updates: the cluster time that its client knew, whether it has a transaction number,
-    and whether the client's next command of the session has a cluster time that is not before that of the writes."""
+    """The command of deletes and updates: its session and number, when it began and ended, the cluster time that its
+    client knew, whether it has a transaction number, and whether the client's next command of the session has a cluster
+    time that is not before that of the writes."""
 
-    command: SessionCommand
+    session: bytes
+    txn: int | None
+    began: int
+    ended: int
     after: Ts
     keyed: bool
     is_told: bool
@@ -240,13 +243,11 @@ class LogReader:
             self._settle(line.thread, None)
             return
         session, txn, after = session_of(body)
-        command = SessionCommand(session, txn, client, began, line.at)
-        parent = _Parent(command, after, "txnNumber" in body, bool(session) and _is_told(body))
+        parent = _Parent(session, txn, began, line.at, after, "txnNumber" in body, bool(session) and _is_told(body))
         self._check_clock(line, session, began, after)
         self._followed(session, after if after != ZERO else None)
         self._settle(line.thread, parent)
-        if session:
-            self._book.add_command(command)
+        self._book.add_command(session, txn, client)
         if is_find_and_modify(body):
             write = write_of(line.attr, client, began, line.at, floor, self._book.tally)
             if write is not None:
@@ -269,8 +270,7 @@ class LogReader:
     def _settle(self, thread: str, parent: _Parent | None) -> None:
         """Add the writes that waited for their command, with its session if it is really theirs."""
         for write in self._pending.pop(thread, ()):
-            command = parent.command if parent else None
-            if parent and command and command.began - _SLACK_MILLIS <= write.began and write.ended <= command.ended:
+            if parent and parent.began - _SLACK_MILLIS <= write.began and write.ended <= parent.ended:
                 self._own(write, parent)
             else:
                 self._add(write)
@@ -279,10 +279,9 @@ class LogReader:
 
     def _own(self, write: Statement, parent: _Parent) -> None:
         """Give a write the session of its command. It waits for the next one if its client was told of it."""
-        session, txn = parent.command.session, parent.command.txn
-        write = replace(write, session=session, txn=txn, in_session=parent.keyed, after=parent.after)
+        write = replace(write, session=parent.session, txn=parent.txn, in_session=parent.keyed, after=parent.after)
         if parent.is_told:
-            self._settled.setdefault(session, []).append(write)
+            self._settled.setdefault(parent.session, []).append(write)
         else:
             self._add(write)
 

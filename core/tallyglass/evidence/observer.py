@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import RunningOperation, SessionCommand, Source, client_of, session_of
+from tallyglass.evidence.facts import RunningOperation, Source, client_of, session_of
 from tallyglass.evidence.log_lines import LogReader, lines_in_memory, lines_of
 from tallyglass.evidence.profile import DATABASES_LIMIT, OPERATIONS, PROFILE, read_profile
 from tallyglass.evidence.running import running_of
@@ -274,9 +274,7 @@ class Observer:
                 if self.keeps and self.folder is not None and known != client and member:
                     self.folder.write(member, lines_of(client))
                 self.book.is_connected(client)
-                session, _, _ = session_of(row)
-                if session:
-                    self.book.add_command(SessionCommand(session, None, client, 0, 0))
+                self.book.add_command(session_of(row)[0], None, client)
         return len(rows)
 
     async def _sessions(self) -> int:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from tallyglass.evidence.book import Book
-from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, SessionCommand, Source, session_of
+from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, Source, session_of
 from tallyglass.evidence.statement import is_find_and_modify, shell_text, write_of
 from tallyglass.mongo.gateway import Document
 from tallyglass.text import clean, clean_name
@@ -58,8 +58,7 @@ def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, 
         row["truncated"] = True
     write = write_of(row, client, began, ended, 0, book.tally, Source.PROFILE)
     session, txn, after = session_of(body)
-    if session:
-        book.add_command(SessionCommand(session, txn, client, began, ended))
+    book.add_command(session, txn, client)
     if write is not None:
         in_session = txn is not None if session else _in_session(row, body)
         book.add_statement(replace(write, session=session, txn=txn, in_session=in_session, after=after))

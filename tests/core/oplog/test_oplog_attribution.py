@@ -15,7 +15,7 @@ from bson import Binary, Int64, Timestamp
 
 from tallyglass.errors import InputError
 from tallyglass.evidence.book import Book, Coverage, LineTally
-from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, SessionCommand, Source, Statement, user_of
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement, user_of
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
@@ -63,12 +63,16 @@ def ran(client: Client, began: int, ended: int, documents: int | None, **more: A
     return Statement("d", NS, client, MILLIS + began, MILLIS + ended, documents, **{"in_session": False, **more})
 
 
-def book_of(*facts: Statement | Definition | SessionCommand) -> Book:
+def book_of(*facts: Statement | Definition | tuple[bytes, int | None, Client]) -> Book:
     book = Book(coverage={"a:1": [Coverage(0, MILLIS * 2)]})
     for one in facts:
-        {Statement: book.add_statement, Definition: book.add_definition, SessionCommand: book.add_command}[type(one)](
-            one
-        )
+        match one:
+            case Statement():
+                book.add_statement(one)
+            case Definition():
+                book.add_definition(one)
+            case command:
+                book.add_command(*command)
     return book
 
 
@@ -205,7 +209,7 @@ async def test_sessions_are_exact_by_their_own_key() -> None:
     for n in range(10):
         oplog.write(n, n, lsid=LSID, txnNumber=n)
     session = bytes(LSID["id"])
-    known = book_of(SessionCommand(session, 3, ANN, MILLIS, MILLIS + 5), ran(BOB, 0, 20, 10))
+    known = book_of((session, 3, ANN), ran(BOB, 0, 20, 10))
     assert told(await judge(oplog, known, sessions=2)) == (Certainty.EXACT, [("ann", 10)])
     # What other sessions wrote there later is no part of it.
     beside = Oplog()
@@ -219,7 +223,7 @@ async def test_sessions_are_exact_by_their_own_key() -> None:
     assert told(await judge(oplog, hashed, sessions=2)) == (Certainty.EXACT, [("ann", 10)])
     # A session of a router's connection names no account, and one of another account is not believed.
     for other in (Client(INTERNAL_USER, "mongos", "", "", "conn3"), None):
-        book = book_of(SessionCommand(session, 3, other or BOB, MILLIS, MILLIS + 5))
+        book = book_of((session, 3, other or BOB))
         book.users[bytes(LSID["uid"])] = "ann@admin"
         found = await judge(oplog, book, sessions=1, session=session.hex(), user_hash=bytes(LSID["uid"]).hex(), txn=3)
         assert [one.user for one in found.candidates] == ["ann@admin"]
@@ -325,7 +329,7 @@ async def test_an_audit_log_without_counts_makes_an_account_possible() -> None:
 async def test_behind_a_router_the_routers_own_log_names_the_client(session: bytes) -> None:
     """A shard knows the router's account alone, and the session that the client began."""
     shard = Client(INTERNAL_USER, "shell", "10.0.0.9:1", "", "conn7")
-    book = book_of(ran(shard, 9, 41, 30, session=session), SessionCommand(b"s" * 16, None, ANN, MILLIS, MILLIS + 60))
+    book = book_of(ran(shard, 9, 41, 30, session=session), (b"s" * 16, None, ANN))
     found = await judge(Oplog().many(range(10, 40)), book)
     assert found.grade is Certainty.UNIQUE
     assert found.who is not None

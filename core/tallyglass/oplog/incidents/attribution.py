@@ -109,14 +109,14 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
     """Each source is compared alone, since a statement may be in several: the best grade, the log first."""
     found = Authorship(Certainty.NONE, reason=why_none(incident, book))
     for source in _SOURCES:
-        window = _Window.around(incident, book, source)
-        if not window.statements and not (incident.sessions and source is Source.LOG):
+        first, last, statements = _window(incident, book, source)
+        if not statements and not (incident.sessions and source is Source.LOG):
             continue
-        join = EntryJoin(incident, window.statements, book, source)
-        async for raw in _entries(gateway, incident, window.first, window.last):
+        join = EntryJoin(incident, statements, book, source)
+        async for raw in _entries(gateway, incident, first, last):
             join.feed(raw)
         told = join.evidence()
-        doubted = source is Source.LOG and book.is_clock_doubted(window.first, window.last)
+        doubted = source is Source.LOG and book.is_clock_doubted(first, last)
         if told.grade is Certainty.UNIQUE and doubted:
             told = replace(told, grade=Certainty.AMBIGUOUS, reason=_CLOCK)
         if found.grade is Certainty.NONE or told.is_known:
@@ -141,7 +141,7 @@ def bearing(incident: Incident, book: Book) -> Hashable:
     first, last = walls(incident)
     if incident.op and not incident.session:
         users = len(book.users) if incident.sessions else 0
-        counts = tuple(len(_Window.around(incident, book, source).statements) for source in _SOURCES)
+        counts = tuple(len(_window(incident, book, source)[2]) for source in _SOURCES)
         return (counts, users, book.covers(first, last))
     return book.version
 
@@ -149,27 +149,19 @@ def bearing(incident: Incident, book: Book) -> Hashable:
 # The window of entries that must be read
 
 
-@dataclass(slots=True)
-class _Window:
-    """From when to when entries are read, in milliseconds by the server's clock, so that each statement that overlaps
-    the incident finds all of its own."""
-
-    first: int
-    last: int
-    statements: list[Statement]
-
-    @classmethod
-    def around(cls, incident: Incident, book: Book, source: Source) -> _Window:
-        first, last = walls(incident)
-        found: list[Statement] = []
-        for _ in range(_EXPANSIONS + 1):
-            near = book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
-            found = [one for one in near if one.source is source and _may_be_plain(one)]
-            wider = (min([first, *(one.began for one in found)]), max([last, *(one.ended for one in found)]))
-            if wider == (first, last):
-                break
-            first, last = wider
-        return cls(first - SLACK_MILLIS, last, [_behind_router(one, book) for one in found])
+def _window(incident: Incident, book: Book, source: Source) -> tuple[int, int, list[Statement]]:
+    """From when to when entries are read, in milliseconds by the server's clock, so that each statement of a source
+    that overlaps the incident finds all of its own; and these statements."""
+    first, last = walls(incident)
+    found: list[Statement] = []
+    for _ in range(_EXPANSIONS + 1):
+        near = book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
+        found = [one for one in near if one.source is source and _may_be_plain(one)]
+        wider = (min([first, *(one.began for one in found)]), max([last, *(one.ended for one in found)]))
+        if wider == (first, last):
+            break
+        first, last = wider
+    return first - SLACK_MILLIS, last, [_behind_router(one, book) for one in found]
 
 
 def _behind_router(one: Statement, book: Book) -> Statement:

@@ -242,11 +242,10 @@ def bounded(rows: Iterable[Incident]) -> list[Incident]:
         return ordered
     kinds: Counter[str] = Counter()
     names: Counter[str] = Counter()
-    ranked = []
-    for place, row in enumerate(ordered):
+
+    def preferred(row: Incident) -> int:
         kinds[row.kind] += 1
         names[row.ns] += 1
-        preferred = 0 if kinds[row.kind] <= KIND_QUOTA else 1 if names[row.ns] == 1 else 2
-        ranked.append((preferred, place, row))
-    ranked.sort(key=lambda one: one[:2])
-    return [row for _, _, row in ranked[:FINISHED_LIMIT]]
+        return 0 if kinds[row.kind] <= KIND_QUOTA else 1 if names[row.ns] == 1 else 2
+
+    return sorted(ordered, key=preferred)[:FINISHED_LIMIT]
