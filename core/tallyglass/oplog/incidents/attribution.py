@@ -23,7 +23,7 @@ from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, Share, assign
+from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Incident
@@ -55,9 +55,9 @@ _READ_MS = 60_000
 _SOURCES = (Source.LOG, Source.PROFILE, Source.AUDIT)
 _NAMES = {
     "drop": {"drop"}, "dropDatabase": {"drop", "dropDatabase"}, "out": {"drop", "rename"},
-    "rename": {"drop", "rename"}, "convertToCapped": {"drop", "rename"}, "collMod": {"collMod"},
-    "createIndexes": {"createIndexes"}, "dropIndexes": {"dropIndexes"}, "users": {"users"},
+    "rename": {"drop", "rename"}, "convertToCapped": {"drop", "rename"},
 }  # fmt: skip
+"""The commands that log lines may name for a kind of incident, where that is not the kind's own name."""
 
 _BY_TS = "Its log line names the timestamp of the entry."
 _BY_SESSION = "Its entries carry the session."
@@ -113,7 +113,9 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
         if not statements and not (incident.sessions and source is Source.LOG):
             continue
         join = EntryJoin(incident, statements, book, source)
-        async for raw in _entries(gateway, incident, first, last):
+        # Timestamps are by the cluster's clock, which can be ahead of the server's own.
+        since, until = (one // 1000 + incident.first.t - walls(incident)[0] // 1000 for one in (first, last))
+        async for raw in entries_between(gateway, incident.ns, incident.op, since, until):
             join.feed(raw)
         told = join.evidence()
         doubted = source is Source.LOG and book.is_clock_doubted(first, last)
@@ -183,12 +185,6 @@ def walls(incident: Incident) -> tuple[int, int]:
     first = incident.first_wall or incident.first.time
     last = incident.last_wall or incident.last.time
     return int(first.timestamp() * 1000), round(last.timestamp() * 1000)
-
-
-def _entries(gateway: Gateway, incident: Incident, first: int, last: int) -> AsyncIterator[bytes]:
-    # Timestamps are by the cluster's clock, which can be ahead of the server's own.
-    ahead = incident.first.t - walls(incident)[0] // 1000
-    return entries_between(gateway, incident.ns, incident.op, first // 1000 + ahead, last // 1000 + ahead)
 
 
 async def entries_between(gateway: Gateway, name: str, op: str, first: int, last: int) -> AsyncIterator[bytes]:
@@ -290,14 +286,12 @@ class EntryJoin:
             total += count
             share = shares.get(group)
             if share is not None and share.certain:
-                self._credit_share(accounts, share)
+                for n, number in share.by.items():
+                    client = self._statements[n].client
+                    self._credit(accounts, client, Certainty.UNIQUE, number).statements[n] = None
             for n in share.possible if share else group.fits:
                 possible[n] += count
         return self._verdict(accounts, possible, total)
-
-    def _credit_share(self, accounts: dict[Hashable, _Account], share: Share) -> None:
-        for n, count in share.by.items():
-            self._credit(accounts, self._statements[n].client, Certainty.UNIQUE, count).statements[n] = None
 
     @staticmethod
     def _credit(accounts: dict[Hashable, _Account], client: Client, grade: Certainty, count: int) -> _Account:
@@ -430,7 +424,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
 
 
 def _of_definition(incident: Incident, book: Book) -> Authorship:
-    names = frozenset(_NAMES.get(incident.kind, ()))
+    names = frozenset(_NAMES.get(incident.kind, {incident.kind}))
     first, last = walls(incident)
     near = book.definitions(names, first - EPISODE_MILLIS, last + EPISODE_MILLIS)
     exact = [one for one in near if incident.first <= one.commit <= incident.last]

@@ -192,8 +192,6 @@ class BatchEntries:
 
     def _stretches(self, millis: int) -> list[int]:
         """The start of each stretch that follows a pause of more than the given milliseconds, and the end."""
-        if self.last[1] - self.first[1] <= millis and not _went_back(self.last):
-            return [0, self.size]
         if not self.ts:
             return self._stretches_by_halving(millis)
         walls = self.walls

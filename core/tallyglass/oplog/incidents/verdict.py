@@ -161,7 +161,8 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
     expires = family.op == "d" and family.ns in known.ttl
-    passes, repairs = _explained(family, coarse, known)
+    passes = _passes(coarse, known, family.ns) if expires and known.ttl_millis else []
+    repairs = [one for one in coarse if known.by_return(family.ns, one)] if family.op == "u" else []
     if passes:
         reasons[Reason.TTL] += sum(one.documents for one in passes)
     if explained := passes or repairs:
@@ -185,13 +186,6 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
             row.about = row.about or _pass_is_due(row.burst, passes, known.ttl_millis)
         _tell_form(row, fine, alone=not others)
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
-
-
-def _explained(family: Family, bursts: Sequence[Burst], known: Explanations) -> tuple[list[Burst], list[Burst]]:
-    """The bursts that are passes of the TTL monitor, and those that a return wrote."""
-    if family.op == "u":
-        return [], [one for one in bursts if known.by_return(family.ns, one)]
-    return (_passes(bursts, known, family.ns) if family.ns in known.ttl and known.ttl_millis else []), []
 
 
 def _lower_alike(rows: Iterable[Finding], alike: Recurrence | None, window: Window) -> None:
@@ -219,7 +213,9 @@ def _pass_is_due(burst: Burst, passes: Sequence[Burst], period: int) -> bool:
 
 def _tell_form(row: Finding, fine: Sequence[Burst], *, alone: bool) -> None:
     """Whether it is a slow statement, or a loop of single updates where nothing else writes."""
-    if row.burst.documents >= MANY and _is_slow(row.burst, fine):
+    burst = row.burst
+    # There are pauses between its documents, and not only between two dense pieces.
+    if burst.documents >= MANY and _is_paused(burst) and _largest(burst, fine) * SIMILAR < burst.documents:
         row.form = Form.SLOW
         row.confidence = "low"
     elif alone and is_repeated(row.burst.touched):
@@ -263,11 +259,6 @@ def _largest(burst: Burst, fine: Sequence[Burst]) -> int:
     return max((one.documents for one in fine if burst.holds(one)), default=0)
 
 
-def _is_slow(burst: Burst, fine: Sequence[Burst]) -> bool:
-    """Whether there are pauses between its documents, and not only between two dense pieces."""
-    return _is_paused(burst) and _largest(burst, fine) * SIMILAR < burst.documents
-
-
 def _is_paused(burst: Burst) -> bool:
     """Whether its documents are single ones, with pauses as long as between statements."""
     return burst.millis >= CLUMP_MILLIS * burst.documents
@@ -300,14 +291,12 @@ def _passes(bursts: Sequence[Burst], known: Explanations, ns: str) -> list[Burst
         one
         for one in bursts
         if one.first >= since
-        and (_in_step(one.first_wall, starts, period, _TTL_SLACK_MILLIS) or _holds_passes(one, period))
+        and (
+            _in_step(one.first_wall, starts, period, _TTL_SLACK_MILLIS)
+            or (period <= EPISODE_MILLIS and one.millis >= 2 * period)  # passes that cannot be told apart
+        )
     ]
     return _without_act(found, period, since) if len(found) > 1 else found
-
-
-def _holds_passes(burst: Burst, period: int) -> bool:
-    """Whether a burst may be passes that follow each other too closely to be told apart."""
-    return period <= EPISODE_MILLIS and burst.millis >= 2 * period
 
 
 def _without_act(passes: list[Burst], period: int, since: int) -> list[Burst]:
