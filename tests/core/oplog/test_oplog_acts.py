@@ -451,3 +451,87 @@ def test_a_worker_that_goes_on_is_no_certain_act_whatever_the_clock_of_the_clust
         deletes(writer, range(57 * MINUTE, 60 * MINUTE, 700), session(1))
 
     assert [confidence for *_, confidence in acts(incidents(write, ahead=ahead))] == ["low"]
+
+
+def updates(writer: OplogWriter, count: int, documents: int, owner: Session | None = None) -> None:
+    for n in range(count):
+        writer.write(600_000 + n, "u", "shop.orders", n % documents, owner)
+
+
+ON = "on shop.orders"
+TOLD: dict[str, tuple[Callable[[OplogWriter], Any], list[tuple[Any, ...]]]] = {
+    "a loop": (
+        lambda writer: deletes(writer, range(600_000, 606_000, 20), session(1)),
+        [(600, "deletes", f"deletes by one session {ON}", 300, 300, True, "high", 1, True, [],
+          "300 single deletes in 6.0 s: a script or a shell.")],
+    ),
+    "a bulkWrite": (
+        lambda writer: [writer.write(600_000 + n, "d", "shop.orders", n, session(1), new_number=not n)
+                        for n in range(30)],
+        [(600, "batch", f"bulkWrite of deletes {ON}", 30, 30, True, "high", 1, True, [], "")],
+    ),
+    "a pool": (
+        lambda writer: deletes(writer, range(600_000, 601_000, 5), *map(session, range(8))),
+        [(600, "fan_out", f"deletes by many sessions at once {ON}", 200, 200, True, "high", 8, False, [], "")],
+    ),
+    "a worker that ended": (
+        lambda writer: deletes(writer, range(600_000, 1_000_000, 500), session(1)),
+        [(600, "deletes", f"deletes by one session {ON}", 800, 800, True, "low", 1, True, [],
+          "a worker that ended, or a script that pauses")],
+    ),
+    "a worker that began": (
+        lambda writer: deletes(writer, range(3_500_000, 3_600_000, 500), session(1)),
+        [(3_500, "deletes", f"deletes by one session {ON}", 200, 200, True, "low", 1, True, [],
+          "a worker that began, or a script that pauses")],
+    ),
+    "updates of few documents": (
+        lambda writer: updates(writer, 350, 5),
+        [(600, "updates", f"single updates without a session {ON}", 350, 5, True, "high", 0, False, [],
+          "350 updates of 5 documents: no single statement changes a document twice.")],
+    ),
+    "updates of many documents": (
+        lambda writer: updates(writer, 350, 50),
+        [(600, "updates", f"single updates without a session {ON}", 350, 350, False, "high", 0, False, [],
+          "350 updates of some documents more than once: no single statement changes a document twice.")],
+    ),
+    "updates of few documents by a session": (
+        lambda writer: updates(writer, 60, 4, session(1)),
+        [(600, "updates", f"updates by one session {ON}", 60, 4, True, "high", 1, True, [],
+          "60 single updates of 4 documents in 0.1 s: a script or a shell.")],
+    ),
+    "a slow loop": (
+        lambda writer: deletes(writer, range(600_000, 700_000, 500)),
+        [(600, "slow_loop", f"slow deletes one by one {ON}", 200, 200, True, "low", 0, False, [],
+          "or an application that writes without sessions (retryWrites=false)")],
+    ),
+    "two loops of a session": (
+        lambda writer: deletes(writer, [*range(600_000, 600_300, 10), *range(604_000, 604_200, 10)], session(1)),
+        [(600, "deletes", f"deletes by one session {ON}", 50, 50, True, "high", 1, True, [30, 20],
+          "50 single deletes in 4.2 s: a script or a shell.")],
+    ),
+    "a statement": (
+        lambda writer: deletes(writer, range(600_000, 600_300)),
+        [(600, "deleteMany", f"deleteMany {ON}", 300, 300, True, "high", 0, False, [], "")],
+    ),
+    "a statement beside a job": (
+        lambda writer: deletes(writer, [*(300_000 * run + n for run in range(12) for n in range(20)),
+                                        *range(1_000_000, 1_000_900)]),
+        [(1_000, "deleteMany", f"deleteMany {ON}", 900, 900, False, "high", 0, False, [],
+          "Others delete here too: some of these documents may be theirs, and it may have begun earlier."),
+         (0, "job", f"routine deletes {ON}", 240, 240, True, "high", 0, False, [], "12 times, about every 300 s")],
+    ),
+    "what goes on all the time": (
+        lambda writer: deletes(writer, range(0, 60 * MINUTE, 900)),
+        [(0, "trickle", f"routine deletes {ON}", 4_000, 4_000, True, "high", 0, False, [], "")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_each_form_of_writes_is_told_whole(name: str) -> None:
+    write, wanted = TOLD[name]
+    assert [
+        (one.first.t - BEGIN // 1_000, one.kind, one.title, one.ops, one.documents, one.documents_exact, one.confidence,
+         one.sessions, bool(one.session), [part.documents for part in one.parts], one.note)
+        for one in incidents(write)
+    ] == wanted  # fmt: skip
