@@ -458,6 +458,13 @@ def updates(writer: OplogWriter, count: int, documents: int, owner: Session | No
         writer.write(600_000 + n, "u", "shop.orders", n % documents, owner)
 
 
+def in_a_session(writer: OplogWriter, documents: int, in_one: int) -> None:
+    """Deletes of one session, the first of them in one statement."""
+    owner = session(1)
+    for n in range(documents):
+        writer.write(600_000 + 9 * n, "d", "shop.orders", n, owner, new_number=not 0 < n < in_one)
+
+
 ON = "on shop.orders"
 TOLD: dict[str, tuple[Callable[[OplogWriter], Any], list[tuple[Any, ...]]]] = {
     "a loop": (
@@ -466,8 +473,7 @@ TOLD: dict[str, tuple[Callable[[OplogWriter], Any], list[tuple[Any, ...]]]] = {
           "300 single deletes in 6.0 s: a script or a shell.")],
     ),
     "a bulkWrite": (
-        lambda writer: [writer.write(600_000 + n, "d", "shop.orders", n, session(1), new_number=not n)
-                        for n in range(30)],
+        lambda writer: in_a_session(writer, 30, 30),
         [(600, "batch", f"bulkWrite of deletes {ON}", 30, 30, True, "high", 1, True, [], "")],
     ),
     "a pool": (
@@ -535,3 +541,25 @@ def test_each_form_of_writes_is_told_whole(name: str) -> None:
          one.sessions, bool(one.session), [part.documents for part in one.parts], one.note)
         for one in incidents(write)
     ] == wanted  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("documents", "in_one", "kinds"),
+    [(4, 0, []), (5, 0, ["deletes"]), (19, 19, ["deletes"]), (20, 20, ["batch"]), (39, 19, ["deletes"]),
+     (40, 20, ["batch"]), (41, 20, ["deletes"])],
+)  # fmt: skip
+def test_a_session_needs_five_writes_and_a_bulk_write_twenty_and_half_of_them(
+    documents: int, in_one: int, kinds: list[str]
+) -> None:
+    assert [one.kind for one in incidents(lambda writer: in_a_session(writer, documents, in_one))] == kinds
+
+
+@pytest.mark.parametrize("sessions", [2, 3])
+def test_three_sessions_that_begin_and_end_together_are_a_pool(sessions: int) -> None:
+    def write(writer: OplogWriter) -> None:
+        for number in range(sessions):
+            deletes(writer, range(600_000 + 3 * number, 630_000, 900), session(number))
+
+    found = incidents(write)
+    assert [one.kind for one in found] == (["deletes"] * 2 if sessions == 2 else ["fan_out"])
+    assert sum(one.documents or 0 for one in found) == 34 * sessions

@@ -14,7 +14,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 from builders.incidents import incident
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.row import row
-from tallyglass.oplog.incidents.commands import bounded
+from tallyglass.oplog.incidents.commands import REMADE, bounded
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, Grouper
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass_tui.cli.incident_facts import documents as documents_text
@@ -77,6 +77,8 @@ def test_batched_deletes_of_6_1_and_later_are_one_delete_many() -> None:
     (found,) = log.incidents()
     assert (found.kind, found.ns, found.first, found.last) == ("deleteMany", "shop.orders", first, last)
     assert (found.ops, found.documents, found.point, found.harm) == (3, 801, first, Harm.LOSS)
+    assert (found.first_wall, found.last_wall) == (START, START + timedelta(seconds=0.5))
+    assert found.samples == ("0", "501", "600")
 
 
 def test_a_single_batch_is_enough_and_a_single_delete_is_not() -> None:
@@ -330,6 +332,17 @@ def test_a_delete_unlike_the_trims_of_a_capped_collection_may_be_a_persons() -> 
     assert (act.kind, act.first, act.documents, act.confidence, act.routine) == ("deleteMany", first, 500, "low", False)
     assert act.note.startswith("or the size limit of this capped collection")
     assert (trims.kind, trims.documents) == ("capped", 360)
+
+
+@pytest.mark.parametrize(("seconds", "remade"), [(0.5, True), (1, True), (1.001, False), (-0.5, False), (70, False)])
+def test_what_is_made_again_within_a_second_says_so(seconds: float, remade: bool) -> None:
+    log = Log()
+    for at, body in sorted(
+        [(30.0, {"drop": "a"}), (30 + seconds, {"create": "a"}), (30.1, {"create": "b"})], key=lambda one: one[0]
+    ):
+        log.add(at, "c", "shop.$cmd", body)
+    (found,) = log.incidents()
+    assert (found.kind, found.ns, found.note) == ("drop", "shop.a", REMADE if remade else "")
 
 
 def test_drop_database_takes_in_its_drops_and_no_older_ones() -> None:
