@@ -15,7 +15,7 @@ from tallyglass.text import clean_name
 
 
 @dataclass(slots=True)
-class _Run:
+class _OpenTransaction:
     """A transaction of which a part has been read: its row so far, what its entries hold, and whether they begin it."""
 
     row: Incident
@@ -30,7 +30,7 @@ class TransactionRuns:
     """
 
     def __init__(self) -> None:
-        self._open: dict[Txn, _Run] = {}
+        self._open: dict[Txn, _OpenTransaction] = {}
 
     def take(self, entry: Entry) -> None:
         """Note one applyOps of a transaction."""
@@ -72,7 +72,7 @@ class TransactionRuns:
         rows = [run.row for run in self._open.values()]
         return [row for row in rows if row.point is not None and (row.documents or 0) >= MANY]
 
-    def _with(self, entry: Entry, operations: int | None) -> _Run:
+    def _with(self, entry: Entry, operations: int | None) -> _OpenTransaction:
         """The transaction of an entry with this entry."""
         own = row_of(entry, "transaction", Harm.CHANGE, "transaction", entry.ns, operations)
         run = self._open.get(_key(entry))
@@ -81,7 +81,7 @@ class TransactionRuns:
             return run
         if self.is_full:
             del self._open[next(iter(self._open))]
-        run = self._open[_key(entry)] = _Run(replace(own, txn=entry.txn_number))
+        run = self._open[_key(entry)] = _OpenTransaction(replace(own, txn=entry.txn_number))
         return run
 
 
