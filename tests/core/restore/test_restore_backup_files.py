@@ -19,7 +19,7 @@ from bson.datetime_ms import DatetimeMS
 from tallyglass.errors import InputError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import archive
-from tallyglass.restore.backup.archive import MAGIC, TERMINATOR, small_collections
+from tallyglass.restore.backup.archive import MAGIC, TERMINATOR
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
 from tallyglass.restore.backup.crc64 import Checksum, XzChecksum
@@ -364,15 +364,6 @@ def test_a_view_has_no_documents_and_a_time_series_has_them_elsewhere(tmp_path: 
     assert read_archive(tmp_path, packed(*WHOLE, also=(view, series))).problems == (
         "the archive breaks off before s.system.buckets.t",
     )
-
-
-def test_only_small_collections_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = read_archive(tmp_path, packed(*WHOLE)).backup.path
-    assert small_collections(path, ["s.c"], 3) == {"s.c": ROWS}
-    assert small_collections(path, ["s.c"], 2) == {}
-    assert small_collections(path, ["s.d"], 2) == {"s.d": []}
-    monkeypatch.setattr(archive, "SMALL", sum(map(len, ROWS)) - 1)
-    assert small_collections(path, ["s.c"], 3) == {}
 
 
 async def test_a_position_is_not_recorded_beside_a_backup_that_is_there(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, Namespace
 from tallyglass.oplog.entry.batch import BatchWalker
 from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof import reissue
 from tallyglass.restore.proof.counter_inserts import CounterInserts
@@ -202,16 +203,51 @@ async def test_a_drop_forgets_its_own_counters_alone(tmp_path: Path) -> None:
     assert values(await search(tmp_path, [database, moved(Ts(210, 1), 9)])) == [(None, 9)]
 
 
-async def test_live_values_are_read_up_to_a_limit_and_unreadable_ones_are_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_values_that_may_not_be_read_now_are_reported(tmp_path: Path) -> None:
+    refused = await search(tmp_path, [moved(Ts(201, 1), 9)], reads=None)
+    assert (values(refused), refused.unknown) == ([(5, 9)], ("s.counters cannot be read now: No.",))
+    none_there = await search(tmp_path, [], backup=None, reads=None)
+    assert none_there == CounterFacts(), "it may hold no counters at all"
+
+
+@pytest.mark.parametrize("source", ["files", "archive", "copy"])
+async def test_a_collection_that_is_too_large_to_search_is_named_if_it_has_counters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
 ) -> None:
     monkeypatch.setattr(reissue, "MOST_DOCUMENTS", 2)
-    rows = [{"_id": name, "seq": 9} for name in ("orders", "users", "pages")]
-    assert values(await search(tmp_path, [], reads=rows[:2])) == [(5, 9)]
-    assert values(await search(tmp_path, [], reads=rows)) == [], "so many documents are no counters"
-    refused = await search(tmp_path, [moved(Ts(201, 1), 9)], reads=None)
-    assert values(refused) == [(5, 9)]
-    assert "cannot be read now" in refused.unknown[0]
+    counters = [{"_id": name, "seq": 5} for name in ("orders", "users", "pages")]
+    data = [{"_id": number, "text": "x"} for number in range(3)]
+    file = tmp_path / "held.bson"
+    stored = {NS: StoredCollection(NS, "collection", file, {}, ())}
+
+    async def found(backup: list[dict[str, Any]], live: list[dict[str, Any]], **more: Any) -> CounterFacts:
+        file.write_bytes(b"".join(map(bson.encode, backup)))
+        rows = [("s.other", bson.encode(counters[0])), *((NS, bson.encode(row)) for row in backup)]
+        monkeypatch.setattr(reissue, "archive_documents", lambda _: iter(rows))
+        if source == "archive":
+            more["archive"] = file
+        elif source == "copy":
+            more["copy"] = Source([], backup)
+        return await search(tmp_path, after_the_point(9), stored=stored, reads=live, **more)
+
+    assert values(await found(counters[:2], counters[:2])) == [(5, 9)]
+    named = CounterFacts(
+        unknown=(
+            "s.counters has more than 2 documents, counters among them, and was not searched: "
+            "check after the return that none hands out ids again",
+        )
+    )
+    assert await found(counters, counters[:2]) == named
+    assert await found(counters[:2], counters) == named, "of those that are live now some would pass for missing ones"
+    assert await found(data, data, inserted={NS}) == named
+    assert await found(data, data, inserted=set(), renamed={NS}) == CounterFacts(), "it is data"
+
+
+async def test_a_damaged_archive_leaves_its_values_unknown(tmp_path: Path) -> None:
+    """That it is damaged is found and named where it is read whole."""
+    archive = tmp_path / "b.archive"
+    archive.write_bytes(MAGIC)
+    assert values(await search(tmp_path, after_the_point(9, 12), live=9, archive=archive)) == [(None, 12)]
 
 
 def test_only_what_may_be_about_a_counter_is_parsed() -> None:

@@ -205,6 +205,23 @@ async def test_a_slice_that_is_cut_off_after_it_was_visited_is_no_shorter_oplog(
         await read(joined, {}, sort=[("$natural", order)])
 
 
+@pytest.mark.parametrize(("whole", "problem"), [(10, f"it holds no entry after {ts(9)}"), (0, "it holds no entry")])
+async def test_a_damaged_slice_is_named_and_stops_neither_reading_nor_saving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: int, problem: str
+) -> None:
+    """A flipped bit of a gzip file may first show as other bytes, which are no entries."""
+    monkeypatch.setattr(slice_file, "_BLOCK", len(WHOLE[9]))
+    for rows in (WHOLE[:8], WHOLE[:10], WHOLE[:12]):
+        newest = (await save_slice(cast("Gateway", Server(rows)), tmp_path, 1_000)).path
+    assert newest is not None
+    write(tmp_path, newest.name, [*WHOLE[9:whole], bson.encode({"no": "oplog"})])
+    found = read_saved([tmp_path])
+    assert (found.last, found.problems) == (ts(9), (f"{newest}: {problem}",))
+    assert (await save_slice(cast("Gateway", Server(WHOLE[:14])), tmp_path, 1_000)).last == ts(13)
+    repaired = read_saved([tmp_path])
+    assert (repaired.last, repaired.hole) == (ts(13), None)
+
+
 async def test_slices_join_by_construction(tmp_path: Path) -> None:
     folder = tmp_path / "kept"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,14 +18,14 @@ from builders.history import Server
 from stored_backups import FIRST, extract
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup import compression, s2
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents, entry_ts
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.backup.unpack import unpack
-from tallyglass.restore.catalogue.backups import list_backups
+from tallyglass.restore.catalogue.backups import list_backups, why_not
 from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.catalogue.window import RecoverableWindow, Status, Stretch, find_window, judge
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
@@ -402,3 +402,11 @@ def test_a_missing_library_is_named(packed: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(InputError, match="without the Python package zstandard") as error:
         list(documents(packed / "wal-g" / "oplog_005" / ZSTD, Stated(0, 0)))
     assert "tallyglass[backups]" in error.value.advice
+
+
+async def test_a_backup_whose_slices_cannot_be_read_is_listed_with_that(stored: Path) -> None:
+    contents = read_backup(stored / "wal-g" / "basebackups_005" / "stream_20261123T061707Z")
+    for file in (stored / "wal-g" / "oplog_005").iterdir():
+        file.write_bytes(b"")
+    why = await why_not(cast("Gateway", object()), contents, None)
+    assert why.startswith("Its slices cannot be read: There is no saved oplog in ")

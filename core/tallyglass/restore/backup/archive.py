@@ -8,7 +8,7 @@ protects them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -27,8 +27,6 @@ MAGIC = (0x8199E26D).to_bytes(4, "little")
 TERMINATOR = b"\xff\xff\xff\xff"
 LARGEST = 16 * 2**20
 """Bytes of the largest document that mongorestore reads from an archive."""
-SMALL = 16 * 2**20
-"""Bytes up to which a collection is held in memory as a whole."""
 
 
 class _Name(NamedTuple):
@@ -99,21 +97,6 @@ def documents(path: Path) -> Iterator[tuple[str, bytes]]:
                     count += 1
     except UNREADABLE as error:
         raise BrokenFile(path, count, str(error)) from None
-
-
-def small_collections(path: Path, wanted: Collection[str], most: int) -> dict[str, list[bytes]]:
-    """The documents of these collections; none of one that holds more than ``most``, or that is large."""
-    held: dict[str, list[bytes]] = {ns: [] for ns in wanted}
-    room = dict.fromkeys(wanted, SMALL)
-    for ns, raw in documents(path):
-        if ns not in held:
-            continue
-        room[ns] -= len(raw)
-        if len(held[ns]) == most or room[ns] < 0:
-            del held[ns]
-        else:
-            held[ns].append(raw)
-    return held
 
 
 def _document(file: IO[bytes], head: bytes = b"") -> bytes | None:

@@ -24,29 +24,22 @@ from tallyglass.text import clean, clean_name
 def read_directory(path: Path) -> Contents:
     """Read a mongodump directory. Raises InputError if it is none."""
     problems: list[str] = []
-    collections: dict[str, StoredCollection] = {}
     databases = sorted(child.name for child in path.iterdir() if child.is_dir())
     if not databases and not (path / "oplog.bson").is_file():
         raise InputError(f"{clean(str(path))} holds no mongodump backup.", "It has no database directories.")
-    for db in databases:
-        for stored in _collections_of(path / db, db, problems):
-            collections[stored.ns] = stored
+    collections = {one.ns: one for db in databases for one in _collections_of(path / db, db, problems)}
     problems += _odd_files([path, *map(path.joinpath, databases)])
     files = [file for file in path.rglob("*") if file.is_file()]
-    data = [file for file in files if ".bson" in file.suffixes]
-    kinds = {compression_of(file) for file in data if file.stat().st_size > 0}
-    problems += _mixed(kinds)
-    problems += (f"{clean(file.name)} is cut off" for file in data if file.suffix == ".gz" and not file.stat().st_size)
+    compressions = _compressions(files, problems)
     anchors = _oplog_ends(path / "oplog.bson", problems)
-    start, end = (anchors[0].ts, anchors[-1].ts) if anchors else (None, None)
     prelude = _prelude(path)
     backup = Backup(
         path=path,
         form=DIRECTORY,
-        gzip=kinds == {Compression.GZIP},
-        start=start,
-        end=end,
-        source="oplog" if start else "file times",
+        gzip=compressions == {Compression.GZIP},
+        start=anchors[0].ts if anchors else None,
+        end=anchors[-1].ts if anchors else None,
+        source="oplog" if anchors else "file times",
         server_version=clean(str(prelude.get("ServerVersion", ""))),
         tool_version=clean(str(prelude.get("ToolVersion", ""))),
         namespaces=tuple(sorted(collections)),
@@ -71,11 +64,17 @@ def _odd_files(folders: Iterable[Path]) -> Iterator[str]:
     yield from (f"{clean(child.name)} is not a file" for child in inside if not (child.is_file() or child.is_dir()))
 
 
-def _mixed(kinds: set[Compression]) -> Iterator[str]:
-    if len(kinds) > 1:
-        yield f"{' and '.join(sorted(kinds - {Compression.NONE}))} and plain files are mixed"
-    elif kinds - {Compression.NONE, Compression.GZIP}:
-        yield f"its files are compressed with {next(iter(kinds))}, which mongorestore does not read"
+def _compressions(files: Iterable[Path], problems: list[str]) -> set[Compression]:
+    """How the documents are compressed, which must be one way that mongorestore reads."""
+    data = [file for file in files if ".bson" in file.suffixes]
+    found = {compression_of(file) for file in data if file.stat().st_size}
+    if len(found) > 1:
+        names = sorted("plain" if one is Compression.NONE else str(one) for one in found)
+        problems.append(f"{' and '.join(names)} files are mixed")
+    elif found - {Compression.NONE, Compression.GZIP}:
+        problems.append(f"its files are compressed with {next(iter(found))}, which mongorestore does not read")
+    problems += (f"{clean(file.name)} is cut off" for file in data if file.suffix == ".gz" and not file.stat().st_size)
+    return found
 
 
 def _collections_of(folder: Path, db: str, problems: list[str]) -> Iterator[StoredCollection]:

@@ -69,7 +69,10 @@ async def why_not(gateway: Gateway | None, contents: Contents, deployment: Deplo
     if (why := why_unfit(contents, deployment)) or gateway is None:
         return why
     if contents.oplog is not None:
-        saved = await asyncio.to_thread(read_saved, [contents.oplog], contents.backup.start)
+        try:
+            saved = await asyncio.to_thread(read_saved, [contents.oplog], contents.backup.start)
+        except InputError as error:
+            return f"Its slices cannot be read: {error}"
         gateway, joined = await join(gateway, saved)
         if saved.differs or not joined.holds:
             missing = f"entries are missing {joined.hole}"

@@ -72,7 +72,8 @@ async def _find_counters(gateway: Gateway, replayed: Replayed, copy: Gateway | N
         covered.start.ts,
         inputs.limit,
         names=names,
-        inserted=covered.replay.counter_inserts.found | renamed,
+        inserted=covered.replay.counter_inserts.found,
+        renamed=renamed,
         archive=backup.path if backup.form == ARCHIVE else None,
         copy=copy,
     )

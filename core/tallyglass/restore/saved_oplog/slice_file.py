@@ -116,30 +116,30 @@ def read_slice(path: Path) -> SliceFile | None:
     """Visit all entries of a file once; None if it is empty. A file that is broken before the end of its first entry
     has no blocks.
 
-    Raises InputError for a file that cannot be read or holds no oplog entries.
+    Raises InputError for a file that cannot be read, or that holds no oplog entries and is not called like a slice.
     """
     blocks: list[Block] = []
     first = last = b""
-    problem = ""
+    problem, named = "", span(path)
     try:
         with closing(open_plain(path)) as file:
             for at, block, stop in _whole_blocks(file):
-                entry = block[: _int_at(block, 0)[0]]
-                first = first or entry
-                last = block[stop:]
-                entry_ts(last)  # which must be an entry, too
+                entry, end = block[: _int_at(block, 0)[0]], block[stop:]
+                entry_ts(end)  # which must be an entry, too
                 blocks.append(Block(at, at + len(block), entry_ts(entry)))
+                first, last = first or entry, end
     except _Torn as error:
         problem = str(error)
     except (*BAD_GZIP, CorruptFile) as error:
         problem = f"it cannot be decompressed further ({clean(str(error), 60)})"
     except walk.Malformed:
-        raise InputError(f"{clean(str(path))} holds no oplog.", "Name a mongodump of local.oplog.rs.") from None
+        if named is None:
+            raise InputError(f"{clean(str(path))} holds no oplog.", "Name a mongodump of local.oplog.rs.") from None
+        problem = f"it holds no entry after {entry_ts(last)}" if blocks else ""
     except OSError as error:
         raise InputError(f"{clean(str(path))} cannot be read: {error.strerror or error}.") from None
     if any(one.first >= other.first for one, other in pairwise(blocks)):
         raise InputError(f"The entries in {clean(str(path))} are not in order.", "Take another copy of it.")
-    named = span(path)
     if not blocks:
         problem = problem or ("it holds no entry" if named is not None else "")
         return SliceFile(path, (), b"", b"", problem) if problem else None
