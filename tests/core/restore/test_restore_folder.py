@@ -117,6 +117,30 @@ def test_what_comes_back_is_not_removed_at_once_by_a_ttl_index_of_its_own(
     assert all('"shop.visits_pitr"' in text and '"at_1"' in text for text in built)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "kind", "options", "kept"),
+    [
+        (Strategy.COPY, "collection", '{"expireAfterSeconds": 60}', True),
+        (Strategy.BESIDE, "collection", '{"expireAfterSeconds": 60}', True),
+        (Strategy.COPY, "timeseries", "{}", True),
+        (Strategy.COPY, "collection", "{}", False),
+        (Strategy.WHOLE, "collection", '{"expireAfterSeconds": 60}', False),
+    ],
+)
+def test_a_copy_for_a_person_is_not_emptied_by_the_expiry_of_its_collection(
+    strategy: Strategy, kind: str, options: str, kept: bool
+) -> None:
+    """That of clustered and of time-series collections, which needs no index. What is no copy has to expire."""
+    expected = (ExpectedNamespace("shop.visits", kind, 3, (), options),)
+    steps = restored(expected=expected, returns=(Return("shop.visits", strategy, "shop.visits_pitr"),)).steps
+    told = [step.title for step in steps.commands if "expiry" in step.title]
+    assert told == ["Turn off the expiry of shop.visits on the spare"] * kept
+    (written,) = [" ".join(file.text.split()) for file in steps.files if file.name == "keep-copies.js"] or [""]
+    change = '{"collMod": "visits", "expireAfterSeconds": "off", "writeConcern": {"w": "majority"}}'
+    assert (f'must(await db.getSiblingDB("shop").runCommand({change}));' in written) is kept
+    assert ("db = await onSpare(" in written) is kept
+
+
 def test_a_folder_is_for_its_owner_alone_and_written_once(tmp_path: Path) -> None:
     made = with_work(tmp_path, step("true"))
     folder = write_folder(made, tmp_path / "plan")

@@ -77,14 +77,35 @@ def _before(work: ReturnWork) -> PlanSteps:
         ("tallyglass", "restore", "check-return", PLAN, f"--source={SOURCE}"),
         why="A missing privilege would stop the return half way.",
     )  # fmt: skip
-    if not work.fixes:
-        return check
-    counters = run_mongosh(
-        Phase.RETURN, "Move counters forward on the spare", Effect.WRITES_SPARE, "raise-spare.js",
-        [mongosh.on_spare(work.plan.facts.set_name), *work.fixes],
-        why="What comes back must not hand out an id that was handed out after the point.",
-    )  # fmt: skip
-    return join([check, counters])
+    parts, spare = [check], mongosh.on_spare(work.plan.facts.set_name)
+    if work.fixes:
+        parts.append(run_mongosh(
+            Phase.RETURN, "Move counters forward on the spare", Effect.WRITES_SPARE, "raise-spare.js",
+            [spare, *work.fixes],
+            why="What comes back must not hand out an id that was handed out after the point.",
+        ))  # fmt: skip
+    if kept := list(_kept(work)):
+        parts.append(run_mongosh(
+            Phase.RETURN, f"Turn off the expiry of {_named(kept)} on the spare", Effect.WRITES_SPARE, "keep-copies.js",
+            [spare, *map(_turn_off, kept)],
+            why="The live set would remove from a copy what has expired: the copy is made without expireAfterSeconds.",
+        ))  # fmt: skip
+    return join(parts)
+
+
+def _kept(work: ReturnWork) -> Iterator[str]:
+    """The collections whose own ``expireAfterSeconds``, which needs no index, would empty a copy for a person."""
+    for row in work.plan.undo.returns:
+        item = work.plan.proof.expected_of(row.ns)
+        if item is None or not row.beside or row.strategy not in (Strategy.COPY, Strategy.BESIDE):
+            continue
+        if item.kind == "timeseries" or "expireAfterSeconds" in json_util.loads(item.options):
+            yield row.ns
+
+
+def _turn_off(ns: str) -> str:
+    db, _, name = ns.partition(".")
+    return mongosh.must(db, {"collMod": name, "expireAfterSeconds": "off"})
 
 
 def _account(work: ReturnWork) -> PlanSteps:
