@@ -221,7 +221,7 @@ async def test_a_collection_that_is_too_large_to_search_is_named_if_it_has_count
     stored = {NS: StoredCollection(NS, "collection", file, {}, ())}
 
     async def found(backup: list[dict[str, Any]], live: list[dict[str, Any]], **more: Any) -> CounterFacts:
-        file.write_bytes(b"".join(map(bson.encode, backup)))
+        file.write_bytes(b"".join(map(bson.encode, backup)) if source == "files" else b"")
         rows = [("s.other", bson.encode(counters[0])), *((NS, bson.encode(row)) for row in backup)]
         monkeypatch.setattr(reissue, "archive_documents", lambda _: iter(rows))
         if source == "archive":
@@ -230,7 +230,9 @@ async def test_a_collection_that_is_too_large_to_search_is_named_if_it_has_count
             more["copy"] = Source([], backup)
         return await search(tmp_path, after_the_point(9), stored=stored, reads=live, **more)
 
-    assert values(await found(counters[:2], counters[:2])) == [(5, 9)]
+    whole = await found(counters[:2], counters[:2])
+    assert [(fix.restored, fix.live, fix.needed, fix.lowered) for fix in whole.fixes] == [(True, True, True, True)]
+    assert values(whole) == [(5, 9)]
     named = CounterFacts(
         unknown=(
             "s.counters has more than 2 documents, counters among them, and was not searched: "
@@ -248,6 +250,13 @@ async def test_a_damaged_archive_leaves_its_values_unknown(tmp_path: Path) -> No
     archive = tmp_path / "b.archive"
     archive.write_bytes(MAGIC)
     assert values(await search(tmp_path, after_the_point(9, 12), live=9, archive=archive)) == [(None, 12)]
+
+
+@pytest.mark.parametrize("ns", ["s.system.js", "s.$cmd", "s", "admin.counters", "config.counters"])
+async def test_what_the_server_keeps_for_itself_holds_no_counters(ns: str) -> None:
+    gateway: Any = Source([], [ORDERS | {"seq": 9}])
+    assert await find_reissues(gateway, {}, {ns: Changed(updates=1)}, START, LIMIT) == CounterFacts()
+    assert (await find_reissues(gateway, {}, {NS: Changed(updates=1)}, START, LIMIT)).paths == {NS: ("seq",)}
 
 
 def test_only_what_may_be_about_a_counter_is_parsed() -> None:
