@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import tarfile
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import bson
@@ -12,10 +15,13 @@ import pytest
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.backup import DATA_FILES
-from tallyglass.restore.backup.data_files import start_script
+from tallyglass.restore.backup.backup import DATA_FILES, Contents
+from tallyglass.restore.backup.copy_note import CopyNote
+from tallyglass.restore.backup.data_files import how_to_start, start_script
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.catalogue.paths_of_backups import backups_of
+from tallyglass.restore.model.source import Backup
+from tallyglass.text import shell_quote
 
 INFO = """Restore Information
 Group Name: shop
@@ -132,10 +138,61 @@ def test_a_tar_file_that_is_cut_off_between_two_files_is_named(copy: Path) -> No
         assert "cannot be unpacked further" in " ".join(read_backup(path).problems)
 
 
-def test_the_script_copies_and_names_the_options_of_the_files(copy: Path) -> None:
-    script = start_script(copy)
-    assert f"copy() {{ cp -a '{copy}'/. copy/; }}" in script
-    assert "OPTIONS='--directoryperdb'" in script
-    assert "DATA=copy/rs0-1440034953\n" in start_script(packed(copy))
+@pytest.mark.parametrize("tar", [False, True])
+def test_all_that_is_known_of_data_files_without_a_server(copy: Path, tar: bool) -> None:
+    (copy / "restoreInfo.txt").write_text(INFO)
+    (copy / "journal").mkdir()
+    (copy / "journal" / "restoreInfo.txt").write_text(INFO.replace("rs0", "rs1"))
+    for number, file in enumerate(sorted(copy.iterdir())):
+        os.utime(file, (1_000_000 - number, 1_000_000 - number))
+    (copy / "journal" / "old").touch()
+    os.utime(copy / "journal" / "old", (900_000.9, 900_000.9))
+    size = 3 * 100 + 2 * len(INFO) + (copy / "storage.bson").stat().st_size
+    if tar:
+        (copy / "journal" / "restoreInfo.txt").unlink()
+        size -= len(INFO)
+    path = packed(copy) if tar else copy
+    note = CopyNote("restoreInfo.txt", "rs0", "6.0.5", Ts(1440034953, 7), key="2cc2f8a4")
+    backup = Backup(
+        path, DATA_FILES, False, None, Ts(1440034953, 7), "file times", "6.0.5", bytes=size,
+        taken_hint=datetime.fromtimestamp(900_000, UTC),
+    )  # fmt: skip
+    found = read_backup(path)
+    assert found == Contents(backup, set_name="rs0", note=note)
+    key = " They are encrypted: mongod needs the master key 2cc2f8a4."
+    assert how_to_start(found) == (
+        f"In a new folder: tallyglass restore start-copy {shell_quote(str(path))} >start.sh, then bash start.sh: it "
+        f"starts a mongod on a copy. Then plan with --spare 127.0.0.1:27117.{key}"
+    )
+    assert not how_to_start(replace(found, note=replace(note, key=""))).endswith(key)
+    assert not how_to_start(replace(found, note=None)).endswith(key)
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ({"directoryPerDB": True, "directoryForIndexes": False}, "--directoryperdb"),
+        ({"directoryPerDB": True, "directoryForIndexes": True}, "--directoryperdb --wiredTigerDirectoryForIndexes"),
+        ({}, ""),
+        ("no options", ""),
+        (None, ""),
+        (b"no document", ""),
+    ],
+)
+def test_the_script_copies_and_names_the_options_of_the_files(copy: Path, storage: object, words: str) -> None:
+    file = copy / "storage.bson"
+    if storage is None:
+        file.unlink()
+    else:
+        content = {"storage": {"options": storage}} if isinstance(storage, dict) else {"storage": storage}
+        file.write_bytes(storage if isinstance(storage, bytes) else bson.encode(content))
+    tar = packed(copy)
+    for path, data, made in (
+        (copy, "copy", f"cp -a '{copy}'/. copy/"),
+        (tar, "copy/rs0-1440034953", f"tar -xf {shell_quote(str(tar))} -C copy"),
+    ):
+        head = f"#!/usr/bin/env bash\nDATA={data}\nPORT=27117\nOPTIONS='{words}'\ncopy() {{ {made}; }}\n"
+        assert start_script(path).startswith(head)
+        assert start_script(path, 5).splitlines()[2] == "PORT=5"
     with pytest.raises(InputError, match="holds no data files"):
         start_script(copy.parent)

@@ -55,8 +55,8 @@ def test_only_a_folder_with_a_spare_of_its_own_and_a_known_collection_is_opened(
         (
             "shop.orders.old",
             [
-                '"createRole": "tallyglass_look", "privileges": [{"resource": {"db": "shop", "collection": "orders.old"}'
-                ', "actions": ["find", "listIndexes", "collStats"]}], "roles": []',
+                '"createRole": "tallyglass_look", "privileges": [{"resource": {"db": "shop", "collection": "orders.old"'
+                '}, "actions": ["find", "listIndexes", "collStats"]}], "roles": []',
                 '"createUser": "tallyglass_look", "pwd": "secret", "roles": ["tallyglass_look"]',
             ],
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import bson
@@ -14,10 +15,10 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.model.proof import ExpectedNamespace
-from tallyglass.restore.model.undo import Choice, Strategy
+from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.proof.choice import read_choice
 from tallyglass.restore.proof.loss import LossCount
-from tallyglass.restore.proof.returns import plan_returns
+from tallyglass.restore.proof.returns import merged_back, plan_returns, with_again
 from tallyglass.restore.undo.changed import Changed
 
 
@@ -168,3 +169,96 @@ def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
     assert replaced == {kept_too_long: (Strategy.BESIDE, "")}, "the name that the live one is kept under is longer"
     money = plan(expected("s.a$b"), {"s.a$b": Changed(dropped=True)}, set(), None)
     assert money == {"s.a$b": (Strategy.BESIDE, "")}
+
+
+WHOLE = Return("s.c", Strategy.WHOLE, "s.c_pitr_T")
+MERGE = Return("s.c", Strategy.MERGE, "s.c_pitr_T", 3)
+ADDED = replace(MERGE, note="Documents deleted since then come back; live documents stay unchanged.")
+REMADE = replace(MERGE, note="Live documents stay unchanged; missing documents come back.", recreated=True)
+KEPT = "A copy of the live collection is kept; what others inserted there since comes along."
+REPLACED = Return("s.c", Strategy.REPLACE, "s.c_pitr_T", note=KEPT, away="s.c_before_restore_T")
+BY_HAND = Return(
+    "s.c", Strategy.BESIDE, "s.c_pitr_T",
+    note="It was dropped, emptied or replaced after the point: compare and merge manually.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("what", "changed", "live", "row"),
+    [
+        (None, Changed(dropped=True), False, WHOLE),
+        (None, None, False, WHOLE),
+        (None, Changed(inserts=1), True, None),
+        (None, Changed(deletes=1, others=3), True, ADDED),
+        (None, Changed(commands=1, others=3), True, ADDED),
+        (None, Changed(dropped=True, others=3), True, replace(ADDED, recreated=True)),
+        (None, None, True, None),
+        (("collMod", "s.c"), Changed(commands=1), True, None),
+        (("dropIndexes", "s.c"), Changed(commands=1), False, None),
+        (("ttl", "s.c"), Changed(by_incident=1), True, None),
+        (("drop", "s.c"), None, False, WHOLE),
+        (("drop", "s.d"), None, False, None),
+        (("drop", "s.d"), Changed(dropped=True, commands=1), False, None),
+        (("drop", "s.d"), Changed(by_incident=1), False, WHOLE),
+        (("dropDatabase", "s"), None, False, WHOLE),
+        (("dropDatabase", "t"), None, False, None),
+        (("dropDatabase", "s"), Changed(by_incident=1, others=3), True, REMADE),
+        (("drop", "s.c"), Changed(commands=1, others=3), True, REMADE),
+        (("drop", "s.d"), Changed(commands=1, others=3), True, None),
+        (("rename", "s.d"), Changed(commands=1), False, WHOLE),
+        (("rename", "s.d"), Changed(), False, None),
+        (("rename", "s.d"), Changed(commands=1, others=3), True, REPLACED),
+        (("out", "s.c"), Changed(others=3), True, REPLACED),
+        (("out", "s.d"), Changed(others=3), True, None),
+        (("deleteMany", "s.c"), Changed(by_incident=2, others=3), True, MERGE),
+        (("deleteMany", "s.d"), Changed(by_incident=2, others=3), True, MERGE),
+        (("deleteMany", "s.d"), Changed(deletes=2, others=3), True, None),
+        (("deleteMany", "s.c"), Changed(by_incident=2, others=3, replaced=True), True, MERGE),
+        (("updateMany", "s.c"), Changed(by_incident=2, others=3, replaced=True), True, BY_HAND),
+        (("updateMany", "s.c"), Changed(by_incident=2, others=3), True, MERGE),
+        (("transaction", "s.c"), Changed(by_incident=2, others=3, replaced=True), True, BY_HAND),
+        (
+            ("transaction", "s.c"), Changed(by_incident=2, others=3), True,
+            replace(MERGE, note="Documents that the transaction inserted stay."),
+        ),
+        (
+            ("many sessions", "s.c"), Changed(by_incident=2, others=3), True,
+            replace(MERGE, note="Many clients deleted: what others deleted in that time comes back too."),
+        ),
+    ],
+)  # fmt: skip
+def test_each_namespace_comes_back_as_it_was_damaged(
+    what: tuple[str, str] | None, changed: Changed | None, live: bool, row: Return | None
+) -> None:
+    named = incident(what[0].replace("many sessions", "deleteMany"), what[1]) if what else None
+    if named is not None and what is not None and what[0] == "many sessions":
+        named = replace(named, sessions=2)
+    there = frozenset({"s.c"} if live else ())
+    found = plan_returns(expected("s.c"), {"s.c": changed} if changed else {}, there, named, "T")
+    assert found == ((row,) if row else ())
+
+
+def test_only_the_updates_that_are_to_be_undone_make_a_return_without_an_incident() -> None:
+    changed = {"s.c": Changed(updates=1), "s.d": Changed(updates=1)}
+    rows = plan_returns(expected("s.c", "s.d"), changed, frozenset(changed), None, "T", updated="s.d")
+    assert [row.ns for row in rows] == ["s.d"]
+
+
+def test_what_the_server_made_for_a_moment_does_not_come_back() -> None:
+    names = expected("s.tmpAb3dE.rename", "s.tmp.agg_out.4", "s.tmp")
+    assert [row.ns for row in plan_returns(names, {}, frozenset(), None, "T")] == ["s.tmp"]
+
+
+def test_ids_that_were_inserted_again_are_counted_for_what_is_merged() -> None:
+    rows = (WHOLE, replace(MERGE, ns="s.d"), replace(MERGE, ns="s.e"))
+    removal = Accident("deletes", "s.d", Ts(5, 1), Ts(6, 1))
+    counted = (WHOLE, replace(MERGE, ns="s.d", again=4), replace(MERGE, ns="s.e"))
+    assert with_again(rows, {"s.c": 7, "s.d": 4}, removal) == counted
+    assert with_again(rows, {"s.c": 7, "s.d": 4}, replace(removal, kind="updates")) == rows
+
+
+def test_a_staging_collection_gets_a_name_that_nothing_has() -> None:
+    point = Ts(1_795_163_200, 1)
+    name = "s.c_pitr_20261120T082640"
+    assert merged_back("s.c", point, (), 2) == Return("s.c", Strategy.MERGE, name, 2)
+    assert merged_back("s.c", point, {name, f"{name}_2"}, 2).beside == f"{name}_3"

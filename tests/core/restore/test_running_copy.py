@@ -14,7 +14,7 @@ from bson import Binary, Timestamp
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Namespace
-from tallyglass.restore.backup.backup import DATA_FILES, Contents
+from tallyglass.restore.backup.backup import DATA_FILES, Anchor, Contents, StoredCollection
 from tallyglass.restore.backup.copy_note import CopyNote
 from tallyglass.restore.backup.data_files import read_data_files, read_running
 from tallyglass.restore.model.source import Backup
@@ -27,12 +27,15 @@ class Spare:
     """A mongod on a copy: its oplog, and the documents of ``s.c``, beside a view and what is the server's own."""
 
     options: dict[str, Any]
+    id_as: type = int
 
     def __init__(self, oplog: list[Row], *ids: int) -> None:
         self.oplog, self.ids, self.options = oplog, ids, {}
 
     async def find_raw(self, ns: Namespace, query: Any, *, limit: int = 0, **_: Any) -> AsyncIterator[bytes]:
-        rows = self.oplog[::-1] if ns == OPLOG else [query] if query["_id"] in self.ids else []
+        rows = (
+            self.oplog[::-1] if ns == OPLOG else [{"_id": self.id_as(query["_id"])}] if query["_id"] in self.ids else []
+        )
         yield b"".join(map(bson.encode, rows[: limit or None]))
 
     async def list_databases(self) -> list[str]:
@@ -84,6 +87,22 @@ async def test_the_newest_documents_of_a_copy_are_there(oplog: list[Row], missin
         ("s.c", "collection", bytes(16)),
         ("s.v", "view", b""),
     ]
+
+
+async def test_all_that_a_running_copy_tells() -> None:
+    newest = row(END, "i", 1)
+    spare = Spare([row(90, "i", 2), newest], 1, 2)
+    at = Ts(END, 1)
+    backup = Backup(Path("/b"), DATA_FILES, False, at, at, "oplog", namespaces=("s.c", "s.v"), has_oplog=True)
+    held = {
+        "s.c": StoredCollection("s.c", "collection", None, {}, ({"name": "_id_"},), bytes(16).hex()),
+        "s.v": StoredCollection("s.v", "view", None, {"viewOn": "c"}, ()),
+    }
+    assert await running(spare) == Contents(backup, held, anchors=(Anchor(at, entry=bson.encode(newest)),))
+    spare.id_as = float
+    assert (await running(spare)).problems == (
+        "the copy was not recovered to the end of its oplog: s.c 1 is missing",
+    ), "a server finds 1.0 for 1"
 
 
 async def test_what_a_capped_collection_removed_is_not_missing() -> None:

@@ -27,9 +27,10 @@ from tallyglass.restore.drill.stopped import Failed
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
-from tallyglass.restore.saved_oplog.joined import JoinedOplog, join, open_joined
+from tallyglass.restore.saved_oplog.joined import JoinedOplog, _bounds, join, open_joined
 from tallyglass.restore.saved_oplog.save import save_slice
-from tallyglass.restore.saved_oplog.saved_oplog import read_saved
+from tallyglass.restore.saved_oplog.saved_oplog import _is_old, read_saved
+from tallyglass.restore.saved_oplog.slice_names import NamedSpan, is_slice, span
 
 A, B = bytes(15) + b"a", bytes(15) + b"b"
 
@@ -331,3 +332,76 @@ async def test_an_oplog_of_which_a_majority_has_nothing_is_not_saved(tmp_path: P
         with pytest.raises(ReadError, match="no entry that a majority"):
             await save_slice(cast("Gateway", Ahead(rows, 10)), tmp_path, 1_000)
     assert (await save_slice(cast("Gateway", Ahead(WHOLE[10:], 10)), tmp_path, 1_000)).entries == 1
+
+
+MOST = Ts(2**32 - 1, 2**32 - 1)
+PITR = "pbmPitr/rs0/20261123"
+
+
+@pytest.mark.parametrize(
+    ("given", "bounds"),
+    [
+        ({}, (Ts(0, 0), MOST)),
+        ({"ts": Timestamp(7, 3)}, (Ts(7, 3), Ts(7, 3))),
+        ({"ts": {"$gte": Timestamp(7, 3), "$lte": Timestamp(9, 0)}}, (Ts(7, 3), Ts(9, 0))),
+        ({"ts": {"$gt": Timestamp(7, 3), "$lt": Timestamp(9, 1)}}, (Ts(7, 4), Ts(9, 0))),
+        ({"ts": {"$lt": Timestamp(9, 0)}}, (Ts(0, 0), Ts(8, 2**32 - 1))),
+        ({"ts": {"$gte": Timestamp(7, 1), "$gt": Timestamp(5, 1)}}, (Ts(7, 1), MOST)),
+        ({"ts": {"$lte": Timestamp(7, 1), "$lt": Timestamp(9, 1)}}, (Ts(0, 0), Ts(7, 1))),
+    ],
+)
+def test_the_bounds_of_a_query_are_both_inclusive(given: dict[str, Any], bounds: tuple[Ts, Ts]) -> None:
+    assert _bounds(given) == bounds
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ({"ts": {"$ne": Timestamp(7, 1)}}, r"\$ne on ts"),
+        ({"op": "i"}, "op cannot be asked"),
+    ],
+)
+async def test_what_slices_cannot_answer_is_refused(slices: Path, query: dict[str, Any], why: str) -> None:
+    gateway, _ = await join(cast("Gateway", Server(WHOLE[20:])), read_saved([slices]))
+    with pytest.raises(ValueError, match=why):
+        await read(gateway, query)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "after", "why"),
+    [
+        (Ts(10, 1), Ts(20, 1), False, ""),
+        (Ts(10, 2), Ts(20, 1), False, "it begins with 10:2, and its name says 10:1"),
+        (Ts(10, 2), Ts(20, 1), True, ""),
+        (Ts(10, 1), Ts(20, 1), True, ""),
+        (Ts(9, 9), Ts(20, 1), True, "it begins with 9:9, and its name says 10:1"),
+        (Ts(10, 1), Ts(20, 2), True, "it ends with 20:2, and its name says 20:1"),
+        (Ts(10, 1), Ts(19, 9), False, "it ends with 19:9, and its name says 20:1"),
+    ],
+)
+def test_a_slice_is_what_its_name_says(first: Ts, last: Ts, after: bool, why: str) -> None:
+    assert NamedSpan(Ts(10, 1), Ts(20, 1), after).contradicts(first, last) == why
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("oplog-10_1-20_2.bson.gz", NamedSpan(Ts(10, 1), Ts(20, 2))),
+        ("oplog_10.1_20.2.lz4", NamedSpan(Ts(10, 1), Ts(20, 2), after=True)),
+        (f"{PITR}/20261123060000-3.20261123060010-4.oplog.gz", NamedSpan(Ts(1795413600, 3), Ts(1795413610, 4))),
+        ("b/rs0/oplog/20261123060000.20261123060010.gz", NamedSpan(Ts(1795413600, 0), Ts(1795413610, 0))),
+        ("other/20261123060000-3.20261123060010-4.gz", None),
+        (f"{PITR}/20261323060000-3.20261123060010-4.gz", None),
+        ("oplog-10_1-99999999999_2.bson.gz", None),
+        ("oplog.bson", None),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_slice_says_what_it_holds(path: str, named: NamedSpan | None) -> None:
+    assert span(Path("/x") / path) == named
+    assert is_slice(Path("/x") / path) is (named is not None or (path.startswith("oplog") and ".bson" in path))
+
+
+def test_slices_that_end_long_before_the_start_are_not_read() -> None:
+    ended = Path("oplog-1_1-5000_9.bson.gz")
+    assert [_is_old(ended, start) for start in (None, Ts(8_600, 1), Ts(8_601, 1))] == [False, False, True]
+    assert not _is_old(Path("oplog.bson"), Ts(99_999, 1))
