@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import bson
@@ -12,9 +13,12 @@ from bson import Binary, Int64, Timestamp
 
 from builders.replay import after_point
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.batch import BatchWalker
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.proof.loss import LossCount
+from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.incident_scope import DEFINITIONS, REPLACED, why_not_undone, written
 
 TXN = {"lsid": {"id": 1}, "txnNumber": Int64(1)}
@@ -93,6 +97,50 @@ def test_every_kind_of_incident_is_undone_or_explained() -> None:
     for kind in kinds:
         one = replace(incident(kind), op="d" if kind in ("batch", "fan_out", "slow_loop", "job", "trickle") else "")
         assert [bool(written(one)), kind in COMMANDS, bool(why_not_undone(one))].count(True) == 1, kind
+
+
+def usual(second: int, op: str, number: Any, ns: str = "s.c", **more: Any) -> dict[str, Any]:
+    """An entry as servers write it, which needs no decoding where it is of one document."""
+    place = {"ts": Timestamp(second, 1), "t": Int64(1), "v": Int64(2), "wall": datetime(2026, 11, 20, tzinfo=UTC)}
+    what = {"o": {"$v": 2, "diff": {}}, "o2": {"_id": number}} if op == "u" else {"o": {"_id": number}}
+    return {"op": op, "ns": ns, "ui": Binary(b"u" * 16, 4), **what, **place} | more
+
+
+@pytest.mark.parametrize("what", [None, "deleteMany"])
+@pytest.mark.parametrize("batched", [True, False])
+def test_all_that_is_lost_is_counted_alike_however_it_is_read(batched: bool, what: str | None) -> None:
+    named = replace(incident(what), first=Ts(12, 1), last=Ts(13, 1)) if what else None
+    commands = {"drop": "d"}, {"renameCollection": "s.e", "to": "s.f"}, {"emptycapped": "g"}, {"collMod": "h"}
+    rows = [
+        usual(10, "i", 7), usual(10, "i", Int64(3)), usual(10, "i", "x"), usual(11, "u", 7), usual(12, "d", 7),
+        usual(13, "d", "x"), usual(14, "d", 3), usual(15, "u", 1, "s.d"), usual(16, "i", 1, "config.system.sessions"),
+        *(usual(20 + n, "c", 0, "s.$cmd", o=o) for n, o in enumerate(commands)),
+        usual(30, "u", "featureCompatibilityVersion", "admin.system.version"),
+        usual(31, "n", 0, "", o={"msg": "x"}),
+    ]  # fmt: skip
+    count = LossCount(named)
+    sink = after_point(count)
+    held = [bson.encode(row) for row in rows]
+    if batched:
+        assert count.last is None
+        for entry in BatchWalker(sink).walk(b"".join(held)):
+            sink.feed(entry)
+    else:
+        for raw in held:
+            sink.feed(read_entry(raw))
+    mine = 2 if what else 0
+    assert count.changed == {
+        "s.c": Changed(3, 1, 3, 0, mine, 7 - mine, numbers=(3, 7)),
+        "s.d": Changed(updates=1, commands=1, others=1, dropped=True, replaced=True),
+        "s.e": Changed(commands=1, replaced=True),
+        "s.f": Changed(commands=1, replaced=True),
+        "s.g": Changed(commands=1, replaced=True),
+        "s.h": Changed(commands=1),
+    }
+    assert (count.last, count.fcv_changed) == (Ts(31, 1), Ts(30, 1))
+    assert count.losses() == (
+        Loss("s.c", 3, 1, 3), Loss("s.d", 0, 1, 0, 1), *(Loss(f"s.{name}", 0, 0, 0, 1) for name in "efgh"),
+    )  # fmt: skip
 
 
 def test_the_same_in_another_collection_is_someone_elses() -> None:

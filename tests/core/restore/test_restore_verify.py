@@ -13,13 +13,13 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.backup import DIRECTORY
-from tallyglass.restore.model.check import Check, Level
+from tallyglass.restore.model.check import Check, Level, block, ok
 from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.spare.spare import VIEW_OPENER
-from tallyglass.restore.spare.verify import verify
+from tallyglass.restore.spare.verify import Verification, verify
 
 ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 BY_X = {"v": 2, "key": {"x": 1}, "name": "x_1"}
@@ -79,8 +79,39 @@ async def test_what_could_not_be_counted_is_named() -> None:
     assert ["s.c: how many" in check.title for check in found.checks if check.id == "counts-not-computed"] == [True]
 
 
-async def test_a_spare_as_computed_passes() -> None:
-    assert await blocked(Spare()) == (set(), ())
+async def test_all_that_a_spare_as_computed_shows(tmp_path: Path) -> None:
+    log, spare = tmp_path / "replay.log", Spare()
+    log.write_text(log_of(APPLIED.format(7), END.format(0)))
+    right = ok("namespace", "s.c is as computed."), ok("namespace", "s.v is as computed.")
+    all_right = ok("verified", "2 of 2 collections and views are as computed.")
+    assert await verify(PLAN, spare, log=log) == Verification(  # type: ignore[arg-type]
+        (ok("applied", "7 operations were applied, as computed."), *right, all_right)
+    )
+    spare.documents = 2
+    wrong = block("documents", "s.c holds 2 documents; 3 were computed.")
+    half = ok("verified", "1 of 2 collections and views are as computed.")
+    assert await verify(PLAN, spare) == Verification((wrong, right[1], half))  # type: ignore[arg-type]
+
+
+async def test_the_documents_of_a_time_series_are_counted_where_they_are() -> None:
+    spare, counted = Spare(), []
+
+    async def count(ns: Namespace, **_: Any) -> int:
+        counted.append(str(ns))
+        return 5
+
+    spare.count = count  # type: ignore[method-assign]
+    spare.put("s.t", "timeseries", {"timeseries": {"timeField": "at"}})
+    spare.put("s.system.buckets.t")
+    expected = ExpectedNamespace("s.t", "timeseries", 5)
+    assert await blocked(spare, plan=changed(PLAN, expected=(expected,))) == (
+        {"leftover"},
+        tuple(
+            f'db.getSiblingDB("s").runCommand({{"drop": "{name}", "writeConcern": {{"w": "majority"}}}});'
+            for name in "cv"
+        ),
+    )
+    assert counted == ["s.system.buckets.t"]
 
 
 @pytest.mark.parametrize("count", [2, 4])
