@@ -401,6 +401,44 @@ def test_the_name_of_a_slice_says_what_it_holds(path: str, named: NamedSpan | No
     assert is_slice(Path("/x") / path) is (named is not None or (path.startswith("oplog") and ".bson" in path))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "opened"),
+    [(5, 15, "1"), (5, 16, "12"), (15, 15, "1"), (16, 16, "2"), (25, 25, "2"), (0, 5, "1"), (0, 4, ""), (26, 30, "")],
+)
+def test_only_the_slices_that_hold_what_is_asked_for_are_opened(
+    slices: Path, monkeypatch: pytest.MonkeyPatch, low: int, high: int, opened: str
+) -> None:
+    """To come to the end of a compressed one, all of it is unpacked."""
+    saved, found = read_saved([slices]), list[Path]()
+    read = slice_file.SliceFile.read
+    monkeypatch.setattr(
+        slice_file.SliceFile, "read", lambda one, *how, **k: found.append(one.path) or read(one, *how, **k)
+    )
+    for _ in saved.blocks(ts(low), ts(high)):
+        pass
+    names = {slices / "local" / "oplog.rs.bson": "1", slices / "oplog-2.bson.gz": "2"}
+    assert "".join(names[path] for path in found) == opened
+
+
+@pytest.mark.parametrize(("start", "first"), [(None, 20), (30, 20), (20, 20), (19, 5), (5, 5), (3, 5)])
+def test_the_newest_slices_that_reach_back_to_the_start_are_chosen(
+    tmp_path: Path, start: int | None, first: int
+) -> None:
+    write(tmp_path, "oplog-1.bson", WHOLE[5:16])
+    write(tmp_path, "oplog-2.bson", WHOLE[20:30])
+    assert read_saved([tmp_path], None if start is None else ts(start)).first == ts(first)
+
+
+def test_a_slice_that_adds_nothing_is_left_out_whatever_it_holds(tmp_path: Path) -> None:
+    write(tmp_path, "oplog-1.bson", WHOLE[5:16])
+    write(tmp_path, "oplog-2.bson", WHOLE[10:16])
+    write(tmp_path, "oplog-3.bson", [entry(12, filler=41), *WHOLE[13:16]])
+    saved = read_saved([tmp_path])
+    assert (saved.differs, saved.last, len(saved.parts)) == ("", ts(15), 1)
+    write(tmp_path, "oplog-3.bson", [entry(12, filler=41), *WHOLE[13:17]])
+    assert read_saved([tmp_path]).differs == f"oplog-1.bson and oplog-3.bson do not hold the same entry at {ts(12)}"
+
+
 def test_slices_that_end_long_before_the_start_are_not_read() -> None:
     ended = Path("oplog-1_1-5000_9.bson.gz")
     assert [_is_old(ended, start) for start in (None, Ts(8_600, 1), Ts(8_601, 1))] == [False, False, True]

@@ -11,7 +11,7 @@ IN_MEMORY = 150_000
 
 EXISTS, UPDATE_ONLY, EXISTED, INSERTED = 1, 2, 4, 8
 """Bits of a state: the document exists after its last operation; its operations began with an update, and it was not
-inserted since; it existed before its first operation; it was inserted, as far as the memory shows."""
+inserted since; it existed before its first operation; it was inserted."""
 
 _AFTER = {
     "i": [(state | EXISTS | INSERTED) & ~UPDATE_ONLY for state in range(16)],
@@ -28,10 +28,10 @@ _CHUNK = 10_000
 _PLACE_BYTES = 8
 """Of the ``ts`` of an entry, as one number."""
 
-# A document that the file knows already: existence is the newer one, the beginning is the older one.
+# A document that the file knows already: existence is the newer one, the beginning is the older one, inserts are both.
 _ADD = """
 INSERT INTO state VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-  bits = (excluded.bits & 1) | (CASE WHEN excluded.bits & 8 THEN 0 ELSE bits & 2 END) | (bits & 4),
+  bits = (excluded.bits & 9) | (CASE WHEN excluded.bits & 8 THEN 0 ELSE bits & 2 END) | (bits & 12),
   places = CASE WHEN excluded.bits & 8 THEN NULL
            ELSE CAST(coalesce(places, x'') || coalesce(excluded.places, x'') AS BLOB) END
 """

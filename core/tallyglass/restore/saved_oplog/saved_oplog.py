@@ -83,7 +83,7 @@ class SavedOplog:
         lie within them. Reads files: call it in a thread."""
         for part in reversed(self.parts) if backward else self.parts:
             least = max(low, part.after.next)
-            if part.file.last < least or part.file.first > high:
+            if max(least, part.file.first) > min(high, part.file.last):
                 continue
             for block, inside in part.file.read(least, high, backward=backward):
                 yield block, least, high, inside
