@@ -32,7 +32,8 @@ class Live:
         return self.indexes
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        return [CollectionInfo(Namespace(db, "c"), "collection", self.options)]
+        other = CollectionInfo(Namespace(db, "other"), "collection", {"validator": {"x": 1}})
+        return [other, CollectionInfo(Namespace(db, "c"), "collection", self.options)]
 
 
 async def find(
@@ -98,6 +99,17 @@ async def test_indexes_that_no_command_changed_are_those_of_the_point(
     gateway: Gateway = Live(live, {})  # type: ignore[assignment]
     found = await find_definitions(gateway, catalog, {}, frozenset({"s.c"}), None, ())
     assert found == Definitions(unexplained=unexplained)
+
+
+async def test_what_is_no_collection_of_the_application_is_not_compared() -> None:
+    catalog = Catalog({})
+    for ns, options in (("config.c", {}), ("s.gone", {}), ("s.system.buckets.t", {"timeseries": {}})):
+        catalog.create(ns, b"1", options, ID)
+        catalog.collections[ns].indexes["v"] = BY_V
+    gateway: Gateway = Live([ID], {})  # type: ignore[assignment]
+    live = frozenset({"config.c", "s.system.buckets.t"})
+    for changed in ({}, dict.fromkeys(catalog.collections, Changed(commands=1))):
+        assert await find_definitions(gateway, catalog, changed, live, None, ()) == Definitions()
 
 
 async def test_only_what_the_incident_changed_and_what_stays_live() -> None:

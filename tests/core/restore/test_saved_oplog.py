@@ -439,6 +439,23 @@ def test_a_slice_that_adds_nothing_is_left_out_whatever_it_holds(tmp_path: Path)
     assert read_saved([tmp_path]).differs == f"oplog-1.bson and oplog-3.bson do not hold the same entry at {ts(12)}"
 
 
+@pytest.mark.parametrize(
+    ("terms", "back"), [((1, 1), ""), ((1, 2), ""), ((2, 1), "2 to 1"), ((1, None), "1 to 0"), ((None, None), "")]
+)
+def test_a_slice_that_follows_by_its_name_is_of_the_same_term_or_a_later_one(
+    tmp_path: Path, terms: tuple[int | None, int | None], back: str
+) -> None:
+    """The slices of wal-g do not repeat the last entry of the one before."""
+    names = [f"oplog_{ts(a).t}.{ts(a).i}_{ts(b).t}.{ts(b).i}.lz4" for a, b in ((5, 8), (8, 12))]
+    for name, term, numbers in zip(names, terms, (range(5, 9), range(9, 13)), strict=True):
+        rows = [bson.decode(WHOLE[n]) | {"t": term} for n in numbers]
+        held = [row if term is not None else {key: row[key] for key in row if key != "t"} for row in rows]
+        write(tmp_path, name, [bson.encode(row) for row in held])
+    found = read_saved([tmp_path])
+    differs = f"the term goes back from {back} between {names[0]} and {names[1]}" if back else ""
+    assert (found.differs, found.last, found.problems) == (differs, ts(8 if back else 12), ())
+
+
 def test_slices_that_end_long_before_the_start_are_not_read() -> None:
     ended = Path("oplog-1_1-5000_9.bson.gz")
     assert [_is_old(ended, start) for start in (None, Ts(8_600, 1), Ts(8_601, 1))] == [False, False, True]
