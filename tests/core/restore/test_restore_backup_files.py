@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import lzma
 import os
+import random
 import zlib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,12 +22,15 @@ from bson.datetime_ms import DatetimeMS
 from tallyglass.errors import InputError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup import archive
+from tallyglass.restore.backup import crc64 as crc64_module
 from tallyglass.restore.backup.archive import MAGIC, TERMINATOR
-from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY, Anchor, Contents, StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, documents
+from tallyglass.restore.backup.compression import open_plain, read_plain
 from tallyglass.restore.backup.crc64 import Checksum, XzChecksum
 from tallyglass.restore.backup.file_names import file_stem
 from tallyglass.restore.backup.read import read_backup
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.plan.prepare import prepare
 
 ROWS = [bson.encode({"_id": n, "text": "x" * 20}) for n in range(3)]
@@ -75,6 +81,41 @@ def test_a_dump_began_and_ended_with_its_oplog(tmp_path: Path) -> None:
     assert found.problems == ()
     given = read_backup(tmp_path / "b", Ts(7, 1)).backup
     assert (given.start, given.end, given.source) == (Ts(7, 1), Ts(30, 1), "given")
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_all_that_a_dump_tells_of_itself(tmp_path: Path, gzipped: bool) -> None:
+    folder = dump(tmp_path / "b", packed=gzipped)
+    if gzipped:
+        (folder / "oplog.bson").write_bytes(gzip.compress((folder / "oplog.bson").read_bytes()))
+    prelude = '{"ServerVersion": "6.0.5", "ToolVersion": "100.15.0"}'
+    (folder / "s" / "prelude.json").write_text(prelude)
+    (folder / "admin").mkdir()
+    (folder / "admin" / "system.users.bson").write_bytes(b"")
+    (folder / "admin" / "system.users.metadata.json").write_text(json.dumps({"options": {}, "uuid": "0a"}))
+    (folder / "s" / "v.metadata.json").write_text(json.dumps({"options": {"viewOn": "c"}}))
+    (folder / "s" / "system.views.bson").write_bytes(b"")
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    for number, file in enumerate(files):
+        os.utime(file, (1_000 + number, 1_000 + number))
+    (folder / "pitr.json").write_text('{"format": 1, "before": "5:1", "term": 3, "fcv": "6.0", "set_name": "rs"}')
+    os.utime(folder / "pitr.json", (500, 500))
+    data = {file.name: file for file in files}
+    backup = Backup(
+        folder, DIRECTORY, gzipped, Ts(5, 1), Ts(30, 1), "sidecar", "6.0.5", "100.15.0",
+        ("admin.system.users", "s.c", "s.v"), sum(file.stat().st_size for file in (*files, folder / "pitr.json")), True,
+        datetime.fromtimestamp(500, UTC),
+    )  # fmt: skip
+    collections = (
+        StoredCollection("admin.system.users", "collection", data["system.users.bson"], {}, (), "0a"),
+        StoredCollection("s.c", "collection", data["c.bson.gz" if gzipped else "c.bson"], {}, ()),
+        StoredCollection("s.v", "view", None, {"viewOn": "c"}, ()),
+    )
+    assert read_backup(folder) == Contents(
+        backup, {one.ns: one for one in collections}, fcv="6.0", set_name="rs", databases=("s",), users=True,
+        anchors=(*(Anchor(Ts(t, 1), entry=oplog_entry(t)) for t in (10, 30)), Anchor(Ts(5, 1), 3)),
+        written_over=len(files) - 1,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -202,6 +243,19 @@ def test_a_length_that_looks_like_gzip_is_a_length(tmp_path: Path, size: int) ->
     assert [*documents(file)] == [row, row]
 
 
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+def test_a_compressed_file_is_read_from_any_place(tmp_path: Path, pack: Any) -> None:
+    file, held, rng = tmp_path / "c.bson", random.Random(3).randbytes(300_000), random.Random(4)
+    file.write_bytes(pack(held))
+    with open_plain(file) as found:
+        assert found.tell() == 0
+        for _ in range(30):
+            at, size = rng.randrange(len(held) + 1), rng.randrange(200_000)
+            assert (found.seek(at), found.tell()) == (at, at)
+            assert (found.read(size), found.tell()) == (held[at : at + size], min(at + size, len(held)))
+    assert read_plain(file) == held
+
+
 @pytest.mark.parametrize("value", [DatetimeMS(10**15), "\N{EURO SIGN}"])
 def test_a_length_that_looks_like_lzma_is_one_whatever_the_document_holds(tmp_path: Path, value: Any) -> None:
     size = len(bson.encode({"value": value, "text": ""}))
@@ -239,10 +293,17 @@ def test_the_buckets_of_a_time_series_with_a_long_name_are_found(tmp_path: Path)
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress])
-def test_an_archive_began_and_ended_with_its_oplog(tmp_path: Path, compress: Any) -> None:
-    found = read_archive(tmp_path, compress(packed(*WHOLE)))
-    assert (found.backup.start, found.backup.end, found.problems) == (Ts(10, 1), Ts(30, 1), ())
-    assert list(found.collections) == ["s.c"]
+def test_all_that_an_archive_tells_of_itself(tmp_path: Path, compress: Any) -> None:
+    held = compress(packed(*WHOLE))
+    found = read_archive(tmp_path, held)
+    os.utime(found.backup.path, (500, 500))
+    backup = Backup(
+        tmp_path / "b.archive", ARCHIVE, compress is gzip.compress, Ts(10, 1), Ts(30, 1), "oplog", "6.0.5", "100.15.0",
+        ("s.c",), len(held), True, datetime.fromtimestamp(500, UTC),
+    )  # fmt: skip
+    anchors = Anchor(Ts(10, 1), entry=oplog_entry(10)), Anchor(Ts(30, 1), entry=oplog_entry(30))
+    collection = StoredCollection("s.c", "collection", None, {}, (), "00")
+    assert read_backup(tmp_path / "b.archive") == Contents(backup, {"s.c": collection}, anchors=anchors)
     assert list(archive.documents(found.backup.path)) == [("s.c", row) for row in ROWS]
 
 
@@ -292,6 +353,14 @@ def test_what_mongorestore_does_not_accept_in_an_archive(
     tmp_path: Path, blocks: tuple[bytes, ...], problem: str
 ) -> None:
     assert problem in " ".join(read_archive(tmp_path, packed(*blocks)).problems)
+
+
+def test_the_checksum_is_computed_in_the_fastest_way_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert type(crc64_module.checksum()) is XzChecksum
+    monkeypatch.setattr(crc64_module.lzma, "is_check_supported", lambda check: check != 4)
+    assert type(crc64_module.checksum()) is Checksum
+    monkeypatch.setattr(crc64_module, "lzma", None)
+    assert type(crc64_module.checksum()) is Checksum
 
 
 @pytest.mark.parametrize("kind", [XzChecksum, Checksum])

@@ -7,6 +7,7 @@ import math
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup import compression, s2
-from tallyglass.restore.backup.backup import Contents
+from tallyglass.restore.backup.backup import ARCHIVE, PBM, Contents
 from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents, entry_ts
 from tallyglass.restore.backup.compression import Compression, compression_of, read_plain
 from tallyglass.restore.backup.read import read_backup
@@ -28,6 +29,7 @@ from tallyglass.restore.backup.unpack import unpack
 from tallyglass.restore.catalogue.backups import list_backups, why_not
 from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.catalogue.window import RecoverableWindow, Status, Stretch, find_window, judge
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 from tallyglass.restore.undo.sources.backup import carry_forward
 
@@ -62,6 +64,31 @@ def test_every_compression_of_pbm_holds_the_same(packed: Path) -> None:
         assert plain(contents) == first, kind
         assert contents.backup.end is not None
         assert [anchor.ts for anchor in contents.anchors] == [contents.backup.start, contents.backup.end]
+
+
+def test_all_that_stored_backups_tell_of_themselves(packed: Path) -> None:
+    """Beside their collections and the first and last entry, which other tests compare."""
+    pbm, (wal_g,) = packed / "pbm" / "main", [*(packed / "wal-g").glob("basebackups_005/*Z")]
+    found = read_backup(pbm / FIRST)
+    start, end = Ts(1795414265, 68), Ts(1795414270, 23)
+    backup = Backup(pbm / FIRST, PBM, False, start, end, "note", "6.0.5", bytes=16_173_684, compressed=True)
+    databases = ("Ops", "db-1", "dbstar*x", "lt<gt>", "odd", "q?q", "semi;db", "shop", "ts", "\u00fcn\u00ef")
+    assert replace(found, collections={}, anchors=()) == Contents(
+        replace(backup, namespaces=tuple(sorted(found.collections))),
+        fcv="6.0", set_name="rs0", databases=databases, users=True, oplog=pbm,
+    )  # fmt: skip
+    assert [bool(anchor.entry) for anchor in found.anchors] == [True, True]
+    (stream,) = wal_g.iterdir()
+    start, end, taken = Ts(1795414627, 61), Ts(1795414629, 55), stream.stat().st_mtime
+    backup = Backup(
+        stream, ARCHIVE, False, start, end, "note", "6.0.5", "100.18.0", bytes=1_190_392, has_oplog=True,
+        taken_hint=datetime.fromtimestamp(int(taken), UTC), compressed=True,
+    )  # fmt: skip
+    found = read_backup(wal_g)
+    assert replace(found, collections={}, anchors=()) == Contents(
+        replace(backup, namespaces=tuple(sorted(found.collections))), users=True, oplog=packed / "wal-g"
+    )
+    assert [anchor.ts for anchor in found.anchors] == [Ts(1795414627, 63), Ts(1795414629, 47), start, end]
 
 
 def test_slices_of_pbm_and_of_wal_g_join(packed: Path) -> None:

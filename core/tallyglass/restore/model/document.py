@@ -41,7 +41,7 @@ def to_json(plan: Plan, indent: int | None = None, *, packed: bool = False) -> s
     document: dict[str, Any] = {}
     for record in (top, plan.facts, source, plan.proof, plan.undo, plan.steps):
         document |= plain(record, packed and record is not plan.steps)
-    return json.dumps(document, ensure_ascii=True, indent=indent, separators=(",", ":") if packed else None)
+    return json.dumps(document, indent=indent, separators=(",", ":") if packed else None)
 
 
 def from_json(text: str) -> Plan:
@@ -97,7 +97,7 @@ def _from_images(source: FromBackup) -> FromImages | None:
 
 def accident_to_json(accident: Accident) -> str:
     """What a plan undoes, as ASCII JSON."""
-    return json.dumps(plain(accident), ensure_ascii=True, separators=(",", ":"))
+    return json.dumps(plain(accident), separators=(",", ":"))
 
 
 def accident_from_json(text: str) -> Accident:

@@ -24,7 +24,7 @@ def oplog_query(start: Ts, limit: Ts, without: Sequence[Ts] = ()) -> str:
     if without:
         bounds["$nin"] = [_stamp(ts) for ts in sorted(without)]
     query = {"ts": bounds, "ns": {"$not": {"$regularExpression": {"pattern": LEFT_OUT_PATTERN, "options": ""}}}}
-    return json.dumps(query, ensure_ascii=True, separators=(",", ":"))
+    return json.dumps(query, separators=(",", ":"))
 
 
 def rest_query(saved: Ts, limit: Ts) -> str:
