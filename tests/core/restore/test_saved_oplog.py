@@ -27,7 +27,7 @@ from tallyglass.restore.drill.stopped import Failed
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
-from tallyglass.restore.saved_oplog.joined import JoinedOplog, _bounds, join, open_joined
+from tallyglass.restore.saved_oplog.joined import Join, JoinedOplog, Saved, _bounds, join, open_joined
 from tallyglass.restore.saved_oplog.save import save_slice
 from tallyglass.restore.saved_oplog.saved_oplog import _is_old, read_saved
 from tallyglass.restore.saved_oplog.slice_names import NamedSpan, is_slice, span
@@ -74,6 +74,7 @@ class Server:
         self, _: object, query: Mapping[str, Any], *, sort: Any = (), limit: int = 0, **__: Any
     ) -> AsyncIterator[bytes]:
         found = [raw for raw in self.rows if matches(bson.decode(raw), query)]
+        assert not sort or sort[0][1] in (1, -1), "a server knows no other order"
         found = found[::-1] if sort and sort[0][1] < 0 else found
         found = found[:limit] if limit else found
         for at in range(0, len(found), 3):
@@ -141,7 +142,9 @@ async def test_saved_entries_are_not_read_from_the_server(slices: Path) -> None:
     server = Server(WHOLE[20:])
     joined, _ = await join(cast("Gateway", server), read_saved([slices]))
     server.rows = []
-    assert await read(joined, {"ts": {"$gte": stamp(6), "$lt": stamp(25)}}) == list(range(6, 25))
+    assert await read(joined, {"ts": {"$gte": stamp(6), "$lte": stamp(25)}}) == list(range(6, 26))
+    whole = Saved((), read_saved([slices]), Join())
+    assert (whole.holds(ts(25)), whole.holds(ts(26)), whole.hole) == (True, False, None)
 
 
 async def test_a_hole_is_named(slices: Path) -> None:

@@ -79,14 +79,15 @@ class JoinedOplog:
                 yield batch
             return
         backward = bool(sort) and sort[-1][-1] < 0
-        left = limit or -1
+        left = limit
         parts = (self._from_live, self._from_slices) if backward else (self._from_slices, self._from_live)
         for part in parts:
-            async for batch in part(query, backward, max(left, 0), how):
-                found, count = _at_most(batch, left)
-                if count:
-                    yield found
-                left -= count if left > 0 else 0
+            async for batch in part(query, backward, left, how):
+                if not limit:
+                    yield batch
+                    continue
+                found, left = _at_most(batch, left)
+                yield found
                 if not left:
                     return
 
@@ -260,8 +261,6 @@ def _values(value: object) -> Sequence[Any]:
 
 
 def _at_most(batch: bytes, most: int) -> tuple[bytes, int]:
-    """The first ``most`` entries of a batch and their number; for -1 all of them, uncounted."""
-    if most < 0:
-        return batch, 1
+    """The first ``most`` entries of a batch, and how many it has too few."""
     ends = [end for _, end in islice(walk.split(batch), most)]
-    return batch[: ends[-1]], len(ends)
+    return batch[: ends[-1]], most - len(ends)
