@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.backup.pbm import note_of
 from tallyglass.restore.backup.walg import sentinel_of
 from tallyglass.restore.catalogue.backups import Listed, list_backups, newest_before
-from tallyglass.restore.catalogue.paths_of_backups import holds_backups
+from tallyglass.restore.catalogue.paths_of_backups import backups_of, holds_backups
 from tallyglass.restore.catalogue.window import find_window
 from tallyglass.restore.model.source import Backup
 
@@ -57,6 +58,40 @@ def test_a_backup_is_distinguished_from_a_folder_of_backups(tmp_path: Path) -> N
     assert not holds_backups(tmp_path / "archives")
     (tmp_path / "archives" / "a.gz").write_bytes(gzip.compress(MAGIC + b"rest"))
     assert holds_backups(tmp_path / "archives")
+
+
+@pytest.mark.parametrize("name", ["oplog.bson", "WiredTiger", "pitr.json", "prelude.json", "prelude.json.gz"])
+def test_what_lies_at_the_top_of_a_backup_makes_one_of_a_folder(tmp_path: Path, name: str) -> None:
+    monday = dump(tmp_path / "monday", 5, 6)
+    assert (holds_backups(tmp_path), backups_of(tmp_path), holds_backups(monday)) == (True, [monday], False)
+    assert backups_of(monday) == [monday]
+    assert not holds_backups(monday / "shop" / "a.bson")
+    (tmp_path / name).touch()
+    assert (holds_backups(tmp_path), backups_of(tmp_path)) == (False, [tmp_path])
+
+
+def test_a_folder_that_may_not_be_read_holds_nothing_that_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dump(tmp_path / "monday", 5, 6)
+
+    def closed(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", closed)
+    assert not holds_backups(tmp_path)
+    with pytest.raises(InputError, match="cannot be read: Permission denied"):
+        backups_of(tmp_path)
+
+
+def test_data_that_a_server_uses_are_no_backup(tmp_path: Path) -> None:
+    for name in ("WiredTiger", "mongod.lock"):
+        (tmp_path / name).touch()
+    assert backups_of(tmp_path) == [tmp_path]
+    with (tmp_path / "mongod.lock").open("rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="There is no backup in"):
+            backups_of(tmp_path)
 
 
 async def test_each_is_listed_with_its_span_and_what_is_wrong(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from tallyglass.restore.drill.stopped import Failed
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
-from tallyglass.restore.saved_oplog.joined import Join, JoinedOplog, Saved, _bounds, join, open_joined
+from tallyglass.restore.saved_oplog.joined import Join, JoinedOplog, Saved, _bounds, join, only_saved, open_joined
 from tallyglass.restore.saved_oplog.save import save_slice
 from tallyglass.restore.saved_oplog.saved_oplog import _is_old, read_saved
 from tallyglass.restore.saved_oplog.slice_names import NamedSpan, is_slice, span
@@ -145,6 +145,7 @@ async def test_saved_entries_are_not_read_from_the_server(slices: Path) -> None:
     assert await read(joined, {"ts": {"$gte": stamp(6), "$lte": stamp(25)}}) == list(range(6, 26))
     whole = Saved((), read_saved([slices]), Join())
     assert (whole.holds(ts(25)), whole.holds(ts(26)), whole.hole) == (True, False, None)
+    assert await read(only_saved(whole.oplog), {}) == list(range(5, 26)), "nor where there is none"
 
 
 async def test_a_hole_is_named(slices: Path) -> None:

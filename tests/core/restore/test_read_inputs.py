@@ -1,0 +1,130 @@
+"""What was named of a restore: the servers as the tools reach them, and the spare as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tallyglass.deployment.cluster import Deployment, Kind
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
+from tallyglass.restore.backup.backup import DATA_FILES, DIRECTORY, Contents
+from tallyglass.restore.model.source import Backup
+from tallyglass.restore.proof import read_inputs
+from tallyglass.restore.proof.inputs import Inputs
+from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.spare.spare import Spare
+
+SET = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs")
+REQUEST = RestoreRequest(Path("/b"), "mongodb://h:1/", before=Ts(9, 1))
+
+
+class Gateway:
+    closed = 0
+
+    async def close(self) -> None:
+        Gateway.closed += 1
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the servers and the backup are; the addresses that were asked are added."""
+    found: dict[str, Any] = {"set": SET, "spare": Spare("s:2"), "form": DIRECTORY, "asked": [], "refused": ""}
+
+    async def deployment(_: Any) -> Deployment:
+        return found["set"]  # type: ignore[no-any-return]
+
+    async def inspect(_: Any, address: str) -> Spare:
+        found["asked"].append(address)
+        return found["spare"]  # type: ignore[no-any-return]
+
+    async def running(_: Any, contents: Contents) -> Contents:
+        return replace(contents, fcv="read from the spare")
+
+    def open_gateway(uri: str, **_: Any) -> Any:
+        found["asked"].append(uri)
+        if found["refused"]:
+            raise InputError(found["refused"])
+        return Gateway()
+
+    for name, value in (
+        ("look_at", deployment), ("inspect_spare", inspect), ("read_running", running), ("open_gateway", open_gateway),
+        ("read_backup", lambda path, start: Contents(Backup(path, found["form"], False, start, None, "given"))),
+    ):  # fmt: skip
+        monkeypatch.setattr(read_inputs, name, value)
+    monkeypatch.setattr(read_inputs.toolset, "installed", lambda: None)
+    monkeypatch.setattr(read_inputs.own_spare, "free_port", lambda: 27_118)
+    Gateway.closed = 0
+    return found
+
+
+async def read(**more: Any) -> Inputs:
+    return await read_inputs.read_inputs(Gateway(), replace(REQUEST, **more))  # type: ignore[arg-type]
+
+
+async def test_a_restore_without_a_spare_starts_one_of_its_own(world: dict[str, Any]) -> None:
+    found = await read(backup_start=Ts(5, 1))
+    assert (found.own_spare, found.spare, found.uri_trouble, world["asked"]) == (27_118, None, "", [])
+    assert found.spare_uri is not None
+    assert found.spare_uri.hosts == ("127.0.0.1:27118",)
+    assert found.source_uri is not None
+    assert "replicaSet=rs" in found.source_uri.text
+    assert (found.limit, found.deployment, found.contents.backup.start) == (Ts(9, 1), SET, Ts(5, 1))
+    assert (await read(own_spare_port=5)).own_spare == 5
+    with pytest.raises(InputError, match="No backup is named"):
+        await read(backup=None)
+
+
+@pytest.mark.parametrize("more", [{"spare": "s:2"}, {"spare_uri": "mongodb://s:2/?directConnection=true"}])
+async def test_a_spare_that_was_named_is_looked_at(world: dict[str, Any], more: dict[str, str]) -> None:
+    found = await read(**more)
+    assert (found.own_spare, found.spare, found.contents.fcv) == (0, Spare("s:2"), "")
+    assert world["asked"] == ["mongodb://s:2/?directConnection=true", "s:2"]
+    assert Gateway.closed == 1
+    assert found.spare_uri is not None
+    assert "replicaSet" not in found.spare_uri.text
+    world["spare"] = Spare("s:2", set_name="other")
+    of_a_set = (await read(spare_uri="mongodb://s:2/")).spare_uri
+    assert of_a_set is not None
+    assert "replicaSet=other" in of_a_set.text
+
+
+@pytest.mark.parametrize(
+    ("form", "trouble", "fcv"), [(DATA_FILES, "", "read from the spare"), (DATA_FILES, "It does not answer.", "")]
+)
+async def test_data_files_are_read_from_the_spare_that_runs_on_them(
+    world: dict[str, Any], form: str, trouble: str, fcv: str
+) -> None:
+    world |= {"form": form, "spare": Spare("s:2", trouble=trouble)}
+    assert (await read(spare="s:2")).contents.fcv == fcv
+    unnamed = await read()
+    assert (unnamed.own_spare, unnamed.spare, unnamed.spare_uri) == (0, None, None), "only a person can start it"
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ({"source_uri": "mongodb://h:1/?tls=ture", "spare": "s:2"}, 0),
+        ({"spare_uri": "mongodb://s:2/?tls=ture"}, 0),
+    ],
+)
+async def test_a_uri_that_cannot_be_used_is_named(world: dict[str, Any], more: dict[str, str], asked: int) -> None:
+    found = await read(**more)
+    assert found.uri_trouble
+    assert (found.spare, len(world["asked"])) == (None, asked)
+
+
+async def test_a_spare_that_cannot_be_asked_is_named(world: dict[str, Any]) -> None:
+    world["refused"] = "No such file."
+    found = await read(spare="s:2")
+    assert (found.uri_trouble, found.spare, Gateway.closed) == ("No such file.", None, 0)
+
+
+@pytest.mark.parametrize("source", [replace(SET, sharded=True), Deployment(Kind.STANDALONE, "6.0.5")])
+async def test_nothing_more_is_read_where_there_is_no_oplog(world: dict[str, Any], source: Deployment) -> None:
+    world["set"] = source
+    found = await read(spare="s:2")
+    assert (found.deployment, found.source_uri, found.spare_uri, world["asked"]) == (source, None, None, [])
