@@ -1,0 +1,190 @@
+"""What each command of the oplog changes in the catalog, and what of it a check must report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import Binary
+
+from builders.replay import NEITHER, OTHER, UUID, entry
+from tallyglass.moment import Ts
+from tallyglass.oplog.entry.entry import Entry
+from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.command_effects import Commands
+from tallyglass.restore.timeline.timeline import Removal
+
+ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+BY_X = {"v": 2, "key": {"x": 1}, "name": "x_1"}
+BY_Y = {"v": 2, "key": {"y": 1}, "name": "y_1"}
+
+
+class Applied:
+    """A backup with ``s.c``, on which commands took effect."""
+
+    def __init__(self, *rows: dict[str, Any], running: bool = False) -> None:
+        held = StoredCollection("s.c", "collection", None, {"size": 1}, (ID, BY_X), bytes(UUID).hex())
+        self.catalog = Catalog({"s.c": held}, running=running)
+        self.kinds: set[str] = set()
+        self.told: list[tuple[str, str, Ts]] = []
+        self.commands = Commands(self.catalog, self.kinds, self.tell, running=running)
+        for number, row in enumerate(rows, start=1):
+            o = {name: value for name, value in row.items() if name != "ui"}
+            self.commands.apply(entry(number, "c", "s.$cmd", o, ui=row.get("ui", UUID), o2={"numRecords": 9}))
+
+    def tell(self, kind: str, text: str, entry: Entry) -> None:
+        self.told.append((kind, text, entry.ts))
+
+    def options(self, ns: str) -> dict[str, Any]:
+        return self.catalog.collections[ns].options
+
+    def indexes(self, ns: str) -> tuple[list[str], list[str]]:
+        """Those that the collection must have, and those that mongorestore builds."""
+        return list(self.catalog.collections[ns].indexes), list(self.catalog.listed.get(ns, {}))
+
+
+@pytest.mark.parametrize(
+    ("row", "kinds", "told"),
+    [
+        ({"create": "n"}, set(), None),
+        ({"create": "n", "validator": {"x": 1}}, {"validators"}, None),
+        ({"create": "n", "recordIdsReplicated": True}, {"recordIds"}, None),
+        ({"create": "n", "recordIdsReplicated": False}, set(), None),
+        ({"create": "v", "viewOn": "c", "pipeline": []}, {"views"}, None),
+        ({"create": "system.buckets.t", "timeseries": {}}, {"timeseries"}, None),
+        ({"create": "t", "timeseries": {}}, {"timeseries"}, ("viewless-timeseries", "s.t is created at 1:1")),
+        ({"drop": "c"}, set(), None),
+        ({"dropDatabase": 1}, set(), None),
+        ({"renameCollection": "s.c", "to": "s.d"}, {"rename"}, None),
+        ({"renameCollection": "s.tmp1", "to": "s.c"}, {"out"}, None),
+        ({"createIndexes": "c"} | BY_Y, set(), None),
+        (
+            {"createIndexes": "c", "spec": BY_Y}, set(),
+            ("unknown-command", "createIndexes with a spec (8.2) at 1:1"),
+        ),
+        (
+            {"commitIndexBuild": "c", "indexes": [{"name": "z"}]}, set(),
+            ("unknown-command", "commitIndexBuild of an unknown form at 1:1"),
+        ),
+        ({"commitIndexBuild": "c", "indexes": "z"}, set(), None),
+        ({"dropIndexes": "c", "index": "x_1"}, {"dropIndexes"}, None),
+        ({"deleteIndexes": "c", "index": "*"}, {"dropIndexes"}, None),
+        ({"collMod": "c", "validator": {}}, {"collMod", "validators"}, None),
+        ({"collMod": "n", "validator": {}}, {"collMod"}, None),
+        ({"collMod": "c", "index": {"name": "x_1", "hidden": True}}, {"collMod"}, None),
+        (
+            {"collMod": "c", "index": {"name": "z_1", "hidden": True}}, {"collMod"},
+            ("collmod-lost-index", "collMod of s.c at 1:1 names an index it will not find"),
+        ),
+        (
+            {"collMod": "c", "index": {"name": "x_1", "unique": True}}, {"collMod"},
+            ("unknown-command", "collMod makes an index of s.c unique at 1:1, which the tools cannot repeat"),
+        ),
+        (
+            {"convertToCapped": "c"}, set(),
+            ("unknown-command", "convertToCapped at 1:1, in the form of servers before 4.4"),
+        ),
+        ({"emptycapped": "c"}, set(), None),
+        ({"dbCheck": "c"}, set(), None),
+        ({"makeTea": 1}, set(), ("unknown-command", "makeTea at 1:1")),
+    ],
+)  # fmt: skip
+def test_what_a_check_must_report_of_a_command(
+    row: dict[str, Any], kinds: set[str], told: tuple[str, str] | None
+) -> None:
+    found = Applied(row)
+    assert found.kinds == kinds
+    assert found.told == ([(*told, Ts(1, 1))] if told else [])
+
+
+def test_a_collection_is_made_with_its_options_and_once() -> None:
+    found = Applied(
+        {"create": "n", "idIndex": ID, "autoIndexId": True, "capped": True, "ui": OTHER},
+        {"create": "n", "size": 5, "ui": NEITHER},
+        {"create": "v", "viewOn": "c", "pipeline": []},
+    )
+    made = found.catalog.collections["s.n"]
+    assert (made.kind, made.uuid, made.options) == ("collection", bytes(OTHER), {"capped": True})
+    assert made.indexes == {"_id_": ID}
+    assert found.catalog.views == {"s.v": {"viewOn": "c", "pipeline": []}}
+    assert Applied({"create": "n"}).catalog.collections["s.n"].indexes == {}
+
+
+def test_indexes_are_those_of_the_collection_and_those_that_are_built() -> None:
+    found = Applied(
+        {"createIndexes": "c"} | BY_Y,
+        {"dropIndexes": "c", "index": {"x": 1}},
+        {"createIndexes": "gone", "ui": OTHER} | BY_X,
+    )
+    assert found.indexes("s.c") == (["_id_", "y_1"], ["y_1"])
+    assert found.catalog.listed["s.gone"] == {"x_1": BY_X}
+    assert found.catalog.reindexed == {bytes(UUID), bytes(OTHER)}
+    assert Applied({"dropIndexes": "c", "index": "*"}).indexes("s.c") == (["_id_"], [])
+    assert Applied({"dropIndexes": "c", "index": ["x_1"]}).indexes("s.c")[0] == ["_id_", "x_1"]
+    both = Applied({"commitIndexBuild": "c", "indexes": [BY_Y, BY_X | {"name": "z_1"}]})
+    assert both.indexes("s.c") == (["_id_", "x_1", "y_1", "z_1"], ["x_1", "y_1", "z_1"])
+
+
+def test_a_drop_of_indexes_is_refused_on_a_copy_that_runs() -> None:
+    told = Applied({"dropIndexes": "c", "index": "x_1"}, running=True).told
+    assert told == [("classic-indexes", "indexes of s.c are dropped at 1:1", Ts(1, 1))]
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        ({"cappedSize": 1}, {"size": 256}),
+        ({"cappedSize": 256, "cappedMax": 3}, {"size": 256, "max": 3}),
+        ({"cappedSize": 257, "cappedMax": -1}, {"size": 512, "max": 0}),
+        ({"expireAfterSeconds": "off"}, {"size": 1, "expireAfterSeconds": None}),
+        ({"expireAfterSeconds": 5}, {"size": 1, "expireAfterSeconds": 5}),
+        ({"index": {"name": "x_1", "hidden": True}}, {"size": 1}),
+    ],
+)
+def test_the_options_are_those_after_the_change(change: dict[str, Any], options: dict[str, Any]) -> None:
+    found = Applied({"collMod": "c"} | change)
+    assert found.options("s.c") == options
+    hidden = {"hidden": True} if "index" in change else {}
+    assert found.catalog.collections["s.c"].indexes["x_1"] == BY_X | hidden
+    assert found.catalog.listed["s.c"]["x_1"] == BY_X | hidden
+
+
+@pytest.mark.parametrize(
+    ("rows", "overlaps", "there"),
+    [
+        ([{"renameCollection": "s.c", "to": "s.d"}], [], {"s.d": UUID}),
+        ([{"renameCollection": "s.b", "to": "s.c"}], [], {"s.c": UUID}),
+        (
+            [{"renameCollection": "s.c", "to": "s.d", "ui": OTHER}],
+            ["s.c became s.d at 1:1, while the backup was taken"], {"s.d": UUID},
+        ),
+        (
+            [{"renameCollection": "s.b", "to": "s.d", "ui": OTHER}],
+            ["s.b became s.d at 1:1, while the backup was taken"], {"s.c": UUID},
+        ),
+        (
+            [{"renameCollection": "s.b", "to": "s.c", "ui": OTHER}],
+            ["s.b became s.c at 1:1, while the backup was taken"], {"s.c": UUID},
+        ),
+    ],
+)  # fmt: skip
+def test_a_rename_moves_the_collection_that_it_was_about(
+    rows: list[dict[str, Any]], overlaps: list[str], there: dict[str, Any]
+) -> None:
+    found = Applied(*rows)
+    assert [(problem.kind, problem.text) for problem, _ in found.commands.overlaps] == [
+        ("rename-overlap", text) for text in overlaps
+    ]
+    assert {ns: Binary(item.uuid, 4) for ns, item in found.catalog.collections.items()} == there
+
+
+@pytest.mark.parametrize(("uuid", "counted"), [(UUID, True), (OTHER, False)])
+def test_a_drop_counts_the_documents_of_its_own_collection(uuid: Any, counted: bool) -> None:
+    (dropped,) = Applied({"drop": "c", "ui": uuid}).catalog.removed
+    assert dropped.removal == (Removal(bytes(UUID), "s.c", 9, Ts(1, 1)) if counted else None)
+
+
+def test_an_emptied_collection_is_not_counted() -> None:
+    assert Applied({"emptycapped": "c"}).catalog.collections["s.c"].touched is None
+    assert Applied({"emptycapped": "n"}).catalog.collections["s.c"].touched is not None
