@@ -428,8 +428,18 @@ def test_a_view_has_no_documents_and_a_time_series_has_them_elsewhere(tmp_path: 
     view = {"db": "s", "collection": "v", "metadata": json.dumps({"options": {"viewOn": "c"}})}
     series = {"db": "s", "collection": "t", "metadata": json.dumps({"options": {"timeseries": {"timeField": "at"}}})}
     blocks = *WHOLE, block(("s", "system.buckets.t"), end=b"")
+    options = {"timeseries": {"timeField": "at"}}
+    whole = [
+        StoredCollection("s.c", "collection", None, {}, (), "00"),
+        StoredCollection("s.v", "view", None, {"viewOn": "c"}, ()),
+        StoredCollection("s.t", "timeseries", None, options, ()),
+    ]
     for held in (blocks, (*blocks, block(("s", "v"), end=b""))):
-        assert read_archive(tmp_path, packed(*held, also=(view, series))).problems == (), "mongodump ends views, too"
+        for name in ("t", "system.buckets.t"):
+            found = read_archive(tmp_path, packed(*held, also=(view, series | {"collection": name})))
+            assert found.problems == (), "mongodump ends views, too"
+            assert list(found.collections.values()) == whole
+            assert found.backup.namespaces == ("s.c", "s.t", "s.v")
     assert read_archive(tmp_path, packed(*WHOLE, also=(view, series))).problems == (
         "the archive breaks off before s.system.buckets.t",
     )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import bson
 import pytest
 from bson import Int64, Timestamp
 
 from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, entry, insert, kinds, run, stored, update
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.batch import BatchWalker
+from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof import id_states
 from tallyglass.restore.proof.base import read_base
 from tallyglass.restore.proof.expectation import expect
@@ -371,3 +376,60 @@ def test_a_batch_of_retryable_inserts_is_no_transaction(tmp_path: Path) -> None:
     batch = entry(2, "c", "admin.$cmd", inner, lsid={"id": 1}, txnNumber=Int64(1), multiOpType=1, prevOpTime=earlier)
     replay = run(Replay(stored(tmp_path)), batch)
     assert (replay.applied, replay.unlinked, replay.open_transactions()) == (3, {}, [])
+
+
+@pytest.mark.parametrize(
+    ("options", "row", "plain"),
+    [
+        ({}, {"create": "n"}, True),
+        ({"validator": {}}, {"create": "n"}, False),
+        ({"recordIdsReplicated": True}, {"create": "n"}, False),
+        ({"recordIdsReplicated": False}, {"create": "n"}, True),
+        ({}, {"create": "n", "validator": {}}, False),
+        ({}, {"create": "n", "recordIdsReplicated": True}, False),
+        ({}, {"collMod": "c", "cappedMax": 1}, False),
+        ({}, {"dropIndexes": "c", "index": "x"}, True),
+    ],
+)
+def test_older_tools_replay_what_has_no_validator_and_no_changed_collection(
+    options: dict[str, Any], row: dict[str, Any], plain: bool
+) -> None:
+    held = {"s.c": StoredCollection("s.c", "collection", None, options, ())}
+    assert run(Replay(held), entry(1, "c", "s.$cmd", row, ui=UUID)).is_plain is plain
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_a_window_is_counted_alike_however_it_is_read(tmp_path: Path, batched: bool) -> None:
+    def usual(second: int, op: str, number: int, ns: str = "s.c", term: int = 1) -> dict[str, Any]:
+        what = {"o": {"$v": 2, "diff": {}}, "o2": {"_id": number}} if op == "u" else {"o": {"_id": number}}
+        place = {
+            "ts": Timestamp(second, 1),
+            "t": Int64(term),
+            "v": Int64(2),
+            "wall": datetime(2026, 11, 20, tzinfo=UTC),
+        }
+        return {"op": op, "ns": ns, "ui": UUID, **what, **place}
+
+    rows = [
+        usual(5, "i", 7), usual(6, "u", 7), usual(7, "d", 1), usual(8, "i", 9, "config.x"), usual(9, "i", 9, "admin.x"),
+        usual(10, "i", 9, "s.system.js"), usual(11, "i", 9, "s.gone"), usual(12, "u", 8, term=2), usual(13, "i", 3),
+        usual(13, "i", 4), usual(14, "u", 2, term=1), usual(15, "d", 2, term=2),
+    ]  # fmt: skip
+    without = frozenset({Ts(15, 1)})
+    replay = Replay(stored(tmp_path, 1, 2), without=without, upserts=False)
+    held = [bson.encode(row) for row in rows]
+    if batched:
+        for one in BatchWalker(replay).walk(b"".join(held)):
+            replay.feed(one)
+    else:
+        for raw in held:
+            replay.feed(read_entry(raw))
+    counted = rows[0], rows[1], rows[2], rows[7], rows[8], rows[9], rows[10]
+    assert (replay.applied, replay.entries) == (7, 7)
+    assert replay.bytes == sum(len(bson.encode(row)) for row in counted)
+    assert (replay.first, replay.last) == (Ts(5, 1), Ts(14, 1))
+    assert [(problem.kind, problem.ts) for problem in replay.problems] == [("order", Ts(13, 1))] * 2
+    touched = replay.catalog.collections["s.c"].touched
+    assert touched is not None
+    assert touched.existing() == 5
+    assert sorted(touched.update_only()) == [(True, [Ts(12, 1).number]), (True, [Ts(14, 1).number])]

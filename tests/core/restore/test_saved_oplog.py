@@ -318,6 +318,32 @@ async def test_documents_are_carried_from_where_a_backup_is_continued(
             await usable_backup.usable_backup(server, Path("/b"), ts(20))
 
 
+@pytest.mark.parametrize(
+    ("end", "limit", "start", "why"),
+    [
+        (ts(6), ts(20), ts(4), ""),
+        (ts(6), ts(7), ts(4), ""),
+        (ts(6), ts(6), ts(4), f"It ended at {ts(6)}, which is not before {ts(6)}."),
+        (None, ts(5), ts(4), ""),
+        (None, ts(4), ts(4), f"It ended at {ts(4)}, which is not before {ts(4)}."),
+        (None, ts(4), None, "It does not record when it began. mongodump --oplog records that."),
+    ],
+)
+async def test_a_backup_can_be_used_up_to_a_point_after_its_end(
+    monkeypatch: pytest.MonkeyPatch, end: Ts | None, limit: Ts, start: Ts | None, why: str
+) -> None:
+    held = Contents(Backup(Path("/b"), "directory", False, start, end, "note"))
+    monkeypatch.setattr(usable_backup, "read_backup", lambda *_: held)
+    server = cast("Gateway", Server(WHOLE))
+    if why:
+        with pytest.raises(InputError) as error:
+            await usable_backup.usable_backup(server, Path("/b"), limit)
+        assert error.value.title == f"/b: {why}"
+    else:
+        found = await usable_backup.usable_backup(server, Path("/b"), limit)
+        assert found == usable_backup.UsableBackup(held, ts(4))
+
+
 def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:
     def of(n: int) -> dict[str, Any]:
         return {"$timestamp": {"t": ts(n).t, "i": ts(n).i}}

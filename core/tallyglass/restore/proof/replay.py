@@ -116,20 +116,19 @@ class Replay:
             return
         if entry.chained:
             self._batch_part(entry)
-        if entry.op not in SKIPPED_OPS and entry.command not in SKIPPED_COMMANDS:
-            if entry.txn is not None:
-                self._transaction(entry, entry.txn)
-            elif self._is_dead(entry):
-                self.on_missing_collection[entry.ts] = (entry.ns, entry.ui)
-                return
-            elif self._makes_room(entry):
-                self.capped_deletes.append(entry.ts)
-                self._document(entry, top=True)
-                return
-            elif entry.command == "applyOps" and self._all_dead([entry]):
-                return
-            else:
-                self._apply(entry, top=True)
+        if entry.txn is not None:
+            self._transaction(entry, entry.txn)
+        elif self._is_dead(entry):
+            self.on_missing_collection[entry.ts] = (entry.ns, entry.ui)
+            return
+        elif self._makes_room(entry):
+            self.capped_deletes.append(entry.ts)
+            self._document(entry, top=True)
+            return
+        elif entry.command == "applyOps" and self._all_dead([entry]):
+            return
+        else:
+            self._apply(entry, top=True)
         self.entries += 1
         self.bytes += entry.size
         self.first = self.first or entry.ts
