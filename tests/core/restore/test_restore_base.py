@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.backup.backup import Contents, StoredCollection
-from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.backup.bson_file import BrokenFile, Stated, id_key
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.checks.live import live_data
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.undo import Choice, Return, Strategy
+from tallyglass.restore.proof import base as base_module
 from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
@@ -101,3 +103,81 @@ def test_ids_that_no_counter_handed_out(
     beside = replace(inputs, choice=Choice("s.c", "s.c2"))
     lost = [any(check.id == "loss" for check in live_data(Findings(one, assessed))) for one in (inputs, beside)]
     assert lost == [True, False], "a copy under another name brings nothing back"
+
+
+def rows_of(*ids: int) -> bytes:
+    return b"".join(bson.encode({"_id": one, "text": "x" * one}) for one in ids)
+
+
+def test_what_is_too_large_to_read_is_counted_as_unread(tmp_path: Path) -> None:
+    held = {}
+    for name in "abc":
+        (tmp_path / name).write_bytes(rows_of(1, 2))
+        held[f"s.{name}"] = StoredCollection(f"s.{name}", "collection", tmp_path / name, {}, ())
+    size = (tmp_path / "a").stat().st_size
+    held["s.v"] = StoredCollection("s.v", "view", None, {"viewOn": "a"}, ())
+    held["s.lost"] = StoredCollection("s.lost", "collection", None, {}, ())
+    held["s.empty"] = StoredCollection("s.empty", "collection", None, {}, (), stated=Stated(0, 0))
+    for room, unread in ((3 * size, 0), (3 * size - 1, size), (2 * size, size), (size, 2 * size), (size - 1, 3 * size)):
+        found = read_base(held, Catalog(held), most_bytes=room)
+        read = 3 - unread // size
+        counts = dict(zip(("s.a", "s.b", "s.c"), [2] * read + [None] * 3, strict=False))
+        assert found.unread_bytes == unread
+        assert found.documents == counts | {"s.lost": None, "s.empty": 0, "s.system.views": 0}
+        known = {ns: 2 for ns, count in counts.items() if count}
+        assert found.largest == known | {"s.empty": None, "s.system.views": None}
+        assert (found.problems, found.missing, found.count_mismatches) == ([], {}, [])
+
+
+@pytest.mark.parametrize(
+    ("room", "damage", "documents", "unread", "problem"),
+    [
+        (0, False, {"s.c": 2, "s.t": 1}, 0, ""),
+        (-1, False, {"s.c": None, "s.t": None}, None, ""),
+        (0, True, {}, 0, "b.archive is damaged or incomplete: a length is invalid after 2 documents."),
+    ],
+)
+def test_the_documents_of_an_archive_are_counted_for_their_collections(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+    damage: bool,
+    documents: dict[str, int | None],
+    unread: int | None,
+    problem: str,
+) -> None:
+    archive = tmp_path / "b.archive"
+    archive.write_bytes(b"x" * 10)
+
+    def read(path: Path) -> Iterator[tuple[str, bytes]]:
+        for ns in ("s.c", "s.other", "s.system.buckets.t", "s.c"):
+            if damage and ns == "s.system.buckets.t":
+                raise BrokenFile(path, 2, "a length is invalid")
+            yield ns, bson.encode({"_id": len(ns)})
+
+    monkeypatch.setattr(base_module, "archive_documents", read)
+    held = {
+        "s.c": StoredCollection("s.c", "collection", None, {}, ()),
+        "s.t": StoredCollection("s.t", "timeseries", None, {"timeseries": {}}, ()),
+    }
+    found = read_base(held, Catalog(held), archive, 10 + room)
+    shown = {ns.replace("system.buckets.", ""): count for ns, count in found.documents.items() if "views" not in ns}
+    assert shown == documents
+    assert found.unread_bytes == (10 if unread is None else unread)
+    assert [one.startswith(problem) for one in found.problems] == [True] * bool(problem)
+
+
+def test_large_documents_of_the_backup_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "c.bson"
+    data.write_bytes(rows_of(1, 2, 3))
+    held = {"s.c": StoredCollection("s.c", "collection", data, {}, ())}
+    for size, large in ((len(rows_of(2)), 1), (len(rows_of(2)) - 1, 2), (len(rows_of(3)), 0)):
+        monkeypatch.setattr(base_module, "LARGE", size)
+        assert read_base(held, Catalog(held)).large == {"s.c": large}
+
+
+def test_an_id_that_a_file_holds_twice_counts_twice(tmp_path: Path) -> None:
+    data = tmp_path / "c.bson"
+    data.write_bytes(rows_of(1, 1, 2))
+    held = {"s.c": StoredCollection("s.c", "collection", data, {}, ())}
+    assert read_base(held, Catalog(held)).documents == {"s.c": 3}
