@@ -450,6 +450,44 @@ def test_only_the_slices_that_hold_what_is_asked_for_are_opened(
     assert "".join(names[path] for path in found) == opened
 
 
+@pytest.mark.parametrize("name", ["oplog-1.bson", "oplog-1.bson.gz"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_only_the_blocks_that_hold_what_is_asked_for_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, backward: bool
+) -> None:
+    monkeypatch.setattr(slice_file, "_BLOCK", 3 * len(WHOLE[0]) - 1)  # two entries each
+    monkeypatch.setattr(slice_file, "_CHUNK", 100)
+    found = slice_file.read_slice(write(tmp_path, name, WHOLE[0:20]))
+    assert found is not None
+    begins = [NUMBER[raw] for raw in WHOLE[:20] if any(block.first == ts(NUMBER[raw]) for block in found.blocks)]
+    ends = [*begins[1:], 20]
+    assert len(begins) > 5
+    for low, high in (
+        (0, 19),
+        (0, 0),
+        (19, 19),
+        (5, 5),
+        (5, 6),
+        (4, 11),
+        (begins[2], ends[2]),
+        (begins[2] + 1, ends[3] - 1),
+    ):
+        read = [
+            (NUMBER[block[: walk.document_end(block)]], sum(1 for _ in walk.split(block)), inside)
+            for block, inside in found.read(ts(low), ts(high), backward=backward)
+        ]
+        wanted = [
+            (begin, end - begin, low <= begin and high >= min(end, 19))
+            for begin, end in zip(begins, ends, strict=True)
+            if low < end and high >= begin
+        ]
+        assert read == (wanted[::-1] if backward else wanted), (low, high)
+    assert [found.entry(ts(n)) for n in range(20)] == WHOLE[:20]
+    assert (found.entry(ts(20)), found.entry(Ts(100, 9)), list(found.read(Ts(1, 1), Ts(2, 1), backward=backward))) == (
+        b"", b"", [],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("start", "first"), [(None, 20), (30, 20), (20, 20), (19, 5), (5, 5), (3, 5)])
 def test_the_newest_slices_that_reach_back_to_the_start_are_chosen(
     tmp_path: Path, start: int | None, first: int

@@ -67,7 +67,7 @@ class SliceFile:
         """The ``ts`` of the last whole entry."""
         return entry_ts(self.last_entry)
 
-    def read(self, low: Ts, high: Ts, *, backward: bool = False) -> Iterator[tuple[bytes, bool]]:
+    def read(self, low: Ts, high: Ts, *, backward: bool) -> Iterator[tuple[bytes, bool]]:
         """The blocks that hold the entries from ``low`` to ``high``, and whether all of their entries lie there;
         ``backward`` yields the last one first. Raises ReadError where the file holds less than when it was visited."""
         chosen = self._blocks(low, high)
@@ -86,7 +86,7 @@ class SliceFile:
         for known in (self.first_entry, self.last_entry):
             if entry_ts(known) == ts:
                 return known
-        for block, _ in self.read(ts, ts):
+        for block, _ in self.read(ts, ts, backward=False):
             for start, end in walk.split(block):
                 if entry_ts(block[start:end]) == ts:
                     return block[start:end]
