@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import random
@@ -179,6 +180,79 @@ def test_a_flipped_bit_of_a_compressed_file_is_noticed(stored: Path, pattern: st
 def test_a_block_that_is_damaged_is_refused(block: bytes, why: str) -> None:
     assert s2.decode_block(b"\x05\x00a\x01\x01", repeats=False) == b"aaaaa"
     with pytest.raises(ValueError, match=why):
+        s2.decode_block(block, repeats=False)
+
+
+S2, SNAPPY = b"\xff\x06\0\0S2sTwO", b"\xff\x06\0\0sNaPpY"
+
+
+def s2_chunk(kind: int, body: bytes) -> bytes:
+    return bytes((kind, len(body), 0, 0)) + body
+
+
+def plain_chunk(data: bytes) -> bytes:
+    return s2_chunk(1, s2._signed(data).to_bytes(4, "little") + data)
+
+
+@pytest.mark.parametrize(
+    ("stream", "found"),
+    [
+        (b"", []),
+        (S2 + plain_chunk(b"abc") + plain_chunk(b"d"), [b"abc", b"d"]),
+        (S2 + s2_chunk(0x80, b"xyz") + s2_chunk(0xFE, b"") + plain_chunk(b"a"), [b"a"]),
+        (S2 + plain_chunk(b"a") + SNAPPY + plain_chunk(b"b"), [b"a", b"b"]),
+        (S2 + s2_chunk(0x7F, b"xyz"), "a chunk is of an unknown kind"),
+        (S2 + s2_chunk(0x02, b"xyz"), "a chunk is of an unknown kind"),
+        (plain_chunk(b"a"), "neither an S2 nor a Snappy stream"),
+        (b"\xff\x06\0\0other!" + plain_chunk(b"a"), "neither an S2 nor a Snappy stream"),
+        (S2 + s2_chunk(1, b"\0\0\0\0abc"), "the checksum of a block is wrong"),
+        (S2 + plain_chunk(b"abc")[:-1], "cut off"),
+        (S2 + plain_chunk(b"abc") + b"\x01\0\0", "cut off"),
+    ],
+)
+def test_a_stream_is_of_known_chunks(stream: bytes, found: list[bytes] | str) -> None:
+    if isinstance(found, str):
+        with pytest.raises((ValueError, EOFError), match=found):
+            list(s2.blocks(io.BytesIO(stream)))
+    else:
+        assert list(s2.blocks(io.BytesIO(stream))) == found
+
+
+@pytest.mark.parametrize(
+    ("block", "plain"),
+    [
+        (b"\x00", b""),
+        (b"\x03\x08abc", b"abc"),
+        (bytes((100, 60 << 2, 99)) + b"x" * 100, b"x" * 100),
+        (b"\xac\x02" + bytes((61 << 2, 43, 1)) + b"y" * 300, b"y" * 300),
+        (b"\x07\x08abc\x01\x03", b"abcabca"),
+        (b"\x06\x08abc\x0a\x03\x00", b"abcabc"),
+        (b"\x06\x08abc\x0b\x03\x00\x00\x00", b"abcabc"),
+        (b"\x05\x00a\x01\x01", b"aaaaa"),
+    ],
+)
+def test_each_kind_of_copy(block: bytes, plain: bytes) -> None:
+    assert s2.decode_block(block, repeats=True) == plain
+    assert s2.decode_block(block, repeats=False) == plain
+
+
+@pytest.mark.parametrize(
+    ("repeat", "length"),
+    [
+        (b"\x01\x00", 4), (b"\x11\x00", 8), (b"\x15\x00\x00", 8), (b"\x15\x00\xff", 263),
+        (b"\x19\x00\x00\x00", 260), (b"\x19\x00\x01\x01", 517), (b"\x1d\x00\x00\x00\x00", 65_540),
+        (b"\x1d\x00\x01\x00\x00", 65_541),
+    ],
+)  # fmt: skip
+def test_a_copy_may_repeat_the_last_offset_in_s2_alone(repeat: bytes, length: int) -> None:
+    plain, size = b"ab" * ((6 + length) // 2) + b"a" * (length % 2), bytearray()
+    rest = len(plain)
+    while rest >= 128:
+        size.append(rest & 127 | 128)
+        rest >>= 7
+    block = bytes((*size, rest)) + b"\x04ab\x01\x02" + repeat
+    assert s2.decode_block(block, repeats=True) == plain
+    with pytest.raises(ValueError, match="an offset is 0"):
         s2.decode_block(block, repeats=False)
 
 
