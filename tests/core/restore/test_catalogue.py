@@ -15,6 +15,7 @@ from bson import Timestamp, encode
 from tallyglass.errors import DeploymentError, InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup import pbm, walg
 from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.backup.pbm import note_of
 from tallyglass.restore.backup.walg import sentinel_of
@@ -167,6 +168,47 @@ async def test_no_window_is_proven_against_a_server_that_does_not_show_its_oplog
     ):
         with pytest.raises(error, match=why):
             await find_window([tmp_path], (), cast("Gateway", server))
+
+
+PBM_BACKUP = "2026-11-23T06:11:05Z"
+
+
+@pytest.mark.parametrize("sign", [".pbm.init", "pbmPitr/", "2026-11-22T06:11:05Z.pbm.json"])
+def test_a_backup_of_pbm_is_known_by_its_note(tmp_path: Path, sign: str) -> None:
+    for name in (PBM_BACKUP, "notes", "2026-11-23"):
+        (tmp_path / name).mkdir()
+    assert not pbm.is_storage(tmp_path)
+    assert note_of(tmp_path / PBM_BACKUP) is None, "any folder may be called so"
+    if sign.endswith("/"):
+        (tmp_path / sign).mkdir()
+    else:
+        (tmp_path / sign).touch()
+    assert pbm.is_storage(tmp_path)
+    assert pbm.backups_in(tmp_path) == [tmp_path / PBM_BACKUP]
+    assert (note_of(tmp_path / "notes"), note_of(tmp_path / "2026-11-23")) == (None, None)
+    with pytest.raises(InputError, match=f"PBM did not finish {PBM_BACKUP}: {PBM_BACKUP}.pbm.json is missing"):
+        note_of(tmp_path / PBM_BACKUP)
+    note = tmp_path / f"{PBM_BACKUP}.pbm.json"
+    assert note_of(note) is None
+    note.touch()
+    assert (note_of(note), note_of(tmp_path / PBM_BACKUP)) == (note, note)
+
+
+def test_a_backup_of_wal_g_is_known_by_its_sentinel(tmp_path: Path) -> None:
+    folder = tmp_path / "basebackups_005" / "stream_1"
+    folder.mkdir(parents=True)
+    (tmp_path / "basebackups_004").touch()
+    (tmp_path / "other").mkdir()
+    assert walg.bases_of(tmp_path) == folder.parent
+    assert (walg.bases_of(tmp_path / "other"), walg.backups_in(folder.parent)) == (None, [folder])
+    sentinel = folder.with_name(f"{folder.name}_backup_stop_sentinel.json")
+    assert (sentinel_of(sentinel), sentinel_of(tmp_path / "other")) == (None, None)
+    for path in (folder, folder / "stream.lz4"):
+        with pytest.raises(InputError, match="wal-g did not finish stream_1"):
+            sentinel_of(path)
+    sentinel.touch()
+    for path in (sentinel, folder, folder / "stream.lz4"):
+        assert sentinel_of(path) == sentinel
 
 
 def test_the_root_of_all_folders_is_no_backup_of_pbm_or_wal_g() -> None:
