@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import itertools
 import json
 import lzma
@@ -25,10 +27,11 @@ from tallyglass.restore.backup import archive
 from tallyglass.restore.backup import crc64 as crc64_module
 from tallyglass.restore.backup.archive import MAGIC, TERMINATOR
 from tallyglass.restore.backup.backup import ARCHIVE, DIRECTORY, Anchor, Contents, StoredCollection
-from tallyglass.restore.backup.bson_file import BrokenFile, documents
+from tallyglass.restore.backup.bson_file import BrokenFile, Stated, documents
 from tallyglass.restore.backup.compression import open_plain, read_plain
 from tallyglass.restore.backup.crc64 import Checksum, XzChecksum
-from tallyglass.restore.backup.file_names import file_stem
+from tallyglass.restore.backup.file_names import file_stem, full_name
+from tallyglass.restore.backup.metadata import Metadata, read_metadata
 from tallyglass.restore.backup.read import read_backup
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.plan.prepare import prepare
@@ -478,3 +481,57 @@ async def test_a_recorded_position_is_of_its_own_term(tmp_path: Path) -> None:
     found = await prepare(cast("Any", Electing()), "mongodb://h/", tmp_path / "new")
     sidecar = json.loads(found.text)
     assert sidecar["before"] == f"{sidecar['term']}:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("{}", Metadata("collection", {}, (), "", "")),
+        ('{"options": {"viewOn": "c"}}', Metadata("view", {"viewOn": "c"}, (), "", "")),
+        ('{"options": {"viewOn": "c"}, "type": "collection"}', Metadata("collection", {"viewOn": "c"}, (), "", "")),
+        ('{"type": "view"}', Metadata("view", {}, (), "", "")),
+        ('{"options": {"timeseries": {}}, "type": "x"}', Metadata("timeseries", {"timeseries": {}}, (), "", "")),
+        (
+            '{"options": null, "indexes": null, "uuid": null, "collectionName": 5}',
+            Metadata("collection", {}, (), "", ""),
+        ),
+        (
+            '{"indexes": [{"at": {"$date": {"$numberLong": "0"}}}], "uuid": "0a", "collectionName": "a%2Fb"}',
+            Metadata("collection", {}, ({"at": datetime(1970, 1, 1, tzinfo=UTC)},), "0a", "a%2Fb"),
+        ),
+    ],
+)
+def test_the_description_of_a_collection(text: str, found: Metadata) -> None:
+    assert read_metadata(text) == found
+
+
+@pytest.mark.parametrize("spare", [0, 1])
+def test_a_long_name_is_cut_off_as_mongodump_does(spare: int) -> None:
+    """The hash is of the whole name, in the alphabet for URLs; the escaped name has 238 characters at most."""
+    name = "a/" + "x" * (238 - 4 + spare)
+    stem = file_stem(name)
+    assert len(stem) == 238
+    if not spare:
+        assert stem == f"a%2F{'x' * 234}"
+    else:
+        digest = base64.urlsafe_b64encode(hashlib.sha1(name.encode(), usedforsecurity=False).digest()).decode()
+        assert stem == f"a%2F{'x' * 204}%24{digest.rstrip('=')}"
+    assert full_name(stem, name) == name
+    assert full_name(stem, name.replace("/", "%2F")) == name
+
+
+@pytest.mark.parametrize(("size", "crc", "right"), [(135, 0, True), (135, 1, False), (134, 0, False), (136, 0, False)])
+def test_documents_are_those_that_were_recorded(tmp_path: Path, size: int, crc: int, right: bool) -> None:
+    file, held = tmp_path / "c.bson", b"".join(ROWS)
+    file.write_bytes(held)
+    stated = Stated(size, crc64(held) + crc)
+    if right:
+        assert list(documents(file, stated)) == ROWS
+        return
+    with pytest.raises(BrokenFile) as broken:
+        list(documents(file, stated))
+    assert (broken.value.whole, broken.value.title) == (
+        3,
+        "c.bson is damaged or incomplete: its checksum is not the one recorded, which is of "
+        f"{size} bytes, after 3 documents.",
+    )
