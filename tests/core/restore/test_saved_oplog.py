@@ -28,8 +28,8 @@ from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
 from tallyglass.restore.saved_oplog.joined import Join, JoinedOplog, Saved, _bounds, join, only_saved, open_joined
-from tallyglass.restore.saved_oplog.save import save_slice
-from tallyglass.restore.saved_oplog.saved_oplog import _is_old, read_saved
+from tallyglass.restore.saved_oplog.save import SavedSlice, save_slice
+from tallyglass.restore.saved_oplog.saved_oplog import Hole, _is_old, read_saved
 from tallyglass.restore.saved_oplog.slice_names import NamedSpan, is_slice, span
 
 A, B = bytes(15) + b"a", bytes(15) + b"b"
@@ -259,6 +259,36 @@ async def test_slices_join_by_construction(tmp_path: Path) -> None:
         (folder / ".set.json").write_text(damaged)
         with pytest.raises(InputError, match=r"set\.json cannot be read"):
             await save(Server(WHOLE))
+
+
+async def test_all_that_is_told_of_a_saved_slice(tmp_path: Path) -> None:
+    async def save(rows: list[bytes], keep: float = 1_000) -> SavedSlice:
+        return await save_slice(cast("Gateway", Server(rows)), tmp_path, keep)
+
+    def path(first: int, last: int) -> Path:
+        return tmp_path / f"oplog-{ts(first).t}_{ts(first).i}-{ts(last).t}_{ts(last).i}.bson.gz"
+
+    def size(first: int, last: int) -> int:
+        assert gzip.decompress(path(first, last).read_bytes()) == b"".join(WHOLE[first : last + 1])
+        return path(first, last).stat().st_size
+
+    def there() -> set[Path]:
+        return {one for one in tmp_path.iterdir() if not one.name.startswith(".")}
+
+    assert await save(WHOLE[:1]) == SavedSlice(path(0, 0), ts(0), 1, size(0, 0))
+    assert await save(WHOLE[:1]) == SavedSlice(None, ts(0))
+    assert await save(WHOLE[:8]) == SavedSlice(path(0, 7), ts(7), 8, size(0, 7))
+    assert await save(WHOLE[7:12]) == SavedSlice(path(7, 11), ts(11), 5, size(7, 11))
+    hole = Hole(ts(11), ts(12))
+    assert await save(WHOLE[12:20]) == SavedSlice(path(12, 19), ts(19), 8, size(12, 19), hole)
+    kept = ts(27).t - ts(11).t
+    last = await save(WHOLE[19:28], kept)
+    assert last == SavedSlice(path(19, 27), ts(27), 9, size(19, 27), removed=(path(0, 0), path(0, 7)))
+    other = [*WHOLE[20:27], entry(27, filler=41), *WHOLE[28:30]]
+    differs = f"the server has no such entry {ts(27)} as {path(19, 27).name} ends with"
+    found = await save(other)
+    assert replace(found, bytes=0) == SavedSlice(path(20, 29), ts(29), 10, differs=differs)
+    assert there() == {path(7, 11), path(12, 19), path(19, 27), path(20, 29)}
 
 
 class Ahead(Server):
