@@ -16,9 +16,9 @@ import pytest
 from builders.plan_folder import restored
 from builders.plans import changed, make_plan
 from tallyglass.deployment.cluster import Deployment, Kind
-from tallyglass.errors import ReadError
+from tallyglass.errors import PrivilegeError, ReadError, RefusedError
 from tallyglass.moment import Ts, from_seconds
-from tallyglass.mongo.gateway import Gateway
+from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, Contents
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.model.check import Level
@@ -28,8 +28,8 @@ from tallyglass.restore.model.step import Effect, Phase, RunMode
 from tallyglass.restore.proof.findings import Findings, Located
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare import own_spare
-from tallyglass.restore.spare.ready import check_ready
-from tallyglass.restore.spare.spare import Spare, may_do_anything
+from tallyglass.restore.spare.ready import check_ready, ready
+from tallyglass.restore.spare.spare import Spare, feature_version, inspect_spare, may_do_anything
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
@@ -88,6 +88,66 @@ async def test_a_spare_needs_a_user_who_may_do_anything(
             return {"authInfo": {"authenticatedUsers": users, "authenticatedUserPrivileges": privileges}}
 
     assert await may_do_anything(cast(Gateway, Server())) is may
+
+
+class Held:
+    """A server that holds these collections; what is refused ends in this error."""
+
+    def __init__(self, *names: str, refused: Exception | None = None, mark: str = "") -> None:
+        self.names, self.refused, self.mark = names, refused, mark
+
+    async def command(self, name: str, **of: Any) -> dict[str, Any]:
+        if name == "hello":
+            return {"isWritablePrimary": True, "me": "s:2"}
+        if name == "buildInfo":
+            return {"version": "6.0.5"}
+        if self.refused is not None:
+            raise self.refused
+        if name == "getParameter":
+            return {"ttlMonitorEnabled": False, "featureCompatibilityVersion": {"version": "6.0"}}
+        if name == "connectionStatus":
+            return {"authInfo": {"authenticatedUsers": []}}
+        if name == "getCmdLineOpts":
+            return {}
+        raise RefusedError("no", code=59)
+
+    async def list_databases(self) -> list[str]:
+        return sorted({name.partition(".")[0] for name in self.names})
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace.parse(ns), "collection") for ns in self.names if ns.startswith(f"{db}.")]
+
+    async def find_one(self, ns: Namespace, query: dict[str, Any]) -> dict[str, Any] | None:
+        assert str(ns) == "admin.tallyglass_spare"
+        return query if query["_id"] == self.mark else None
+
+
+async def test_all_that_is_read_of_a_spare() -> None:
+    held = cast("Gateway", Held("admin.x", "config.x", "local.x", "shop.x"))
+    assert await inspect_spare(held, "s:2") == Spare(
+        "s:2", "6.0.5", "6.0", Kind.STANDALONE, members=("s:2",), databases=("shop",), ttl_monitor=False,
+        free_to_apply=True,
+    )  # fmt: skip
+    refused = cast("Gateway", Held(refused=PrivilegeError("No.")))
+    assert (await inspect_spare(refused, "s:2")).trouble == "No."
+    assert await feature_version(refused) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "marked", "level"),
+    [
+        ((), False, Level.OK),
+        (("shop.tallyglass_view_opener", "shop.system.views"), False, Level.OK),
+        (("shop.tallyglass_view_opener", "shop.orders"), False, Level.BLOCK),
+        (("shop.orders",), False, Level.BLOCK),
+        (("shop.orders",), True, Level.WARN),
+    ],
+)
+async def test_a_spare_is_empty_but_for_what_the_commands_made(
+    names: tuple[str, ...], marked: bool, level: Level
+) -> None:
+    held = cast("Gateway", Held(*names, mark=PLAN.mark if marked else "another"))
+    assert (await ready(PLAN, held)).level is level
 
 
 def test_what_an_earlier_attempt_left_on_the_spare_may_be_dropped() -> None:
