@@ -229,6 +229,10 @@ WHOLE = (
 )
 
 
+OPEN = ROWS[0][:-1] + b"x"
+"""What has the length of a document, and does not end like one."""
+
+
 def read_archive(tmp_path: Path, held: bytes) -> Contents:
     file = tmp_path / "b.archive"
     file.write_bytes(held)
@@ -349,6 +353,7 @@ def test_one_flipped_bit_of_an_archive_is_a_problem_wherever_it_lies(tmp_path: P
         ((*WHOLE[:-1], block(OPLOG, ROWS[0], end=ROWS[0])), ".oplog goes on after its end"),
         ((*WHOLE, block(("s", "other"), end=b"")), "holds s.other, which it does not list"),
         ((*WHOLE, block(("s", ""), end=b"")), "the header of a block is damaged"),
+        ((block(C, OPEN), WHOLE[1], block(C, end=OPEN), *WHOLE[4:]), "it ends in the middle of a document"),
         ((*WHOLE[:3], *WHOLE[4:], block(C, end=ROWS[0])), "the checksum of s.c does not match"),
     ],
 )

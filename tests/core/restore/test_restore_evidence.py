@@ -311,6 +311,14 @@ MADE = {"op": "c", "ns": "s.$cmd", "ui": OTHER, "o": {"create": "n"}}
 INSERTED = {"op": "i", "ns": "s.n", "ui": OTHER, "o": {"_id": 1}}
 
 
+@pytest.mark.parametrize(("second", "newer"), [(99, False), (100, True), (101, True)])
+def test_what_is_made_at_the_limit_is_newer_than_the_point(second: int, newer: bool) -> None:
+    later = LaterWrites(limit=LIMIT)
+    later.record(entry(second, "c", "s.$cmd", {"create": "n"}, ui=OTHER), Ts(second, 1))
+    assert later.is_newer(bytes(OTHER)) is newer
+    assert not later.is_newer(bytes(UUID))
+
+
 def test_what_a_transaction_made_that_was_open_at_the_point_is_newer() -> None:
     begun = part(90, [MADE, INSERTED], partialTxn=True)
     ended = part(110, [INSERTED | {"o": {"_id": 2}}], count=3, prevOpTime={"ts": Timestamp(90, 1), "t": Int64(1)})

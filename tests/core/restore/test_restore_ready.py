@@ -30,6 +30,7 @@ from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.ready import check_ready, ready
 from tallyglass.restore.spare.spare import Spare, feature_version, inspect_spare, may_do_anything
+from tallyglass.restore.spare.working import works_for
 from tallyglass.restore.tools.tool_uri import tool_uri
 
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(5, 1), None, "oplog")
@@ -148,6 +149,28 @@ async def test_a_spare_is_empty_but_for_what_the_commands_made(
 ) -> None:
     held = cast("Gateway", Held(*names, mark=PLAN.mark if marked else "another"))
     assert (await ready(PLAN, held)).level is level
+
+
+@pytest.mark.parametrize(
+    ("operations", "works"),
+    [
+        ([], False),
+        ([{"command": {"hello": 1}}, {"command": {"isMaster": 1}}, {"command": {"ismaster": 1}}], False),
+        ([{"command": {"hello": 1}}, {"command": {"createIndexes": "c"}}], True),
+        ([{"command": {}}], True),
+        ([{"command": None}], True),
+        ([{}], True),
+    ],
+)
+async def test_a_server_works_for_a_program_whose_connections_do_not_only_wait(
+    operations: list[dict[str, Any]], works: bool
+) -> None:
+    class Server:
+        async def command(self, name: str, **query: Any) -> dict[str, Any]:
+            assert (name, query) == ("currentOp", {"$ownOps": True, "active": True, "appName": "mongorestore"})
+            return {"inprog": operations} if operations else {}
+
+    assert await works_for(cast("Gateway", Server()), "mongorestore") is works
 
 
 def test_what_an_earlier_attempt_left_on_the_spare_may_be_dropped() -> None:

@@ -98,10 +98,10 @@ async def _save(
     draft = folder / _DRAFT
     try:
         first, last, count, size = await _write(batches, draft)
-        if before is not None and start == before.last and first != start:
-            hole = Hole(before.last, first)  # overwritten meanwhile
         if not count or (before is not None and last == before.last):
             return SavedSlice(None, before.last if before else newest, hole=hole, differs=differs)
+        if before is not None and start == before.last and first != start:
+            hole = Hole(before.last, first)  # overwritten meanwhile
         path = folder / f"oplog-{first.t}_{first.i}-{last.t}_{last.i}.bson.gz"
         draft.replace(path)
         sync_folder(folder)
