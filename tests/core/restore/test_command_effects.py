@@ -179,6 +179,34 @@ def test_a_rename_moves_the_collection_that_it_was_about(
     assert {ns: Binary(item.uuid, 4) for ns, item in found.catalog.collections.items()} == there
 
 
+def test_a_dropped_database_takes_all_of_its_own() -> None:
+    made = [{"create": "n", "ui": OTHER}, {"createIndexes": "gone"} | BY_Y, {"create": "v", "viewOn": "c"}]
+    found = Applied(*made).catalog
+    found.create("sx.c", b"x", {}, None)
+    found.views["sx.v"] = {}
+    found.listed["sx.c"] = {}
+    assert found.phantoms() == ["s.gone"]
+    found.drop_database("s")
+    assert (set(found.collections), set(found.views), set(found.listed)) == ({"sx.c"}, {"sx.v"}, {"sx.c"})
+    assert {item.uuid for item in found.removed} == {bytes(UUID), bytes(OTHER)}
+    assert found.phantoms() == []
+
+
+def test_the_indexes_that_mongorestore_does_not_build_and_those_that_it_should_not() -> None:
+    found = Applied({"renameCollection": "s.c", "to": "s.d"}, {"createIndexes": "d"} | BY_Y).catalog
+    assert found.missing_indexes("s.d") == [BY_X]
+    found.listed["s.d"] |= {"x_1": BY_X | {"key": {"x": -1}}, "z_1": BY_X, "y_1": BY_Y}
+    assert (found.missing_indexes("s.d"), found.surplus_indexes("s.d")) == ([BY_X], ["z_1"])
+    found.listed["s.d"]["x_1"] = BY_X
+    assert found.missing_indexes("s.d") == []
+    assert found.leftovers == []
+    running = Applied({"createIndexes": "c"} | BY_Y, running=True).catalog
+    del running.listed["s.c"]
+    assert running.missing_indexes("s.c") == [BY_Y], "what the copy has is built"
+    over = Applied({"create": "n"}, {"renameCollection": "s.n", "to": "s.c"}).catalog
+    assert (over.leftovers, len(over.removed)) == (["s.tmp?????.rename"], 1)
+
+
 @pytest.mark.parametrize(("uuid", "counted"), [(UUID, True), (OTHER, False)])
 def test_a_drop_counts_the_documents_of_its_own_collection(uuid: Any, counted: bool) -> None:
     (dropped,) = Applied({"drop": "c", "ui": uuid}).catalog.removed

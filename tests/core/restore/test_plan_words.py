@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from bson import Int64
 
+from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.restore.model.check import NAMED, Check, Level, block, merged_checks, ok, warn, worst
+from tallyglass.restore.model.document import accident_from_json, accident_to_json
 from tallyglass.restore.model.indexes import (
     buildable,
     canonical_index,
@@ -18,7 +20,7 @@ from tallyglass.restore.model.indexes import (
     is_own_index,
     same_numbers,
 )
-from tallyglass.restore.model.undo import Return, Strategy, WriteGroup
+from tallyglass.restore.model.undo import Accident, FieldChange, Return, Strategy, WriteGroup
 from tallyglass.restore.model.way import Way
 
 FIRST, LAST = Ts(1_795_163_200, 1), Ts(1_795_163_260, 7)
@@ -75,6 +77,15 @@ def test_where_repairs_are_loaded(strategy: Strategy, repairs: str) -> None:
 )
 def test_a_way_in_one_line(way: Way, line: str) -> None:
     assert way.line == line
+
+
+def test_an_accident_is_read_as_it_was_written() -> None:
+    effect = (FieldChange(("61",), None, always=True),)
+    one = Accident("updates", "s.c", FIRST, None, "ab", updates=True, updates_last=LAST, effect=effect, command=3)
+    assert accident_from_json(accident_to_json(one)) == one
+    for text in ("", "[]", "{}", accident_to_json(one).replace('"s.c"', "5")):
+        with pytest.raises(InputError, match="What an earlier return undid cannot be read"):
+            accident_from_json(text)
 
 
 def test_checks_that_say_the_same_are_one() -> None:

@@ -11,9 +11,11 @@ import pytest
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.backup.backup import DATA_FILES, DIRECTORY, Contents
-from tallyglass.restore.model.source import Backup
-from tallyglass.restore.proof import read_inputs
+from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, DIRECTORY, PBM, Contents
+from tallyglass.restore.model.source import Backup, FromBackup, FromImages
+from tallyglass.restore.model.undo import Choice
+from tallyglass.restore.proof import oplog_query, read_inputs
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.spare.spare import Spare
@@ -115,6 +117,39 @@ async def test_a_uri_that_cannot_be_used_is_named(world: dict[str, Any], more: d
     found = await read(**more)
     assert found.uri_trouble
     assert (found.spare, len(world["asked"])) == (None, asked)
+
+
+INCIDENT = Incident(1, "drop", "drop", "s.c", Harm.LOSS, Ts(5, 1), Ts(6, 1), None, None, 1, None)
+
+
+def test_what_a_request_asks_for() -> None:
+    named = replace(REQUEST, before=None, incident=INCIDENT)
+    assert (REQUEST.limit, named.limit, named.named_incident) == (Ts(9, 1), INCIDENT.limit, INCIDENT)
+    for read in (lambda: replace(REQUEST, before=None).limit, lambda: REQUEST.named_incident):
+        with pytest.raises(InputError):
+            read()
+    only_from_backup = (
+        REQUEST, replace(named, choice=Choice("s.c", "s.d")), replace(named, spare="s:2"),
+        replace(named, spare_uri="mongodb://s:2/"), replace(named, oplog=Path("/o")),
+    )  # fmt: skip
+    assert [one.only_from_backup for one in (named, *only_from_backup)] == [False, True, True, True, True, True]
+    assert replace(REQUEST, spare="s:2").full_spare_uri == "mongodb://s:2/?directConnection=true"
+    assert replace(REQUEST, spare="s:2", spare_uri="mongodb://t:3/").full_spare_uri == "mongodb://t:3/"
+
+
+def test_where_documents_lie() -> None:
+    backup = Backup(Path("/b"), DIRECTORY, False, None, None, "oplog")
+    for form, is_dump in ((DIRECTORY, True), (ARCHIVE, True), (PBM, False), (DATA_FILES, False)):
+        assert Contents(replace(backup, form=form)).is_dump is is_dump
+    assert [replace(backup, source=one).exact for one in ("sidecar", "note", "oplog", "given", "file times")] == [
+        True, True, False, False, False,
+    ]  # fmt: skip
+    images, both = FromImages(5), FromImages(5, backup)
+    assert (images.path, images.form) == (Path("config.system.preimages"), "pre-images")
+    assert (both.path, both.form) == (Path("/b"), DIRECTORY)
+    assert (FromBackup(backup, "").path, FromBackup(backup, "").form) == (Path("/b"), DIRECTORY)
+    saved = oplog_query.rest_query(Ts(5, 1), Ts(9, 2))
+    assert saved == '{"ts":{"$gte":{"$timestamp":{"t":5,"i":1}},"$lte":{"$timestamp":{"t":9,"i":2}}}}'
 
 
 async def test_a_spare_that_cannot_be_asked_is_named(world: dict[str, Any]) -> None:
