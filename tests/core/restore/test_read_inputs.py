@@ -17,8 +17,10 @@ from tallyglass.restore.model.source import Backup, FromBackup, FromImages
 from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.proof import oplog_query, read_inputs
 from tallyglass.restore.proof.inputs import Inputs
+from tallyglass.restore.proof.progress import Step, reporter
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.spare.spare import Spare
+from tallyglass.restore.timeline.coverage import Start
 
 SET = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs")
 REQUEST = RestoreRequest(Path("/b"), "mongodb://h:1/", before=Ts(9, 1))
@@ -135,6 +137,20 @@ def test_what_a_request_asks_for() -> None:
     assert [one.only_from_backup for one in (named, *only_from_backup)] == [False, True, True, True, True, True]
     assert replace(REQUEST, spare="s:2").full_spare_uri == "mongodb://s:2/?directConnection=true"
     assert replace(REQUEST, spare="s:2", spare_uri="mongodb://t:3/").full_spare_uri == "mongodb://t:3/"
+
+
+@pytest.mark.parametrize(
+    ("at", "start", "end", "share"),
+    [(50, 0, 100, 0.5), (0, 0, 100, 0), (150, 100, 120, 1), (90, 100, 120, 0), (5, 5, 5, 0), (6, 5, 5, 1)],
+)
+def test_how_far_a_proof_is(at: int, start: int, end: int, share: float) -> None:
+    assert Step(1, Ts(at, 9), Ts(start, 1), Ts(end, 5)).share == share
+    told: list[Step] = []
+    report = reporter(told.append, Start(Ts(start, 1), 0, Ts(0, 1), Ts(end, 5)))
+    assert report is not None
+    report(7, Ts(at, 9))
+    assert told == [Step(7, Ts(at, 9), Ts(start, 1), Ts(end, 5))]
+    assert reporter(None, Start(Ts(start, 1), 0, Ts(0, 1), Ts(end, 5))) is None
 
 
 def test_where_documents_lie() -> None:
