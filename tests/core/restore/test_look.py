@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from tallyglass.errors import InputError
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import FromBackup
-from tallyglass.restore.spare import look
 from tallyglass.restore.spare.look import NotRestored, OpenedSpare, check_folder, open_to_read, restore, running
 
 
@@ -30,8 +30,10 @@ class Programs:
     def __init__(self, code: int = 0) -> None:
         self.code, self.calls, self.read = code, list[tuple[Any, ...]](), ""
 
-    def run(self, argv: list[str], *, cwd: Path | None = None, **_: Any) -> subprocess.CompletedProcess[str]:
+    def run(self, argv: list[str], *, cwd: Path | None = None, **how: Any) -> subprocess.CompletedProcess[str]:
         self.calls.append(tuple(argv))
+        output = {"stdout": 2} if argv[0] == "bash" else {"capture_output": True, "text": True}
+        assert how == {"env": {}, "stdin": subprocess.DEVNULL, "check": False} | output
         if cwd is not None and (cwd / "look-open.js").exists():
             self.read = (cwd / "look-open.js").read_text()
         return subprocess.CompletedProcess(argv, self.code, "told", "")
@@ -67,7 +69,7 @@ def test_the_user_may_read_what_was_asked_for_and_no_more(
 ) -> None:
     programs = Programs()
     monkeypatch.setattr(subprocess, "run", programs.run)
-    monkeypatch.setattr(look.secrets, "token_urlsafe", lambda _: "secret")
+    monkeypatch.setattr(secrets, "token_urlsafe", lambda _: "secret")
     found = open_to_read(tmp_path, plan, only, {})
     where = "127.0.0.1:27117/?authSource=admin&directConnection=true"
     shell = f"mongosh --nodb --shell {tmp_path}/look.js"

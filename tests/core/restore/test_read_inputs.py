@@ -19,8 +19,10 @@ from tallyglass.restore.proof import oplog_query, read_inputs
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.progress import Step, reporter
 from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.coverage import Start
+from tallyglass.restore.tools import toolset
 
 SET = Deployment(Kind.REPLICA_SET, "6.0.5", set_name="rs")
 REQUEST = RestoreRequest(Path("/b"), "mongodb://h:1/", before=Ts(9, 1))
@@ -59,8 +61,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         ("read_backup", lambda path, start: Contents(Backup(path, found["form"], False, start, None, "given"))),
     ):  # fmt: skip
         monkeypatch.setattr(read_inputs, name, value)
-    monkeypatch.setattr(read_inputs.toolset, "installed", lambda: None)
-    monkeypatch.setattr(read_inputs.own_spare, "free_port", lambda: 27_118)
+    monkeypatch.setattr(toolset, "installed", lambda: None)
+    monkeypatch.setattr(own_spare, "free_port", lambda: 27_118)
     Gateway.closed = 0
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import gzip
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -471,9 +471,12 @@ def test_only_the_slices_that_hold_what_is_asked_for_are_opened(
     """To come to the end of a compressed one, all of it is unpacked."""
     saved, found = read_saved([slices]), list[Path]()
     read = slice_file.SliceFile.read
-    monkeypatch.setattr(
-        slice_file.SliceFile, "read", lambda one, *how, **k: found.append(one.path) or read(one, *how, **k)
-    )
+
+    def opening(one: slice_file.SliceFile, *bounds: Ts, backward: bool) -> Iterator[tuple[bytes, bool]]:
+        found.append(one.path)
+        return read(one, *bounds, backward=backward)
+
+    monkeypatch.setattr(slice_file.SliceFile, "read", opening)
     for _ in saved.blocks(ts(low), ts(high)):
         pass
     names = {slices / "local" / "oplog.rs.bson": "1", slices / "oplog-2.bson.gz": "2"}
