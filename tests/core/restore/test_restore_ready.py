@@ -105,8 +105,10 @@ class Held:
         if self.refused is not None:
             raise self.refused
         if name == "getParameter":
+            assert list(of.values()) == [1]
             return {"ttlMonitorEnabled": False, "featureCompatibilityVersion": {"version": "6.0"}}
         if name == "connectionStatus":
+            assert of == {"showPrivileges": True}
             return {"authInfo": {"authenticatedUsers": []}}
         if name == "getCmdLineOpts":
             return {}
