@@ -118,20 +118,19 @@ def test_what_comes_back_is_not_removed_at_once_by_a_ttl_index_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("strategy", "kind", "options", "kept"),
+    ("strategy", "options", "kept"),
     [
-        (Strategy.COPY, "collection", '{"expireAfterSeconds": 60}', True),
-        (Strategy.BESIDE, "collection", '{"expireAfterSeconds": 60}', True),
-        (Strategy.COPY, "timeseries", "{}", True),
-        (Strategy.COPY, "collection", "{}", False),
-        (Strategy.WHOLE, "collection", '{"expireAfterSeconds": 60}', False),
+        (Strategy.COPY, '{"expireAfterSeconds": 60}', True),
+        (Strategy.BESIDE, '{"expireAfterSeconds": 60}', True),
+        (Strategy.COPY, "{}", False),
+        (Strategy.WHOLE, '{"expireAfterSeconds": 60}', False),
     ],
 )
 def test_a_copy_for_a_person_is_not_emptied_by_the_expiry_of_its_collection(
-    strategy: Strategy, kind: str, options: str, kept: bool
+    strategy: Strategy, options: str, kept: bool
 ) -> None:
-    """That of clustered and of time-series collections, which needs no index. What is no copy has to expire."""
-    expected = (ExpectedNamespace("shop.visits", kind, 3, (), options),)
+    """That of a clustered collection, which needs no index. What is no copy has to expire."""
+    expected = (ExpectedNamespace("shop.visits", "collection", 3, (), options),)
     steps = restored(expected=expected, returns=(Return("shop.visits", strategy, "shop.visits_pitr"),)).steps
     told = [step.title for step in steps.commands if "expiry" in step.title]
     assert told == ["Turn off the expiry of shop.visits on the spare"] * kept

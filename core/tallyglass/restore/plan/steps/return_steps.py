@@ -97,9 +97,8 @@ def _kept(work: ReturnWork) -> Iterator[str]:
     """The collections whose own ``expireAfterSeconds``, which needs no index, would empty a copy for a person."""
     for row in work.plan.undo.returns:
         item = work.plan.proof.expected_of(row.ns)
-        if item is None or not row.beside or row.strategy not in (Strategy.COPY, Strategy.BESIDE):
-            continue
-        if item.kind == "timeseries" or "expireAfterSeconds" in json_util.loads(item.options):
+        is_copy = bool(row.beside) and row.strategy in (Strategy.COPY, Strategy.BESIDE)
+        if item is not None and is_copy and "expireAfterSeconds" in json_util.loads(item.options):
             yield row.ns
 
 
