@@ -17,6 +17,7 @@ from tallyglass.restore.catalogue.window import (
     RecoverableWindow,
     Status,
     Stretch,
+    _merged,
     families,
     find_window,
     judge,
@@ -178,3 +179,17 @@ async def test_a_base_is_proven_by_the_slices_that_continue_it(
     (judged,) = found.bases
     assert (found.oplog, found.restorable) == ((stretch(slices[0], slices[-1]),), restorable)
     assert (judged.path, judged.compared, judged.provable, judged.why) == (base, True, not why, why)
+
+
+@pytest.mark.parametrize(
+    ("given", "merged"),
+    [
+        ([], ()),
+        ([(1, 5), (3, 4)], [(1, 5)]),
+        ([(3, 9), (1, 5), (9, 12)], [(1, 12)]),
+        ([(6, 9), (1, 5)], [(1, 5), (6, 9)]),
+        ([(1, 5), (7, 9), (8, 10), (8, 8)], [(1, 5), (7, 10)]),
+    ],
+)
+def test_stretches_that_touch_are_one(given: list[tuple[int, int]], merged: list[tuple[int, int]]) -> None:
+    assert _merged(stretch(*ends) for ends in given) == tuple(stretch(*ends) for ends in merged)
