@@ -114,12 +114,16 @@ def test_the_script_asks_and_takes_silence_for_no(tmp_path: Path) -> None:
 
 
 def test_steps_that_need_a_decision_are_not_run_with_yes(tmp_path: Path) -> None:
-    asked = replace(step(f"touch {tmp_path}/by-hand"), mode=RunMode.BY_HAND)
-    made = with_work(tmp_path, asked, step(f"touch {tmp_path}/after"))
+    asked = replace(step(f"touch {tmp_path}/by-hand", phase=Phase.RETURN), mode=RunMode.BY_HAND)
+    preview = replace(step(f"touch {tmp_path}/preview"), mode=RunMode.PREVIEW)
+    made = with_work(tmp_path, preview, asked, step(f"touch {tmp_path}/after", phase=Phase.CLEAN))
+    assert rehearse(tmp_path, made, "--yes", "--until=verify").returncode == 0
     done = rehearse(tmp_path, made, "--yes")
-    assert (done.returncode, "needs a decision" in done.stderr) == (0, True)
-    assert (tmp_path / "after").exists()
-    assert not (tmp_path / "by-hand").exists()
+    assert (done.returncode, "needs a decision" in done.stderr) == (3, True)
+    assert [line for line in done.stderr.splitlines() if line.startswith("Not")] == [
+        "Not decided, and not done: [2/3] return: A step. Run it again without --yes."
+    ]
+    assert [(tmp_path / name).exists() for name in ("preview", "by-hand", "after")] == [False, False, True]
 
 
 def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_path: Path) -> None:

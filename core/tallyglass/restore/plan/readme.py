@@ -11,7 +11,7 @@ from tallyglass.moment import iso
 from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.source import FromBackup
-from tallyglass.restore.model.step import Effect, Phase
+from tallyglass.restore.model.step import Effect, Phase, RunMode
 from tallyglass.restore.model.undo import WriteGroup
 from tallyglass.restore.plan.step_text import duration, fold_line
 from tallyglass.restore.tools.files import WIDTH
@@ -134,7 +134,7 @@ def _how(plan: Plan) -> Iterator[str]:
     )
     yield from _item(
         f"It ends with 0 only if {ends[0]}; with 3 if {ends[1]}: "
-        "still-damaged.jsonl has each document and the reason; with 1 if it stopped: run it again."
+        f"still-damaged.jsonl has each document and the reason{_undecided(plan)}; with 1 if it stopped: run it again."
     )
     yield from _item(
         "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "
@@ -144,6 +144,11 @@ def _how(plan: Plan) -> Iterator[str]:
         yield "- The programs were found on PATH and here; for pasted lines, first:"
         yield f'  `export PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.steps.found_in))}`'
     yield from _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
+
+
+def _undecided(plan: Plan) -> str:
+    by_hand = any(step.mode is RunMode.BY_HAND for step in plan.steps.commands)
+    return "; also with 3 if --yes left out a step that needs a decision" if by_hand else ""
 
 
 def _steps(plan: Plan) -> Iterator[str]:

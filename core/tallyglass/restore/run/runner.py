@@ -33,7 +33,7 @@ DONE = 0
 STOPPED = 1
 """Exit status of a run that has steps left; it can be resumed."""
 DAMAGED = 3
-"""Exit status of a run that went to its end and left something damaged or unclear."""
+"""Exit status of a run that went to its end and left something damaged, unclear, or undecided."""
 
 MAX_SILENCE = 600.0
 """After how many seconds of silence a database tool is ended for which no server works."""
@@ -102,6 +102,7 @@ class _Run:
         self._journal = Journal(self._folder)
         self._env = env
         self._report: list[str] = []
+        self._undecided: list[str] = []
 
     def to_the_end(self) -> int:
         """Run all steps that are wanted, and return the exit status."""
@@ -173,6 +174,8 @@ class _Run:
             why = _SKIPPED_WITH_YES.get(step.mode)
             if why:
                 self._say(f"  skipped with --yes: {why}")
+            if step.mode is RunMode.BY_HAND:
+                self._undecided.append(self._head(number))
             return why is None
         agrees = self._operator.agrees()
         if agrees is None:
@@ -253,7 +256,9 @@ class _Run:
         outcome = self._folder / OUTCOME
         if outcome.exists():
             self._say(outcome.read_text(encoding="ascii", errors="replace").rstrip("\n"))
-        if (self._folder / INCOMPLETE).exists():
+        for head in self._undecided:
+            self._say(f"Not decided, and not done: {head}. Run it again without --yes.")
+        if self._undecided or (self._folder / INCOMPLETE).exists():
             self._say(f"NOT COMPLETE. Files are in {clean(str(self._folder))}.")
             return DAMAGED
         self._say(f"Done up to: {self._request.until}. Files are in {clean(str(self._folder))}.")
