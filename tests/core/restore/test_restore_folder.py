@@ -30,7 +30,8 @@ from tallyglass.restore.plan.folder import checksums, folder_files, run_line, wr
 from tallyglass.restore.plan.self_extracting import script
 from tallyglass.restore.run.stop import RunStopped
 from tallyglass.restore.run.written import read_written
-from tallyglass.restore.tools.files import PLAN
+from tallyglass.restore.tools import mongosh
+from tallyglass.restore.tools.files import PLAN, fold_json
 
 COUNT = 200
 INDEX = '{"key": {"_id": 1}, "name": "_id_"}'
@@ -94,27 +95,30 @@ def test_a_name_with_a_line_break_has_a_step_of_its_own() -> None:
     assert "--nsFrom=shop.b\nc" in loads[1]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "expires", "bare"),
-    [
-        (Strategy.WHOLE, True, True),
-        (Strategy.WHOLE, False, False),
-        (Strategy.COPY, True, True),
-        (Strategy.COPY, False, False),
-        (Strategy.REPLACE, True, False),
-    ],
-)
-def test_what_comes_back_is_not_removed_at_once_by_a_ttl_index_of_its_own(
-    strategy: Strategy, expires: bool, bare: bool
-) -> None:
-    at = ({"expireAfterSeconds": 60} if expires else {}) | {"key": {"at": 1}, "name": "at_1"}
+@pytest.mark.parametrize("strategy", [Strategy.WHOLE, Strategy.COPY, Strategy.REPLACE, Strategy.BESIDE])
+@pytest.mark.parametrize("expires", [True, False])
+def test_what_comes_back_is_not_removed_by_a_ttl_index_of_its_own(strategy: Strategy, expires: bool) -> None:
+    """It is built once the copy was counted. From then on what expires is removed, as it is in a live collection."""
+    at = {"key": {"at": 1}, "name": "at_1"} | ({"expireAfterSeconds": 60} if expires else {})
     expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, json.dumps(at))),)
     row = Return("shop.visits", strategy, "shop.visits_pitr", away="shop.visits_away")
     steps = restored(expected=expected, returns=(row,)).steps
     (load,) = [step.argv for step in steps.commands if "--dir=back/1" in step.argv]
-    built = [file.text for file in steps.files if "await buildIndexes(" in file.text and file.name != "helpers.js"]
-    assert ("--noIndexRestore" in load, len(built)) == (bare, int(bare))
-    assert all('"shop.visits_pitr"' in text and '"at_1"' in text for text in built)
+    assert ("--noIndexRestore" in load) == (expires or strategy is Strategy.BESIDE)
+    programs = {file.name: file.text for file in steps.files if file.name.endswith(".js")}
+    counted, names = None if expires else 3, ("shop.visits", "shop.visits_pitr", "shop.visits_away")
+    built = mongosh.build_indexes("shop.visits_pitr", [at], 3)
+    wanted = {
+        Strategy.WHOLE: [("write-live.js", mongosh.take_names("_pitr", {"shop.visits": counted}))],
+        Strategy.REPLACE: [
+            ("merge.js", mongosh.carry_over(*names, counted, row.repairs)),
+            ("write-live.js", mongosh.replace_by(*names, counted, (), "history/1.seen")),
+        ],
+    }.get(strategy, [])
+    assert [fold_json(text) in programs[name] for name, text in wanted] == [True] * len(wanted)
+    early = [] if strategy is Strategy.BESIDE or not expires else ["indexes.js"]
+    where = ["write-live.js"] if strategy is Strategy.WHOLE and expires else early
+    assert [name for name, text in programs.items() if fold_json(built) in text] == where
 
 
 @pytest.mark.parametrize(

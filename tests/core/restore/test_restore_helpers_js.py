@@ -19,7 +19,7 @@ const NumberInt = (n) => n;
 const passwordPrompt = () => "asked";
 const sent = [];
 const uris = [];
-const collection = (ns) => ({countDocuments: async () => there[ns], getIndexes: async () => [],
+const collection = (ns) => ({countDocuments: async () => there[ns], getIndexes: async () => indexes,
   updateOne: async (query) => ({matchedCount: query._id in found ? 1 : 0, upsertedCount: 0})});
 const run = async (body) => {
   if (body.replSetGetConfig) {
@@ -58,8 +58,9 @@ def run(
     folder: Path, *statements: str, config: str = 'uri: "mongodb://h:1/"', set_id: str = "0123", **stage: Any
 ) -> Run:
     """``set_id`` is that of the plan, ``there`` are the collections with their counts, ``found`` the counters,
-    ``oplog`` what a search of it finds, ``repeated`` the counters with one field name twice."""
-    given = {"there": THERE, "found": {}, "answer": {"ok": 1}, "oplog": [], "repeated": []} | stage
+    ``oplog`` what a search of it finds, ``repeated`` the counters with one field name twice, ``indexes`` those that
+    every collection has."""
+    given = {"there": THERE, "found": {}, "answer": {"ok": 1}, "oplog": [], "repeated": [], "indexes": []} | stage
     text = mongosh.program([mongosh.on_live(set_id), *statements, "console.log(JSON.stringify({sent, there, uris}));"])
     (folder / mongosh.HELPERS).write_text(mongosh.helpers([text]))
     (folder / "source.yml").write_text(f"{config}\n")
@@ -222,8 +223,21 @@ def test_an_index_that_a_live_collection_refuses_ends_nothing(
 
 @pytest.mark.parametrize(("code", "right"), [(85, True), (11000, False)])
 def test_an_index_that_a_stopped_run_built_is_not_built_otherwise(tmp_path: Path, code: int, right: bool) -> None:
-    built = mongosh.build_indexes("s.c_pitr", [{"name": "k", "key": {"k": 1}}])
+    built = mongosh.build_indexes("s.c_pitr", [{"name": "k", "key": {"k": 1}}], None)
     assert (run(tmp_path, built, answer={"ok": 0, "code": code}).returncode == 0) is right
+
+
+@pytest.mark.parametrize(
+    ("count", "indexes", "right"),
+    [(2, [], True), (3, [], False), (3, [{"key": {"k": 1}}], False), (3, [{"expireAfterSeconds": 60}], True)],
+)
+def test_a_copy_is_counted_before_a_ttl_index_may_remove_documents(
+    tmp_path: Path, count: int, indexes: list[Any], right: bool
+) -> None:
+    index = {"name": "k", "key": {"k": 1}, "expireAfterSeconds": 60}
+    done = run(tmp_path, mongosh.build_indexes("s.c_pitr", [index], count), indexes=indexes)
+    assert (done.returncode == 0) is right, "a run that was stopped may have built it"
+    assert ("holds 2 documents, not the 3 computed" in done.stderr) is not right
 
 
 @pytest.mark.parametrize(

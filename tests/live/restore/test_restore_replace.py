@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +106,29 @@ async def test_a_collection_is_replaced_while_it_is_written(scene: Scene) -> Non
     (row,) = plan.undo.returns
     left = {row.ns.partition(".")[2], row.away.partition(".")[2], "counters", "other"}
     assert set(shop.list_collection_names()) == left
+
+
+async def test_a_replacement_is_not_emptied_by_its_ttl_index(scene: Scene) -> None:
+    """Neither before it is live nor afterwards: the index is there without effect, and a person sets it back."""
+    shop, old = scene.client["shop"], datetime.now(UTC) - timedelta(days=2)
+    scene.client.admin.command("setParameter", 1, ttlMonitorEnabled=False)
+    try:
+        shop.orders.create_index("at", expireAfterSeconds=3600)
+        shop.orders.create_index("n", unique=True, sparse=True)
+        shop.orders.insert_many([{"_id": f"expired {n}", "at": old, "n": n} for n in range(10)])
+        plan = await replaced(scene, "orders")
+    finally:
+        scene.client.admin.command("setParameter", 1, ttlMonitorEnabled=True)
+    done = scene.run(plan)
+    assert done.returncode == 3, done.stderr
+    assert "would remove 10 documents within a minute" in done.stderr
+    assert shop.orders.count_documents({}) == COUNT + 10
+    found = {index["name"]: index.get("expireAfterSeconds") for index in shop.orders.list_indexes()}
+    assert found == {"_id_": None, "at_1": 2**31 - 1, "n_1": None, "v_1": None}
+    (left,) = (scene.folder / "work" / "still-damaged.jsonl").read_text().splitlines()
+    assert "at_1" in left
+    shop.command("collMod", "orders", index={"name": "at_1", "expireAfterSeconds": 3600})
+    assert scene.run(plan).returncode == 0
 
 
 async def test_counters_are_replaced_while_they_move(scene: Scene) -> None:

@@ -125,12 +125,16 @@ function condition(index) {
   return {$and: [index.partialFilterExpression || {}, index.sparse ? {$or: some} : {}]};
 }
 const NEVER = 2147483647;
-// The indexes of a collection that is not live yet. A TTL index that would empty it at once gets a far expiry.
-async function buildIndexes(staging, indexes) {
+// The indexes of a collection that is not live yet. A TTL index that would empty it at once gets a far expiry. Once
+// there is one, documents may expire: they are counted before.
+async function buildIndexes(staging, indexes, count) {
   if (!await exists(staging)) {
     return;
   }
   const [name, rest] = split(staging);
+  if (!(await collection(staging).getIndexes()).some((one) => one.expireAfterSeconds !== undefined)) {
+    await mustHold(staging, count);
+  }
   for (const one of indexes) {
     if (one.expireAfterSeconds !== undefined) {
       const before = new Date(Date.now() - Number(one.expireAfterSeconds) * 1000);

@@ -57,10 +57,11 @@ def empty_spare(mark: str) -> str:
     return f"await emptySpare({literal(mark)});"
 
 
-def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]]) -> str:
+def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]], count: int | None) -> str:
     """Build the indexes of a copy; a TTL index that would remove documents of it at once is built without effect, and
-    reported. May be run again."""
-    return f"await buildIndexes({literal(staging)}, {literal(list(indexes))});"
+    reported. Before the first TTL index the copy must hold ``count`` documents; None where that was not computed. May
+    be run again."""
+    return f"await buildIndexes({literal(staging)}, {literal(list(indexes))}, {_plain(count)});"
 
 
 def take_names(ending: str, counts: Mapping[str, int | None]) -> str:

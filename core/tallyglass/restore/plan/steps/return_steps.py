@@ -192,7 +192,7 @@ def _announced(work: ReturnWork) -> Iterator[str]:
 def _merges(work: ReturnWork, rows: Sequence[Return]) -> Iterator[str]:
     for row in rows:
         if row.strategy is Strategy.REPLACE:
-            yield mongosh.carry_over(row.ns, row.beside, row.away, work.documents.get(row.ns), row.repairs)
+            yield mongosh.carry_over(row.ns, row.beside, row.away, _lasting(work, row), row.repairs)
             continue
         indexes, options = _definitions_of(work, row)
         if row.recreated:
@@ -370,24 +370,34 @@ def _restore(group: _Group) -> tuple[str, ...]:
 
 
 def _build_indexes(work: ReturnWork, groups: Sequence[_Group]) -> PlanSteps:
-    """The indexes of a copy under another name that has a TTL index; those of what is renamed are built right before
-    that."""
-    copies = [row for group in groups if group.strategy is Strategy.COPY for row in group.rows]
-    built = [(row.beside, indexes) for row in copies if (indexes := _expiring(work, row))]
+    """The indexes of a copy that has a TTL index, under another name or for a replacement, whose unique indexes are
+    needed by what joins it; those of what comes back whole are built right before it is renamed."""
+    copies = [row for group in groups if group.strategy in (Strategy.COPY, Strategy.REPLACE) for row in group.rows]
+    built = [row for row in copies if _expiring(work, row)]
     if not built:
         return PlanSteps()
     return run_mongosh(
-        Phase.RETURN, f"Build the indexes of {_named([name for name, _ in built])}", Effect.WRITES_LIVE, "indexes.js",
-        [_on_live(work), *(mongosh.build_indexes(name, indexes) for name, indexes in built)],
+        Phase.RETURN, f"Build the indexes of {_named([row.beside for row in built])}", Effect.WRITES_LIVE, "indexes.js",
+        [_on_live(work), *(_built(work, row) for row in built)],
         why="A TTL index that would remove its documents at once is built without effect.", seconds=None,
     )  # fmt: skip
 
 
+def _built(work: ReturnWork, row: Return) -> str:
+    """The statement that builds the indexes of a copy, which still holds all its documents then."""
+    return mongosh.build_indexes(row.beside, _expiring(work, row), None if _ids(work) else work.documents.get(row.ns))
+
+
+def _lasting(work: ReturnWork, row: Return) -> int | None:
+    """How many documents a staging collection holds until it is renamed; None where a TTL index may remove some by
+    then, or where that was not computed."""
+    return None if _expiring(work, row) else work.documents.get(row.ns)
+
+
 def _expiring(work: ReturnWork, row: Return) -> list[dict[str, Any]]:
-    """The indexes of a collection that comes back whole, or as a copy, and has a TTL index, which could delete its
-    documents again."""
+    """The indexes of a collection that has a TTL index, which could delete again what comes back."""
     item = work.plan.proof.expected_of(row.ns)
-    if item is None or row.strategy not in (Strategy.WHOLE, Strategy.COPY):
+    if item is None:
         return []
     indexes = [index for index in map(json_util.loads, item.indexes) if not is_id_index(index)]
     expires = any("expireAfterSeconds" in index for index in indexes)
@@ -413,13 +423,13 @@ def _rename(work: ReturnWork, rows: Sequence[Return]) -> PlanSteps:
     write is carried over in the same step: nobody is asked in between."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
     replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
-    statements = [mongosh.build_indexes(row.beside, expiring) for row in whole if (expiring := _expiring(work, row))]
+    statements = [_built(work, row) for row in whole if _expiring(work, row)]
     endings: dict[str, dict[str, int | None]] = {}
     for row in whole:
-        endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = work.documents.get(row.ns)
+        endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = _lasting(work, row)
     statements += [mongosh.take_names(ending, counts) for ending, counts in endings.items()]
     for row in replaced:
-        count, paths = work.documents.get(row.ns), work.paths.get(row.ns, ())
+        count, paths = _lasting(work, row), work.paths.get(row.ns, ())
         seen = f"{HISTORY}/{work.plan.undo.returns.index(row) + 1}.seen"
         statements.append(mongosh.replace_by(row.ns, row.beside, row.away, count, paths, seen))
     statements += work.live_fixes
