@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.read.entries import stamp
 from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.restore.backup.backup import DATA_FILES
+from tallyglass.restore.catalogue.backups import Listed
+from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, Way
+from tallyglass.restore.plan import at_hand
 from tallyglass.restore.plan.at_hand import SourcesAtHand, name_of, sources_at_hand
 from tallyglass.restore.plan.ways import Decision, decide
 from tallyglass.restore.proof.request import RestoreRequest
@@ -38,6 +43,8 @@ IMAGED = frozenset({name_of(DELETED)})
         (SourcesAtHand(without=IMAGED), {}, "?"),
         (SourcesAtHand(ends=()), {}, "?"),
         (SourcesAtHand(ends=(), without=IMAGED), {}, "no"),
+        (SourcesAtHand(ends=(), without=IMAGED, unjudged=True), {}, "?"),
+        (SourcesAtHand(ends=(Ts(40, 1),), unjudged=True), {}, "backup"),
         (SourcesAtHand(ends=(Ts(50, 1),), without=IMAGED), {}, "no"),
         (SourcesAtHand(ends=(Ts(60, 1), Ts(40, 1))), {}, "backup"),
         (SourcesAtHand(ends=(Ts(40, 1),), imaged=IMAGED), {}, "images"),
@@ -104,6 +111,31 @@ async def test_where_images_may_not_be_read_nothing_is_known(monkeypatch: pytest
     monkeypatch.setattr(gateway, denied, AsyncMock(side_effect=PrivilegeError("not authorized")))
     found = await sources_at_hand(gateway, None, [DELETED, at("shop.carts", 50, 51)])
     assert found == SourcesAtHand()
+
+
+STORED = Backup(Path("/b"), "directory", False, Ts(40, 1), Ts(41, 1), "oplog")
+OPEN_END = replace(STORED, end=None)
+
+
+@pytest.mark.parametrize(
+    ("listed", "ends", "unjudged"),
+    [
+        ([(STORED, ""), (OPEN_END, ""), (STORED, "The oplog does not reach it.")], (Ts(41, 1), Ts(40, 1)), False),
+        ([(STORED, ""), (None, "cannot be read")], (Ts(41, 1),), True),
+        ([(replace(STORED, form=DATA_FILES, start=None), "only a plan reads them")], (), True),
+        ([], (), False),
+    ],
+)
+async def test_a_backup_that_only_a_plan_can_judge_is_no_no(
+    monkeypatch: pytest.MonkeyPatch, listed: list[tuple[Backup | None, str]], ends: tuple[Ts, ...], unjudged: bool
+) -> None:
+    async def backups(*_: object) -> AsyncIterator[Listed]:
+        for backup, why in listed:
+            yield Listed(Path("/b"), backup, why, compared=True)
+
+    monkeypatch.setattr(at_hand, "list_backups", backups)
+    found = await sources_at_hand(Databases(), Path("/b"), [])  # type: ignore[arg-type]
+    assert found == SourcesAtHand(ends, unjudged=unjudged)
 
 
 @pytest.mark.parametrize(

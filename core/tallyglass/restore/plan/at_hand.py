@@ -35,11 +35,13 @@ class SourceAtHand(StrEnum):
 class SourcesAtHand:
     """What there is: when the backups ended that the oplog continues, None if none is named or none can be read, and
     the incidents (:func:`name_of`) with a pre-image from their span, and those without. Of any other incident it is
-    not known: it was not looked for, may not be read, or the incident is a transaction."""
+    not known: it was not looked for, may not be read, or the incident is a transaction. ``unjudged``: another backup is
+    there that cannot be compared here, as data files without a server, or one that records no start."""
 
     ends: tuple[Ts, ...] | None = None
     imaged: frozenset[str] = frozenset()
     without: frozenset[str] = frozenset()
+    unjudged: bool = False
 
     def of(self, incident: Incident) -> SourceAtHand:
         """Where the documents of this incident could come from."""
@@ -50,17 +52,14 @@ class SourcesAtHand:
             return SourceAtHand.IMAGES
         if any(end < incident.limit for end in self.ends or ()):
             return SourceAtHand.BACKUP
-        known = self.ends is not None and (name in self.without or not _may_have_images(incident))
+        imageless = name in self.without or not (written(incident) or incident.kind == "transaction")
+        known = self.ends is not None and not self.unjudged and imageless
         return SourceAtHand.NONE if known else SourceAtHand.UNKNOWN
 
 
 def name_of(incident: Incident) -> str:
     """What names an incident here, also while it goes on."""
     return f"{incident.first} {incident.ns}"
-
-
-def _may_have_images(incident: Incident) -> bool:
-    return bool(written(incident)) or incident.kind == "transaction"
 
 
 async def sources_at_hand(gateway: Gateway, backup: Path | None, incidents: Collection[Incident]) -> SourcesAtHand:
@@ -83,7 +82,8 @@ async def sources_at_hand(gateway: Gateway, backup: Path | None, incidents: Coll
             (imaged if held else without).add(name_of(one))
     except PrivilegeError:  # of no collection then
         imaged, without = set(), set()
-    return SourcesAtHand(await _ends(gateway, backup) if backup else None, frozenset(imaged), frozenset(without))
+    ends, unjudged = await _ends(gateway, backup) if backup else (None, False)
+    return SourcesAtHand(ends, frozenset(imaged), frozenset(without), unjudged)
 
 
 async def _first_image(
@@ -107,8 +107,10 @@ async def _uuids(gateway: Gateway, databases: Collection[str]) -> dict[str, byte
     return {clean_name(ns): uuid for uuid, ns in live.uuids.items()}
 
 
-async def _ends(gateway: Gateway, backup: Path) -> tuple[Ts, ...] | None:
+async def _ends(gateway: Gateway, backup: Path) -> tuple[tuple[Ts, ...] | None, bool]:
     try:
-        return tuple([one.end async for one in list_backups(backup, gateway) if one.end and not one.why])
+        found = [one async for one in list_backups(backup, gateway)]
     except (InputError, PrivilegeError):
-        return None
+        return None, False
+    unjudged = any(one.backup is None or one.backup.start is None for one in found)
+    return tuple(one.end for one in found if one.end and not one.why), unjudged
