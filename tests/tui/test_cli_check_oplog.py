@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from pathlib import Path
 
+import click
 import pytest
 
 from tallyglass.deployment.cluster import Deployment, Kind
@@ -11,8 +14,12 @@ from tallyglass.doctor import Diagnosis
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
-from tallyglass_tui.cli.check_oplog import OplogHours, grade_window, worse_of
+from tallyglass.restore.catalogue import window
+from tallyglass_tui.cli.check import command
+from tallyglass_tui.cli.check_oplog import OplogHours, grade_window, with_restore, worse_of
 from tallyglass_tui.cli.doctor import _lines
+from tallyglass_tui.cli.options import ConnectionOptions
+from tallyglass_tui.cli.restore.window import WindowOptions
 
 FULL = OplogWindow(Ts(0, 1), Ts(36_000, 1), 100, 100, 10.0, recent_bytes_per_hour=20.0)
 YOUNG = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour=2.0)
@@ -60,6 +67,19 @@ def test_of_a_full_oplog_that_will_grow_only_what_it_is_counts() -> None:
     assert grade_window(replace(calm, max_bytes=None), OplogHours(11)) == (
         1, "oplog reaches 10.0 h back", "oplog_hours=10.00;11:;;0"
     )  # fmt: skip
+
+
+def test_backups_that_are_not_read_in_the_time_that_is_left_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def find_window(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(window, "find_window", find_window)
+    given = ConnectionOptions("mongodb://127.0.0.1:1/")
+    options = WindowOptions((Path("/b"),))
+    with click.Context(command):
+        line = with_restore("COUNTERS OK - 3 counters | used=1", 0, given, options, 0.01)
+    late = "restore: The backups and slices were not read in time. Raise --timeout, or run restore window."
+    assert line == (f"COUNTERS UNKNOWN - {late}; 3 counters | used=1", 3)
 
 
 @pytest.mark.parametrize(

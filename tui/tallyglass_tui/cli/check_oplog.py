@@ -68,10 +68,12 @@ def with_oplog(line: str, level: int, given: ConnectionOptions, limits: OplogHou
     return worse_of(line, level, own, words, perfdata)
 
 
-def with_restore(line: str, level: int, given: ConnectionOptions, options: WindowOptions) -> tuple[str, int]:
+def with_restore(
+    line: str, level: int, given: ConnectionOptions, options: WindowOptions, seconds: float
+) -> tuple[str, int]:
     """The line and level so far together with those of the recoverable window: the worse level counts."""
     try:
-        found = answer(given, options)
+        found = answer(given, options, seconds)
     except TallyglassError as error:
         return worse_of(line, level, UNKNOWN, f"restore: {clean(str(error), 200)}".replace("|", "/"), "")
     return worse_of(line, level, found.status, f"restore: {found.words}", found.perfdata)
