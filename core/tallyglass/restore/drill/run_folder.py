@@ -66,18 +66,18 @@ def sole_run(state: Path, root: Path) -> Iterator[Path]:
     """
     for place in (state, root):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with os.fdopen(os.open(state / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
+    with (state / "lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise DrillRunning("Another drill is running on this machine.", "Wait until it has ended.") from None
+        lock.seek(0)
         last = lock.read()
         if Path(last).name.startswith(PREFIX):
             remove(Path(last))
         folder = root / f"{PREFIX}{secrets.token_hex(8)}"
         # Recorded before the folder is made: a run may be killed at any moment.
-        lock.seek(0)
-        lock.truncate()
+        lock.truncate(0)
         lock.write(str(folder))
         lock.flush()
         folder.mkdir(mode=0o700)

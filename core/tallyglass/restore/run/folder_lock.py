@@ -20,10 +20,11 @@ def sole_run(folder: Path) -> Iterator[None]:
     let go of it: whether that one still runs cannot be seen from here."""
     path = folder / LOCK
     try:
-        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="utf-8", errors="replace")
+        file = path.open("a+", encoding="utf-8", errors="replace")
     except OSError as error:
         raise RunStopped("folder", f"{clean(str(folder))} cannot be written to: {error.strerror}.") from None
     with file:
+        file.seek(0)
         holder, _, host = file.read().strip().partition(" ")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,8 +35,7 @@ def sole_run(folder: Path) -> Iterator[None]:
         if host and host != here:
             title = f"A run on {clean(host, 80)} (process {clean(holder, 20)}) uses {clean(str(folder))}."
             raise RunStopped("locked", title, f"If that run has ended: rm {shell_quote(str(path))}")
-        file.seek(0)
-        file.truncate()
+        file.truncate(0)
         file.write(f"{os.getpid()} {here}\n")
         file.flush()
         try:
