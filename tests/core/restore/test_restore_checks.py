@@ -25,7 +25,7 @@ from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
-from tallyglass.restore.proof.base import BaseFacts
+from tallyglass.restore.proof.base import BaseFacts, CountMismatch
 from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
 from tallyglass.restore.proof.inputs import Inputs, is_broken
@@ -516,3 +516,124 @@ def test_documents_that_may_have_expired_by_the_accident_are_named_before(
     assert found.assessed is not None
     assessed = replace(found.assessed, inferred=Inferred(accident), expiring={"s.c": fields})
     assert set(levels(replace(found, reached=assessed))) - set(levels(findings())) == ({check} if check else set())
+
+
+def said(found: Findings, *names: str) -> list[str]:
+    """What the checks with these ids say, with their levels where they do not pass."""
+    signs = {OK: "", WARN: "? ", BLOCK: "! "}
+    return [f"{signs[one.level]}{one.title}" for one in run_checks(found) if one.id in names]
+
+
+def test_of_many_findings_of_one_kind_the_first_are_shown_and_the_others_counted() -> None:
+    many = {f"s.c{n}": 1 for n in range(7)}
+    mismatches = [CountMismatch(ns, Ts(11, 1), 2_000, 1) for ns in many]
+    base = BaseFacts(
+        problems=[f"{ns} is cut off." for ns in many], missing=many, unlike_earlier=many, count_mismatches=mismatches,
+        indexes_unlike_earlier={ns: ["a_1"] for ns in many}, unlike_later=dict.fromkeys(many, (1, 2)),
+    )  # fmt: skip
+    replay = Replay({})
+    replay.problems = [Problem("order", f"it is {n}", Ts(11, n)) for n in range(12)]
+    begun = tuple([insert(at, 1)] for at in range(11, 18))
+    found = findings(base=base, replay=replay, covered={"open_at_limit": begun})
+    more = "And 2 more like these."
+    shown = {
+        "backup-broken": "! The backup is damaged or incomplete: {} is cut off.",
+        "count-differs": "! {} held 2,000 documents when it was dropped at 11:1; backup and oplog give 1.",
+        "document-surplus": "! {}: 2 documents that were inserted after the point would be there at it.",
+    }
+    for name, text in shown.items():
+        assert said(found, name) == [*(text.format(f"s.c{n}") for n in range(5)), f"! {more}"]
+    assert [len(said(found, name)) for name in ("base-differs", "document-missing", "open-transaction")] == [12, 12, 6]
+    assert said(found, "order") == [*(f"! It is {n}." for n in range(10)), f"! {more}"]
+    slices = Saved((), SavedOplog((), problems=tuple(map(str, range(6)))), Join(Hole(Ts(21, 1), Ts(25, 1))))
+    broken = Findings(replace(INPUTS, saved=slices))
+    whole = [f"? A saved slice is not whole: {n}." for n in range(5)]
+    assert said(broken, "oplog-slice-broken") == [*whole, "? And 1 more like these."]
+    held = findings(inputs={"spare": replace(SPARE, databases=(*"abcde", "f", "\x1b"))})
+    assert said(held, "spare-not-empty", "spare") == ["! The spare is not empty: it holds a, b, c, d, e and 2 more."]
+
+
+@pytest.mark.parametrize(
+    ("applied", "set_name", "text"),
+    [
+        (1, "", "1 operation is replayed: less than a minute."),
+        (299_999, "", "299,999 operations are replayed: less than a minute."),
+        (300_000, "", "300,000 operations are replayed: about 1 min."),
+        (18_000_000, "", "18,000,000 operations are replayed: about 60 min."),
+        (18_000_001, "", "? 18,000,001 operations are replayed: about 60 min."),
+        (3_960_000, "s", "3,960,000 operations are replayed: about 60 min."),
+        (3_960_001, "s", "? 3,960,001 operations are replayed: about 60 min."),
+    ],
+)
+def test_a_replay_of_more_than_an_hour_is_a_warning(applied: int, set_name: str, text: str) -> None:
+    replay = Replay({})
+    replay.applied = applied
+    assert said(findings(replay=replay, inputs={"spare": replace(SPARE, set_name=set_name)}), "duration") == [text]
+
+
+@pytest.mark.parametrize(
+    ("dead", "without", "capped", "texts"),
+    [
+        (1, 0, 0, ["? 1 entry writes to collections that did not exist any more when the backup read them."]),
+        (2, 0, 1, ["? 1 entry is a delete by which capped collections made room.",
+                   "? 2 entries write to collections that did not exist any more when the backup read them."]),
+        (0, 2, 2, ["? 2 entries are deletes by which capped collections made room.",
+                   "? 2 entries are groups, or updates of documents, that were removed before the backup read them."]),
+        (0, 1, 0, ["? 1 entry is a group, or an update of a document, that was removed before the backup read it."]),
+        (1, MOST_LEFT_OUT - 1, 1,
+         ["! 20,001 entries would have to be left out one by one, which is too many for a query."]),
+    ],
+)  # fmt: skip
+def test_what_is_left_out_of_the_replay_is_counted(dead: int, without: int, capped: int, texts: list[str]) -> None:
+    replay = Replay({})
+    replay.on_missing_collection = {Ts(11, i): ("s.gone", b"") for i in range(dead)}
+    replay.without = [Ts(12, i) for i in range(without)]
+    replay.capped_deletes = [Ts(13, i) for i in range(capped)]
+    assert said(findings(replay=replay), "capped-deletes", "dead-operations", "dead-updates") == texts
+
+
+@pytest.mark.parametrize(
+    ("start", "text"),
+    [
+        (START, "The oplog holds all of 9:1 to 20:5, 10 s before the backup: 0 entries."),
+        (replace(START, back_off=0), "The oplog holds all of 9:1 to 20:5: 0 entries."),
+        (replace(START, oldest=Ts(9, 1), from_first_entry=True),
+         "The oplog holds all of 9:1 to 20:5 (the set's first entry): 0 entries."),
+        (replace(START, from_first_entry=True, back_off=1),
+         "The oplog holds all of 9:1 to 20:5, 1 s before the backup: 0 entries."),
+    ],
+)  # fmt: skip
+def test_where_the_replay_begins_is_told(start: Start, text: str) -> None:
+    assert said(findings(located={"start": start}), "coverage") == [text]
+    moved = {"start": replace(start, ts=Ts(8, 1)), "hours_left": None}
+    assert said(findings(located={"start": start}, covered=moved), "transaction-start", "head-room") == [
+        "? How long the oplog still holds the start is unknown.",
+        "The start was moved to 8:1, where a transaction begins.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "largest", "text"),
+    [
+        ((8, 8), {"s.c": 7}, "number 8 became _id after the point; at the point the largest was 7."),
+        ((7, 9), {"s.c": 8}, "numbers from 7 to 9 became _ids after the point; at the point the largest was 8."),
+        ((7, 9), {"s.c": None}, "numbers from 7 to 9 became _ids after the point; at the point none was there."),
+        ((7, 9), {}, "numbers from 7 to 9 became _ids after the point; the largest at the point is not known."),
+        ((7, 9), {"s.c": 9}, ""),
+        (None, {}, ""),
+    ],
+)
+def test_ids_that_no_counter_handed_out_are_named(numbers: Any, largest: Any, text: str) -> None:
+    loss = LossCount()
+    loss.changed["s.c"] = Changed(numbers=numbers)
+    found = findings(base=BaseFacts(largest=largest), loss=loss)
+    assert found.assessed is not None
+    for strategy in (Strategy.WHOLE, Strategy.REPLACE, Strategy.MERGE, Strategy.COPY):
+        assessed = replace(found.assessed, returns=(Return("s.c", strategy),))
+        expected = [f"? s.c: whole {text}"] if text and strategy in (Strategy.WHOLE, Strategy.REPLACE) else []
+        assert said(Findings(found.inputs, assessed), "ids") == expected
+
+
+def test_the_commands_hold_no_password_where_there_are_commands() -> None:
+    title = "No command holds a password; the tools ask for it."
+    assert [said(findings(inputs={"source_uri": uri}), "secrets") for uri in (INPUTS.source_uri, None)] == [[title], []]

@@ -9,6 +9,7 @@ from tallyglass.moment import iso
 from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
 from tallyglass.restore.checks import base, live, spare, undone, window
+from tallyglass.restore.checks.first_few import first_few
 from tallyglass.restore.checks.installed_tools import installed_tools
 from tallyglass.restore.checks.saved import saved_oplog
 from tallyglass.restore.model.check import Check, Checks, block, ok, warn
@@ -85,15 +86,19 @@ def _versions(found: Findings) -> Checks:
         yield block("other-set", f"The backup is from the set {contents.set_name}.", "Connect to that set.")
 
 
+def _broken(problem: str) -> Check:
+    link = problem.endswith("symbolic link")
+    advice = "Put there what it points to: a staged copy would not hold it." if link else _ANOTHER
+    return block("backup-broken", f"The backup is damaged or incomplete: {problem.removesuffix('.')}.", advice)
+
+
+_ANOTHER = "Take another copy of it, or an older one."
+
+
 def _backup(found: Findings) -> Checks:
     inputs, base = found.inputs, found.replayed.base if found.replayed else None
     backup = inputs.contents.backup
-    problems = [*inputs.contents.problems, *(base.problems if base else ())]
-    for problem in problems[:5]:
-        advice = "Take another copy of it, or an older one."
-        if problem.endswith("symbolic link"):
-            advice = "Put there what it points to: a staged copy would not hold it."
-        yield block("backup-broken", f"The backup is damaged or incomplete: {problem.removesuffix('.')}.", advice)
+    yield from first_few(map(_broken, (*inputs.contents.problems, *(base.problems if base else ()))))
     if backup.form == DATA_FILES and inputs.spare is None:
         yield block(
             "data-files-not-running",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tallyglass.restore.checks.first_few import first_few
 from tallyglass.restore.model.check import Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.inputs import is_broken
@@ -13,8 +14,10 @@ def saved_oplog(found: Findings) -> Checks:
     saved = found.inputs.saved
     if saved is None:
         return
-    for problem in saved.oplog.problems[:5]:
-        yield warn("oplog-slice-broken", f"A saved slice is not whole: {problem}.", "What is whole of it is used.")
+    yield from first_few(
+        warn("oplog-slice-broken", f"A saved slice is not whole: {problem}.", "What is whole of it is used.")
+        for problem in saved.oplog.problems
+    )
     differs = saved.oplog.differs or saved.join.differs
     if differs:
         yield block("oplog-differs", f"The saved entries are not of one oplog: {differs}.", "Name slices of this set.")

@@ -9,6 +9,7 @@ from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.tools.toolset import version_pair
+from tallyglass.text import first_names
 
 
 def spare_server(found: Findings) -> Checks:
@@ -74,7 +75,7 @@ def _identity(inputs: Inputs, spare: Spare, fcv: str | None) -> Checks:
 
 def _state(inputs: Inputs, spare: Spare) -> Checks:
     if spare.databases and inputs.contents.backup.form != DATA_FILES:
-        shown = ", ".join(spare.databases[:5])
+        shown = first_names(spare.databases)
         yield block("spare-not-empty", f"The spare is not empty: it holds {shown}.", "Empty it, or start another.")
     if spare.ttl_monitor:
         yield block(
