@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -68,7 +69,10 @@ def _write(folder: Path, role: str, password: str | None) -> None:
             os.truncate(path, len(text.encode(errors="surrogateescape")))
             return
     else:
-        text += "password: '" + password.replace("'", "''") + "'\n"
+        # What ends a line for somebody, or is no YAML, is escaped; bytes that are not UTF-8 cannot be.
+        as_it_is = password.isprintable() or any("\udc80" <= one <= "\udcff" for one in password)
+        quoted = "'" + password.replace("'", "''") + "'" if as_it_is else json.dumps(password)
+        text += f"password: {quoted}\n"
     if text == before:
         return
     with open(draft, "w", encoding="utf-8", errors="surrogateescape", opener=private) as file:

@@ -63,7 +63,7 @@ def config_text(uri: str) -> str:
 def read_config(text: str) -> tuple[str, str]:
     """URI and password of a ``--config`` file; the password is empty where it has none. Raises ValueError."""
     uri = password = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         name, _, value = line.partition(": ")
         if name == "uri":
             uri = json.loads(value)
@@ -76,7 +76,7 @@ def read_config(text: str) -> tuple[str, str]:
 
 def without_password(text: str) -> str:
     """The text of a ``--config`` file as it was written, without what a run adds."""
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("password: "))
+    return "\n".join(line for line in text.split("\n") if not line.startswith("password: "))
 
 
 def lines(*parts: str) -> str:
