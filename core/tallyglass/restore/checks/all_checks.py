@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from tallyglass.deployment.cluster import Deployment
@@ -9,17 +10,31 @@ from tallyglass.moment import iso
 from tallyglass.restore.backup.backup import DATA_FILES, PBM
 from tallyglass.restore.backup.data_files import how_to_start
 from tallyglass.restore.checks import base, live, spare, undone, window
-from tallyglass.restore.checks.first_few import first_few
 from tallyglass.restore.checks.installed_tools import installed_tools
 from tallyglass.restore.checks.saved import saved_oplog
-from tallyglass.restore.model.check import Check, Checks, block, ok, warn
+from tallyglass.restore.model.check import Check, Checks, Level, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.tools.toolset import parse_tool_version, version_pair
 
 
 def run_checks(found: Findings) -> tuple[Check, ...]:
     """All checks in the order of the questions below; those of a stage that was not reached are left out."""
-    return tuple(check for question in QUESTIONS for check in question(found))
+    return tuple(check for question in QUESTIONS for check in _few(question(found)))
+
+
+_FEW = 5
+"""Checks that block under one id and are shown: a person mends the first, and plans again."""
+
+
+def _few(checks: Checks) -> Checks:
+    blocking: Counter[str] = Counter()
+    for check in checks:
+        blocking[check.id] += check.level is Level.BLOCK
+        if check.level is not Level.BLOCK or blocking[check.id] <= _FEW:
+            yield check
+    for name, count in blocking.items():
+        if count > _FEW:
+            yield block(name, f"And {count - _FEW:,} more like these.")
 
 
 def _deployment(found: Findings) -> Checks:
@@ -86,19 +101,14 @@ def _versions(found: Findings) -> Checks:
         yield block("other-set", f"The backup is from the set {contents.set_name}.", "Connect to that set.")
 
 
-def _broken(problem: str) -> Check:
-    link = problem.endswith("symbolic link")
-    advice = "Put there what it points to: a staged copy would not hold it." if link else _ANOTHER
-    return block("backup-broken", f"The backup is damaged or incomplete: {problem.removesuffix('.')}.", advice)
-
-
-_ANOTHER = "Take another copy of it, or an older one."
-
-
 def _backup(found: Findings) -> Checks:
     inputs, base = found.inputs, found.replayed.base if found.replayed else None
     backup = inputs.contents.backup
-    yield from first_few(map(_broken, (*inputs.contents.problems, *(base.problems if base else ()))))
+    for problem in (*inputs.contents.problems, *(base.problems if base else ())):
+        advice = "Take another copy of it, or an older one."
+        if problem.endswith("symbolic link"):
+            advice = "Put there what it points to: a staged copy would not hold it."
+        yield block("backup-broken", f"The backup is damaged or incomplete: {problem.removesuffix('.')}.", advice)
     if backup.form == DATA_FILES and inputs.spare is None:
         yield block(
             "data-files-not-running",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tallyglass.restore.backup.backup import DATA_FILES, LEFT_OUT
-from tallyglass.restore.checks.first_few import first_few
 from tallyglass.restore.model.check import Checks, block, warn
 from tallyglass.restore.proof.findings import Covered, Findings, Replayed
 from tallyglass.restore.proof.returns import is_about
@@ -92,53 +91,42 @@ def base_documents(found: Findings) -> Checks:
     if replayed is None:
         return
     base = replayed.base
-    yield from first_few(
-        block(
+    for ns, count in base.unlike_earlier.items():
+        yield block(
             "base-differs",
             f"{clean_name(ns)}: {plural(count, 'document is', 'documents are')} not as the oplog left them before "
             f"{replayed.covered.start.ts}.",
             _FILTERED,
         )
-        for ns, count in base.unlike_earlier.items()
-    )
-    yield from first_few(
-        block(
+    for ns, names in base.indexes_unlike_earlier.items():
+        yield block(
             "base-differs",
             f"{clean_name(ns)}: the indexes {first_names(names)} are not as the oplog left them before "
             f"{replayed.covered.start.ts}.",
             "Its metadata is of another dump, or was read from a member without indexes. Use another one.",
         )
-        for ns, names in base.indexes_unlike_earlier.items()
-    )
-    yield from first_few(
-        block(
-            "document-missing",
-            f"{clean_name(ns)}: {plural(missing, 'document is', 'documents are')} changed after the point but would "
-            "not be there at it.",
-            _FILTERED,
-        )
-        for ns, (missing, _) in base.unlike_later.items()
-        if missing
-    )
-    yield from first_few(
-        block(
-            "document-surplus",
-            f"{clean_name(ns)}: {plural(surplus, 'document that was', 'documents that were')} inserted after the "
-            "point would be there at it.",
-            "The backup holds later writes: it ended after the point. Use an older one.",
-        )
-        for ns, (_, surplus) in base.unlike_later.items()
-        if surplus
-    )
-    yield from first_few(
-        block(
+    for ns, (missing, surplus) in base.unlike_later.items():
+        if missing:
+            yield block(
+                "document-missing",
+                f"{clean_name(ns)}: {plural(missing, 'document is', 'documents are')} changed after the point but "
+                "would not be there at it.",
+                _FILTERED,
+            )
+        if surplus:
+            yield block(
+                "document-surplus",
+                f"{clean_name(ns)}: {plural(surplus, 'document that was', 'documents that were')} inserted after the "
+                "point would be there at it.",
+                "The backup holds later writes: it ended after the point. Use an older one.",
+            )
+    for mismatch in base.count_mismatches:
+        yield block(
             "count-differs",
             f"{clean_name(mismatch.ns)} held {mismatch.stated:,} documents when it was dropped at {mismatch.ts}; "
             f"backup and oplog give {mismatch.computed:,}.",
             _COUNT_MISMATCH,
         )
-        for mismatch in base.count_mismatches
-    )
     uncounted = sorted(item.ns for item in replayed.expected if item.documents is None and item.kind == "collection")
     if uncounted:
         yield warn(

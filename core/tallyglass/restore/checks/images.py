@@ -12,7 +12,7 @@ from tallyglass.oplog.incidents.verdict import MAYBE_TTL
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.checks.all_checks import tested
 from tallyglass.restore.checks.installed_tools import installed_tools
-from tallyglass.restore.model.check import Check, Level, block, warn
+from tallyglass.restore.model.check import Check, block, warn
 from tallyglass.restore.pre_images.settings import ROLE, SINCE
 from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
 from tallyglass.restore.tools import toolset
@@ -76,11 +76,6 @@ def refused(error: InputError | PrivilegeError) -> Check:
     if isinstance(error, InputError):
         return block("uri", str(error))
     return block("images-privilege", error.title, f"In mongosh: {ROLE}")
-
-
-def blocking(deployment: Deployment, incident: Incident) -> Check | None:
-    """The first of those checks that blocks."""
-    return next((check for check in possible(deployment, incident) if check.level is Level.BLOCK), None)
 
 
 def collections(

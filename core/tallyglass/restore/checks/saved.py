@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.checks.first_few import first_few
 from tallyglass.restore.model.check import Checks, block, ok, warn
 from tallyglass.restore.proof.findings import Findings
 from tallyglass.restore.proof.inputs import is_broken
@@ -14,10 +13,8 @@ def saved_oplog(found: Findings) -> Checks:
     saved = found.inputs.saved
     if saved is None:
         return
-    yield from first_few(
-        warn("oplog-slice-broken", f"A saved slice is not whole: {problem}.", "What is whole of it is used.")
-        for problem in saved.oplog.problems
-    )
+    for problem in saved.oplog.problems:
+        yield warn("oplog-slice-broken", f"A saved slice is not whole: {problem}.", "What is whole of it is used.")
     differs = saved.oplog.differs or saved.join.differs
     if differs:
         yield block("oplog-differs", f"The saved entries are not of one oplog: {differs}.", "Name slices of this set.")

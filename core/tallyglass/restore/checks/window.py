@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tallyglass.restore.checks.first_few import first_few
 from tallyglass.restore.model.check import Check, Checks, block, ok, warn
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Covered, Findings
@@ -95,13 +94,11 @@ def transactions(found: Findings) -> Checks:
         )
     elif covered.moved_for_transaction:
         yield ok("transaction-start", f"The start was moved to {covered.start.ts}, where a transaction begins.")
-    yield from first_few(
-        warn(
+    for parts in covered.open_at_limit:
+        yield warn(
             "open-transaction",
             f"The transaction that began at {parts[0].ts} is not committed before the point; none of it is restored.",
         )
-        for parts in covered.open_at_limit
-    )
 
 
 def operations(found: Findings) -> Checks:
@@ -110,13 +107,8 @@ def operations(found: Findings) -> Checks:
     if covered is None:
         return
     replay = covered.replay
-    yield from first_few(
-        (
-            block(problem.kind, f"{problem.text[:1].upper()}{problem.text[1:]}.", BLOCKING[problem.kind])
-            for problem in replay.problems
-        ),
-        most=10,
-    )
+    for problem in replay.problems:
+        yield block(problem.kind, f"{problem.text[:1].upper()}{problem.text[1:]}.", BLOCKING[problem.kind])
     yield from _viewless(covered)
     for kind, (name, title) in WORDS.items():
         if kind in replay.kinds:
@@ -141,15 +133,13 @@ def _viewless(covered: Covered) -> Checks:
 
 
 def _missing_documents(base: BaseFacts, *, upserts: bool) -> Checks:
-    yield from first_few(
-        block(
+    for ns, count in base.missing.items():
+        yield block(
             "document-missing",
             f"{clean_name(ns)}: {plural(count, 'document is', 'documents are')} updated in the window but not "
             "in the backup.",
             "The backup is not complete, or was begun later than it says. Use another one.",
         )
-        for ns, count in base.missing.items()
-    )
     if not upserts and base.fatal:
         yield block(
             "dead-updates",

@@ -9,6 +9,7 @@ from tallyglass.oplog.read.entries import edge, stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.catalogue.usable_backup import usable_backup
 from tallyglass.restore.checks import images
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.pre_images.damaged import live_collections
 from tallyglass.restore.pre_images.settings import ROLE, can_keep_images, how_to_enable, keeps_images, retention
@@ -20,9 +21,9 @@ from tallyglass.text import clean_name
 
 async def way_from_images(gateway: Gateway, incident: Incident, request: RestoreRequest) -> Way:
     """The way, by its first image: only a plan proves the others. Raises the errors of the gateway."""
-    blocking = images.blocking(await look_at(gateway), incident)
-    if blocking is not None:
-        return Way(FROM_IMAGES, False, blocking.title, blocking.advice)
+    for check in images.possible(await look_at(gateway), incident):
+        if check.level is Level.BLOCK:
+            return Way(FROM_IMAGES, False, check.title, check.advice)
     if incident.kind == "transaction":
         return Way(FROM_IMAGES, None, "The plan reads which collections the transaction wrote.")
     live = await live_collections(gateway, incident)
