@@ -17,9 +17,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from builders.plans import changed, make_plan
+from tallyglass.connection.secret import Secret
 from tallyglass.moment import Ts, iso
 from tallyglass.report.markdown import to_markdown
-from tallyglass.restore.drill import components, load, result
+from tallyglass.restore.drill import components, load, result, script_run
 from tallyglass.restore.drill import plan as drill_plan
 from tallyglass.restore.drill.components import check_components, environment, search_path
 from tallyglass.restore.drill.report import Report, document_of
@@ -273,6 +274,34 @@ def test_only_the_end_of_a_long_log_is_kept_and_a_full_disk_is_named(
     free += 1
     assert why_stopped(log, "verify", 7).advice == "It printed nothing."
     assert why_stopped(log, "verify", 137).advice == "The system does that to a process when memory runs out."
+
+
+@pytest.mark.parametrize(
+    ("ends", "check"), [("exit 0", ""), ("echo STOPPED: [step-failed] Step 1 failed.; exit 1", "drill-secure")]
+)
+@pytest.mark.parametrize(("asks", "password"), [((), "it's"), (("source",), None), (("source",), "it's")])
+async def test_the_script_of_a_drill_is_run_as_a_person_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asks: tuple[str, ...], password: str | None, ends: str, check: str
+) -> None:
+    """It gets the password through a pipe, so that it is in no file and no argument."""
+    said = 'echo "[1/2] secure: Save"; echo "$# ${4:-} $(cat "${5:-/dev/null}")"; pwd; echo "$MARK"'
+    monkeypatch.setattr(script_run, "script", lambda plan: f"{said}\n{ends}\n")
+    monkeypatch.setattr(script_run, "_POLL_SECONDS", 0.01)
+    paced = list[list[int]]()
+    monkeypatch.setattr(load.ToolPace, "check", lambda self, pids: paced.append(pids))
+    run = drill_run(password=Secret(password) if password else None)
+    plan, env = changed(PLAN, passwords=asks), {"PATH": os.defpath, "MARK": "of a drill"}
+    if check:
+        with pytest.raises(Failed) as failed:
+            await script_run.run_script(run, tmp_path, env, plan)
+        assert (failed.value.check, failed.value.title) == (check, "Step 1 failed.")
+    else:
+        await script_run.run_script(run, tmp_path, env, plan)
+    given = "5 --source-password-file it's" if asks and password else "3  "
+    log = (tmp_path / "script.log").read_text().splitlines()
+    assert log[:4] == ["[1/2] secure: Save", given, str(tmp_path), "of a drill"]
+    assert ((tmp_path / "restore.sh").stat().st_mode & 0o777, list(run.seconds)) == (0o700, ["secure"])
+    assert all(pids == [] for pids in paced)
 
 
 PAGE = """\

@@ -17,14 +17,16 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.alone import Alone
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.oplog.entry.entry import Entry
+from tallyglass.oplog.incidents.verdict import MAYBE_TTL
+from tallyglass.oplog.snapshot import Harm
 from tallyglass.restore.backup.backup import DIRECTORY, Contents, StoredCollection
 from tallyglass.restore.checks.all_checks import run_checks
 from tallyglass.restore.checks.images import before_reading, collections, possible, reached
-from tallyglass.restore.checks.undone import stays
+from tallyglass.restore.checks.undone import stays, unclear
 from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup
-from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
+from tallyglass.restore.model.undo import Accident, Choice, FieldChange, Return, Strategy, WriteGroup
 from tallyglass.restore.proof.base import BaseFacts, CountMismatch
 from tallyglass.restore.proof.definitions import Definitions
 from tallyglass.restore.proof.findings import Assessed, Covered, Findings, Located, Replayed
@@ -47,6 +49,10 @@ from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.infer import Inferred
 
+TWO = (FieldChange(("61",), None),)
+GROUP = WriteGroup("s.c", "set a", 1, Ts(9, 1), Ts(9, 2), 1)
+BRIEF = "1 entry: set a (9:1 to 9:2, 00:00:09Z to 00:00:09Z)"
+ONE_SUM = "The run stops before it writes, unless one sum or one product explains all of them."
 OK, WARN, BLOCK = Level.OK, Level.WARN, Level.BLOCK
 LIMIT = Ts(20, 5)
 BACKUP = Backup(Path("/b"), DIRECTORY, False, Ts(10, 1), Ts(12, 1), "oplog", server_version="6.0.5", bytes=1_000)
@@ -636,3 +642,50 @@ def test_ids_that_no_counter_handed_out_are_named(numbers: Any, largest: Any, te
 def test_the_commands_hold_no_password_where_there_are_commands() -> None:
     title = "No command holds a password; the tools ask for it."
     assert [said(findings(inputs={"source_uri": uri}), "secrets") for uri in (INPUTS.source_uri, None)] == [[title], []]
+
+
+@pytest.mark.parametrize(
+    ("changes", "doubts", "groups", "shown"),
+    [
+        ({}, (), 0, []),
+        ({"count": 3, "entries": 4}, (), 0, ["? 4 entries may be of the statement, which reported 3."]),
+        ({"count": 3, "entries": 3}, (), 0, []),
+        ({"effect": TWO}, (), 0, [f"? s.c: different values were written to a. {ONE_SUM}"]),
+        ({"effect": TWO, "statement": "x"}, (), 0, []),
+        ({"effect": TWO, "proven": True}, (), 0, []),
+        ({}, ("One.", "Two."), 0, ["! s.c: these may be several statements. One. Two."]),
+        ({}, ("One.",), 2, [f"! s.c: these may be several statements. One. Found: {BRIEF}; {BRIEF}."]),
+        ({}, ("One.",), 9, [
+            f"! s.c: these may be several statements. One. Found: {'; '.join([BRIEF] * 8)}; and 1 more groups."
+        ]),
+    ],
+)  # fmt: skip
+def test_what_may_be_several_statements_is_told_with_what_was_found(
+    changes: dict[str, Any], doubts: tuple[str, ...], groups: int, shown: list[str]
+) -> None:
+    accident = replace(Accident("updates", "s.c", LIMIT, LIMIT), **changes)
+    signs = {WARN: "? ", BLOCK: "! "}
+    made = [f"{signs[one.level]}{one.title}" for one in unclear(accident, doubts, (GROUP,) * groups)]
+    assert made == shown
+    goes_on = [one.id for one in unclear(accident, doubts, (), incident(1, 9, open=True))]
+    assert ("incident-open" in goes_on) is not accident.proven
+
+
+@pytest.mark.parametrize(
+    ("changes", "title"),
+    [
+        ({"kind": "ttl", "op": ""}, "A TTL index deleted these documents and would delete them again."),
+        ({"note": f"x; {MAYBE_TTL}"},
+         "The collection has a TTL index: if it deleted these documents, it would delete them again."),
+        ({"kind": "drop", "op": ""}, "d: no pre-images are kept of what a command removes or replaces."),
+        ({"harm": Harm.DEFINITION}, "d: this changes no document itself."),
+        ({"kind": "transaction", "op": ""}, ""),
+        ({}, ""),
+    ],
+)  # fmt: skip
+def test_what_leaves_no_pre_images_is_refused_and_what_expires_again_a_warning(
+    changes: dict[str, Any], title: str
+) -> None:
+    made = list(possible(SOURCE, incident(1, 9, **{"ns": "s.c", "op": "d", "title": "d"} | changes)))
+    assert [one.title for one in made] == [title] * bool(title)
+    assert [one.level for one in made] == [WARN if one.id == "images-ttl" else BLOCK for one in made]

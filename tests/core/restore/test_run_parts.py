@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import stat
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from builders.plan_folder import plan, step
 from builders.plans import changed
 from tallyglass import __version__
+from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Proof
 from tallyglass.restore.run import programs, silence
@@ -29,7 +32,7 @@ from tallyglass.restore.run.step_process import RUNNING, StepProcess, left_runni
 from tallyglass.restore.run.stop import RunStopped
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools.files import read_config
-from tallyglass.restore.tools.find_mongod import VARIABLE
+from tallyglass.restore.tools.find_mongod import VARIABLE, find_mongod
 
 STAMP = "2026-11-20T18:15:44.000+0000\t"
 RESTORED = f"{STAMP}{{}} document(s) restored successfully. {{}} document(s) failed to restore."
@@ -212,6 +215,31 @@ def test_the_places_of_the_plan_come_after_those_of_the_shell(tmp_path: Path, mo
     monkeypatch.setenv(VARIABLE, "named")
     with environment(made) as env:
         assert env["PATH"].split(":")[1:] == [str(tmp_path), "/b", "/c"]
+
+
+def test_the_mongod_of_the_wheel_is_made_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    places: list[str] | None = [str(tmp_path / "none"), str(tmp_path)]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: SimpleNamespace(submodule_search_locations=places))
+    (tmp_path / "bin").mkdir()
+    with pytest.raises(EmbeddedServerError, match="No mongod was found"):
+        find_mongod()
+    for name in ("mongod.exe", "mongod"):
+        path = tmp_path / "bin" / name
+        path.touch(0o600)
+        assert (find_mongod(), stat.S_IMODE(path.stat().st_mode)) == (path, 0o755)
+    path.chmod(0o500)
+    assert (find_mongod(), stat.S_IMODE(path.stat().st_mode)) == (path, 0o500)
+    places = None
+    with pytest.raises(EmbeddedServerError, match="No mongod was found"):
+        find_mongod()
+    (tmp_path / "mongod").symlink_to(path)
+    assert find_mongod() == path
+    assert find_mongod(str(tmp_path / "bin" / "mongod.exe")).name == "mongod.exe"
+    for named in (str(tmp_path), str(tmp_path / "none")):
+        with pytest.raises(EmbeddedServerError, match="is not an executable file"):
+            find_mongod(named)
 
 
 class Asked:
