@@ -106,6 +106,7 @@ def test_every_step_says_what_it_does() -> None:
     shown.show("the rest of the oplog", _dump_rest(Ts(7, 1), LIMIT))
     shown.show("of each kind", return_steps(everything()))
     shown.show("of many", return_steps(ReturnWork(changed(restored(), returns=many))))
+    shown.show("of three", return_steps(ReturnWork(changed(restored(), returns=many[:3]))))
     shown.show("some documents", return_steps(ReturnWork(some, documents={"s.c": 9})))
     shown.show("nothing", return_steps(ReturnWork(changed(restored(), returns=()))))
     shown.show("the end", clean_steps(own_spare_runs=True))

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,8 @@ from builders.plans import changed
 from tallyglass import __version__
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.step import Proof
+from tallyglass.restore.model.step import Proof, RunMode
+from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.run import programs, silence
 from tallyglass.restore.run.folder_lock import LOCK, sole_run
 from tallyglass.restore.run.journal import Journal, LogTail
@@ -27,6 +29,7 @@ from tallyglass.restore.run.printed import Printed
 from tallyglass.restore.run.processes import birth, members
 from tallyglass.restore.run.programs import check_programs, environment
 from tallyglass.restore.run.progress import Progress
+from tallyglass.restore.run.runner import RunRequest, run
 from tallyglass.restore.run.silence import Silence
 from tallyglass.restore.run.step_process import RUNNING, StepProcess, left_running
 from tallyglass.restore.run.stop import RunStopped
@@ -240,6 +243,31 @@ def test_the_mongod_of_the_wheel_is_made_executable(tmp_path: Path, monkeypatch:
     for named in (str(tmp_path), str(tmp_path / "none")):
         with pytest.raises(EmbeddedServerError, match="is not an executable file"):
             find_mongod(named)
+
+
+def test_a_guard_is_repeated_with_each_attempt_at_the_step_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path / "shelf")
+    monkeypatch.setenv("PATH", f"{shelf.folder}:/usr/bin:/bin")
+    gate = tmp_path / "gate"
+    modes = [RunMode.ONCE, RunMode.GUARD, RunMode.ONCE, RunMode.AGAIN, RunMode.PREVIEW, RunMode.ONCE]
+    ends = ["", "", f"; test -e {gate}", "", "", f"; test -s {gate}"]
+    steps = [
+        replace(step(f"echo {n} >>{tmp_path}/ran{end}"), mode=mode)
+        for n, (mode, end) in enumerate(zip(modes, ends, strict=True))
+    ]
+    folder = write_folder(changed(plan(*steps), tools_needed="100.15"), tmp_path / "plan")
+    request = RunRequest(folder, lambda *_: True, yes=True)
+    person, codes = Asked(None), list[int]()
+    for text in (None, "", "x", "x"):
+        if text is not None:
+            gate.write_text(text)
+        codes.append(run(request, person))
+        with (tmp_path / "ran").open("a") as ran:
+            ran.write("-")
+    assert (tmp_path / "ran").read_text().replace("\n", "") == "012-1235-35--"
+    assert codes == [1, 1, 0, 0]
 
 
 class Asked:

@@ -109,8 +109,8 @@ _OPERATIONS = ("inserts", "updates", "deletes")
 
 def _operations(*counts: int) -> str:
     """How many of each kind there were, without those that there were none of."""
-    words = (f"{count:,} {name[: -1 if count == 1 else None]}" for count, name in zip(counts, _OPERATIONS, strict=True))
-    return ", ".join(word for word, count in zip(words, counts, strict=True) if count) or "commands alone"
+    some = [(count, name) for count, name in zip(counts, _OPERATIONS, strict=True) if count]
+    return ", ".join(f"{count:,} {name[: -1 if count == 1 else None]}" for count, name in some) or "commands alone"
 
 
 def _how(plan: Plan) -> Iterator[str]:
