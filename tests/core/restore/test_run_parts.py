@@ -292,6 +292,31 @@ class Asked:
         return self.answer
 
 
+def test_a_no_leaves_out_what_needs_a_decision_and_stops_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, told, answers = Shelf(tmp_path / "shelf"), list[str](), [True, False, False]
+    monkeypatch.setenv("PATH", f"{shelf.folder}:/usr/bin:/bin")
+    modes = (RunMode.ONCE, RunMode.BY_HAND, RunMode.ONCE)
+    steps = [replace(step(f"echo {mode} >>{tmp_path}/ran"), mode=mode, seconds=60.0) for mode in modes]
+    folder = write_folder(changed(plan(*steps), tools_needed="100.15"), tmp_path / "plan")
+    person = Asked(None)
+    monkeypatch.setattr(person, "agrees", lambda: answers.pop(0))
+    monkeypatch.setattr(person, "tell", told.append)
+    assert run(RunRequest(folder, lambda *_: True), person) == 1
+    assert (tmp_path / "ran").read_text() == "once\n"
+    left = [line for text in told for line in text.split("\n") if line.startswith(("  left:", "  skipped", "STOPPED"))]
+    assert left == [
+        "  left:  about 3 min, with this step", "  left:  about 2 min, with this step", "  skipped",
+        "  left:  about 60 s, with this step",
+        "STOPPED: [declined] Before step 3, at your request. Run it again to resume.",
+    ]  # fmt: skip
+    answers.append(False)
+    answers.append(True)
+    assert run(RunRequest(folder, lambda *_: True), person) == 0, "a person decided"
+    assert (tmp_path / "ran").read_text() == "once\nonce\n"
+
+
 def test_a_password_is_in_its_file_alone_and_only_while_it_is_needed(tmp_path: Path) -> None:
     source, spare, secret = (tmp_path / name for name in ("source.yml", "spare.yml", "secret"))
     source.write_text("uri: x\npassword: 'left'\n")

@@ -74,6 +74,9 @@ def with_restore(
     """The line and level so far together with those of the recoverable window: the worse level counts."""
     try:
         found = answer(given, options, seconds)
+    except TimeoutError:
+        late = "The backups and slices were not read in time. Raise --timeout, or run restore window."
+        return worse_of(line, level, UNKNOWN, f"restore: {late}", "")
     except TallyglassError as error:
         return worse_of(line, level, UNKNOWN, f"restore: {clean(str(error), 200)}".replace("|", "/"), "")
     return worse_of(line, level, found.status, f"restore: {found.words}", found.perfdata)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tallyglass.errors import ReadError
 from tallyglass.moment import iso
 from tallyglass.text import clean
 from tallyglass.typed_json import plain
@@ -112,21 +111,16 @@ def window(
 
 
 def answer(given: ConnectionOptions, options: WindowOptions, seconds: float | None = None) -> WindowAnswer:
-    """Find and judge the window, within ``seconds`` if they are given. Raises InputError, ReadError on timeout, and the
-    errors of the gateway."""
+    """Find and judge the window, within ``seconds`` if they are given. Raises InputError, TimeoutError, and the errors of
+    the gateway."""
     from tallyglass.deployment.identity import identify
     from tallyglass.restore.catalogue.window import find_window, judge
     from tallyglass.restore.drill.last_window import store_window, summary
     from tallyglass.restore.drill.past_drills import last_of, restore_seconds
 
     async def work(gateway: Gateway | None) -> tuple[RecoverableWindow, LastDrill | None, str]:
-        try:
-            async with asyncio.timeout(seconds):
-                found = await find_window(options.backups, options.slices, gateway)
-        except TimeoutError:
-            raise ReadError(
-                "The backups and slices were not read in time.", "Raise --timeout, or run restore window."
-            ) from None
+        async with asyncio.timeout(seconds):
+            found = await find_window(options.backups, options.slices, gateway)
         if gateway is None:
             return found, None, ""
         return found, await last_of(gateway), await identify(gateway, await gateway.command("hello"))
