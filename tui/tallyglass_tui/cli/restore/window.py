@@ -111,8 +111,8 @@ def window(
 
 
 def answer(given: ConnectionOptions, options: WindowOptions, seconds: float | None = None) -> WindowAnswer:
-    """Find and judge the window, within ``seconds`` if they are given. Raises InputError, TimeoutError, and the errors of
-    the gateway."""
+    """Find and judge the window, within ``seconds`` if they are given. Raises InputError, TimeoutError, and the errors
+    of the gateway."""
     from tallyglass.deployment.identity import identify
     from tallyglass.restore.catalogue.window import find_window, judge
     from tallyglass.restore.drill.last_window import store_window, summary
