@@ -106,10 +106,12 @@ def odd_ids(count: int) -> str:
     return f"{plural(count, 'id')} could not be compared (no whole number, or beyond the type)"
 
 
-def spacing(first: int, last: int, step: int, documents: int) -> int:
+def spacing(first: int, last: int, step: int, ids: IdSpan, documents: int, *, known: bool) -> int:
     """How far apart the ids from ``first`` to ``last`` are: by the step of the counter, or by 1 if there are more
-    documents than that, since one that adds ten at once may hand out ten ids."""
-    return abs(step) if documents <= (last - first) // abs(step) + 1 else 1
+    documents than that, since one that adds ten at once may hand out ten ids. A step that is not ``known``, but was
+    found in the changes of the number, is none of the ids if these end between two steps."""
+    between = not known and (ids.largest - ids.smallest) % step != 0
+    return 1 if between or documents > (last - first) // abs(step) + 1 else abs(step)
 
 
 def moved_to(stored: int, step: int, past: int) -> int:

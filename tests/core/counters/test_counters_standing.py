@@ -34,9 +34,19 @@ def test_standing(movement: Movement, issued: int, ids: IdSpan, standing: Standi
     assert standing_of(movement, issued, 0, ids)[0] is standing
 
 
-@pytest.mark.parametrize(("documents", "apart"), [(5, 10), (10, 10), (11, 1), (91, 1)])
-def test_ids_are_a_step_apart_unless_there_are_more_documents(documents: int, apart: int) -> None:
-    assert spacing(10, 100, 10, documents) == spacing(10, 100, -10, documents) == apart
+@pytest.mark.parametrize(
+    ("largest", "documents", "known", "apart"),
+    [
+        *[(100, 5, False, 10), (100, 10, False, 10), (100, 11, True, 1), (100, 91, False, 1)],
+        *[(93, 5, False, 1), (93, 5, True, 10)],
+    ],
+)
+def test_ids_are_a_step_apart_unless_there_are_more_documents_or_ids_between_the_steps_of_one_that_was_found(
+    largest: int, documents: int, known: bool, apart: int
+) -> None:
+    ids = IdSpan(10, largest)
+    found = [spacing(10, 100, step, ids, documents, known=known) for step in (10, -10)]
+    assert found == [apart] * 2
 
 
 def test_ids_as_far_apart_as_the_step_are_no_strays() -> None:

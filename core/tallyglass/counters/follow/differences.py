@@ -139,7 +139,7 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
     first, last = span.smallest, max(issued, span.largest)
     if direction < 0:
         first, last = min(issued, span.smallest), span.largest
-    apart = spacing(first, last, tracker.step, largest.documents)
+    apart = spacing(first, last, tracker.step, span, largest.documents, known=tracker.identity.is_step_known)
     ids = await _newest(gateway, largest, direction)
     ends = [*ids, issued + apart] if direction > 0 else [issued - apart, *ids]
     gaps = [IdGap(low + apart, high - apart) for low, high in pairwise(ends) if high - low >= 2 * apart]

@@ -181,5 +181,6 @@ def burned(largest: LargestId, tracker: Tracker) -> float | None:
     first, last = (ids.smallest, issued) if tracker.direction > 0 else (issued, ids.largest)
     if first > last:
         return None
-    handed_out = (last - first) // spacing(first, last, tracker.step, largest.documents) + 1
+    apart = spacing(first, last, tracker.step, ids, largest.documents, known=tracker.identity.is_step_known)
+    handed_out = (last - first) // apart + 1
     return max(0.0, 1 - largest.documents / handed_out)
