@@ -31,6 +31,7 @@ from tallyglass.counters.history.store import KnownCounter, SampleStore
 from tallyglass.counters.recognise.config import IdField, Resets, Rule
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
+from tallyglass.counters.standing import Movement
 from tallyglass.counters.verdict import nearest_limit
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
@@ -429,6 +430,14 @@ def test_a_pool_with_other_documents_is_another_pool() -> None:
     assert (after.value, after.flags, after.rate) == (3600, (), None)
 
 
+@pytest.mark.parametrize(("rule", "name"), [({"field": "n"}, "pool"), ({"id": 3}, "pool"), ({}, "tickets")])
+def test_a_rule_on_another_number_or_one_document_says_nothing_of_a_pool(rule: dict[str, Any], name: str) -> None:
+    shop = Shop("pool", Rule(Namespace("shop", "pool"), name="tickets", number=1, **rule))
+    rows = [{"_id": n, "COUNT": 1000 * n + 900, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
+    assert [view.id for view in shop.look(T0, *rows)] == [name]
+    assert shop.collection.recogniser.matched == (set() if rule else {1})
+
+
 def test_the_rate_of_a_pool_is_not_taken_from_an_estimate() -> None:
     shop = Shop("pool")
     rows = [{"_id": f"d{n}", "COUNT": 1000 * n + 500, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
@@ -766,19 +775,40 @@ def test_a_counter_above_2_53_that_rises_is_not_rewound() -> None:
     assert (view.flags, shop.tracker().series.steps, view.rate) == ((), 41, pytest.approx(1.0))
 
 
-def test_a_counter_that_only_falls_by_one_descends() -> None:
+@pytest.mark.parametrize("more", [{}, {"step": 1}, {"increment": 1}])
+def test_a_counter_that_only_falls_by_one_descends_whatever_its_document_calls_its_step(more: dict[str, int]) -> None:
     shop = Shop()
     for n in range(8):
-        (view,) = shop.look(T0 + n, {"_id": "a", "seq": 500 - n})
-    assert (view.flags, view.step, view.left) == ((), -1, 493)
+        (view,) = shop.look(T0 + n, {"_id": "a", "seq": 500 - n, **more})
+        assert {*view.flags} - {Flag.GUESS} == ({Flag.REWOUND} if n in (1, 2) else set())
+    assert (view.step, view.left, shop.tracker().movement) == (-1, 493, Movement.DESCENDS)
     assert view.ceiling is not None
     assert (view.ceiling.value, view.ceiling.reason) == (0, "0 (it descends)")
     for n in range(8, 20):
-        shop.look(T0 + n, {"_id": "a", "seq": 500 - n})
+        shop.look(T0 + n, {"_id": "a", "seq": 500 - n, **more})
     shop.tracker().update_forecasts(T0 + n)
     naive = shop.tracker().view().forecast.naive
     assert naive is not None
     assert naive.timestamp() == pytest.approx(T0 + 500, abs=5)
+
+
+def test_a_counter_that_counts_up_by_its_document_is_known_to_until_it_only_falls() -> None:
+    movements = []
+    for values in ((7,), (7, 8, 5), (7, 8, 5, 6, 5), (7, 5), (7, 4, 2)):
+        shop = Shop()
+        for n, value in enumerate(values):
+            shop.look(T0 + n, {"_id": "a", "seq": value, "step": 1})
+        movements.append(shop.tracker().movement)
+    assert movements == [Movement.RISES] * 3 + [Movement.UNSEEN] * 2
+
+
+def test_a_counter_whose_past_rises_is_not_taken_for_one_that_descends() -> None:
+    shop = Shop()
+    shop.look(T0, {"_id": "a", "seq": 500})
+    shop.tracker().add_past([PastValue(T0 - 100 + n, 400 + n, INT32) for n in range(100)])
+    for n in range(8):
+        (view,) = shop.look(T0 + n, {"_id": "a", "seq": 500 - n})
+    assert (view.flags, view.step, shop.tracker().movement) == ((Flag.REWOUND,), 1, Movement.MIXED)
 
 
 def test_a_counter_that_descends_from_minus_one_is_not_full_and_one_at_zero_is() -> None:

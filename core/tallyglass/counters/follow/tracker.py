@@ -183,16 +183,17 @@ class Tracker:
         self._outdate_forecasts()
 
     def _look_for_descent(self, numbers: Sequence[Number]) -> None:
-        """Reverse the direction if the history only falls, by the same amount each time."""
+        """Note a rise; reverse the direction if the history only falls, by the same amount each time."""
         changes = [b - a for a, b in pairwise([*numbers, self.value]) if b != a]
+        self.rose = self.rose or any(change * self.direction > 0 for change in changes)
         falls_alike = len(changes) >= DESCENDS_AFTER and len(set(changes)) == 1 and changes[0] < 0
         if self._may_descend and falls_alike:
             self._reverse_direction()
 
     @property
     def _may_descend(self) -> bool:
-        """Whether nothing says that it counts up: no rise, and no step in its document or the configuration."""
-        return self.direction > 0 and not (self.rose or self.identity.is_step_known)
+        """Whether it was not seen to rise, nor is its step configured: one in its document may be taken off."""
+        return self.direction > 0 and not (self.rose or self.identity.is_step_configured)
 
     def _reverse_direction(self) -> None:
         self.direction = -1
@@ -245,7 +246,7 @@ class Tracker:
         """What is added for each id: as it is known, as it was found by use, or the common divisor of the changes."""
         known = self.identity
         if known.is_step_known or known.step * self.direction > 1:
-            return known.step
+            return self.direction * abs(known.step)
         return self.direction * (self.step_divisor if self.step_changes >= _LEAST_CHANGES else 1)
 
     def _count_change(self, change: Number) -> None:
@@ -261,9 +262,9 @@ class Tracker:
             return Movement.CYCLES
         if self.direction < 0:
             return Movement.DESCENDS
-        if known.is_step_known:
+        if known.is_step_configured or (known.is_step_known and (self.rose or not self.falls)):
             return Movement.RISES
-        return movement_of(self.rose or self.series.steps > 0, self.falls)
+        return movement_of(self.rose, self.falls)
 
     def compare(self, target: IdField, ids: IdSpan, burn: float | None) -> None:
         """Record the ids in the collection that this counter serves; they were read before the counter.

@@ -28,9 +28,9 @@ _LEAST_NAME = 3
 class Identity:
     """The constant facts about a counter: its location, name and library.
 
-    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. ``is_step_known``: the
-    step is configured, or in the document; ``are_consumers_known``, ``is_target_named``: the consumer, the one target
-    is configured.
+    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. ``is_step_known``: the step is configured,
+    or in the document; ``is_step_configured``, ``are_consumers_known``, ``is_target_named``: the step, the consumer,
+    the one target is configured.
     """
 
     key: str
@@ -54,6 +54,7 @@ class Identity:
     is_target_named: bool = False
     step: int = 1
     is_step_known: bool = False
+    is_step_configured: bool = False
     block: int = 1
     int64_ids: bool = False
     cycle: bool = False
@@ -158,6 +159,7 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         confidence=1.0,
         step=step,
         is_step_known=identity.is_step_known or rule.step is not None,
+        is_step_configured=rule.step is not None,
         block=rule.block or identity.block,
         cycle=rule.cycle or identity.cycle,
         resets=rule.resets,

@@ -51,9 +51,11 @@ class Recogniser:
     shapes: set[str] = field(default_factory=set)
     ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
+    _has_forms: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.ns_text = intern(clean_name(str(self.ns)))
+        self._has_forms = not any("*" in rule.field for rule in self.rules)
 
     def learn(self, findings: Mapping[str, UsageFinding]) -> bool:
         """Apply new results of usage analysis; whether they differ, so that documents are to be recognised again."""
@@ -66,7 +68,7 @@ class Recogniser:
 
     def form_of(self, row: Document) -> int | None:
         """A hash of the fields of a document and their types; None if a rule also looks at any element below them."""
-        return None if any("*" in rule.field for rule in self.rules) else hash(signature_of(row))
+        return hash(signature_of(row)) if self._has_forms else None
 
     def is_text(self, path: str) -> bool:
         """Whether the number at a path was seen in use as text."""
@@ -212,7 +214,7 @@ class Recogniser:
     def identify_pool(self, group: tuple[str, str], match: Match) -> Identity | None:
         """The identity of documents that share one id space, by their path and bound; None if a rule hides it."""
         ns = self.ns
-        rule = next((rule for rule in self.rules if rule.id is None), None)
+        rule = self._rule_for(None, match)
         if rule:
             self.matched.add(rule.number)
         if rule and rule.hide:
