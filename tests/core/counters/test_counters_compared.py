@@ -157,6 +157,10 @@ async def compared(server: Server, **rule: Any) -> Difference:
         (lambda: Server(90, range(91, 101), range(60, 91)),
          Standing.BEHIND, 10, 0, [], "10 behind: ids up to 100 exist"),
         (lambda: Server(90, range(91, 101)), Standing.UNCLEAR, 0, 0, [], "it was not seen to move"),
+        (lambda: Server(90, [89, 91]), Standing.BEHIND, 1, 1, [(90, 90)], "1 behind: ids up to 91 exist"),
+        (lambda: Server(90, [*range(69, 90, 10), 91]),
+         Standing.BEHIND, 1, 19, [(70, 78), (80, 88), (90, 90)], "1 behind"),
+        (lambda: Server(90, [79, 91]), Standing.UNCLEAR, 0, 11, [(80, 90)], "it was not seen to move"),
         (lambda: Server(100, [*range(1, 101), 100.5, math.nan, 1e300]), Standing.AGREES, 0, 0, [], "They agree."),
         (lambda: Server(50, [*range(55, 60), *range(70, 101)], range(99, 49, -1)),
          Standing.AGREES, 0, 15, [(60, 69), (50, 54)], "5 ahead of the smallest id"),
@@ -164,8 +168,8 @@ async def compared(server: Server, **rule: Any) -> Difference:
          Standing.BEHIND, 10, 0, [], "It descends and is 10 behind"),
     ],
     ids=[
-        "agrees", "ahead", "behind", "not seen to move", "rose before", "unclear", "beside odd ids", "descends",
-        "descends, behind",
+        "agrees", "ahead", "behind", "not seen to move", "rose before", "unclear", "next to both", "ids below",
+        "far above", "beside odd ids", "descends", "descends, behind",
     ],
 )  # fmt: skip
 async def test_a_counter_beside_its_collection(
@@ -175,7 +179,8 @@ async def test_a_counter_beside_its_collection(
     assert (found.standing, found.behind, found.missing) == (standing, behind, missing)
     assert [(gap.first, gap.last) for gap in found.gaps] == gaps
     assert why in found.why
-    change = {-1: '{"$min": {"seq": NumberLong("50")}}', 1: '{"$max": {"seq": NumberLong("100")}}'}[found.direction]
+    end = found.smallest if found.direction < 0 else found.largest
+    change = f'{{"${"min" if found.direction < 0 else "max"}": {{"seq": NumberLong("{end}")}}}}'
     assert (change if behind else "") in found.counter.repair
     assert bool(found.counter.repair) == bool(behind)
 

@@ -275,13 +275,25 @@ def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
         ),
         ("[[counter]]\ncollection = 'a.b'\nmax = -1", "of at least 0"),
         ("[[counter]]\ncollection = 'a.b'\nblock = 0", "of at least 1"),
-        ("[[counter]]\ncollection = 'a.b'\nstart = 9\nmax = 5", "start 9 is not below max 5"),
+        *(
+            (f"[[counter]]\ncollection = 'a.b'\n{settings}", words)
+            for settings, words in (
+                ("start = 9\nmax = 5", "start 9 is not below max 5"),
+                ("start = 5\nmax = 5", "start 5 is not below max 5"),
+                ("min = 5\nmax = 5\ncycle = true", "min 5 is not below max 5"),
+                ("min = 5\nstart = 5\nstep = -1", "start 5 is not above min 5"),
+                ("min = 5\nmax = 4\nstep = -1", "max 4 is not above min 5"),
+                ("min = 5", "min is the end of a descending counter"), ("step = 0", "step must not be 0"),
+                ("cycle = true", "a counter that cycles needs max (or min, or digits)"),
+                ("cycle = true\nmax = 9\nresets = 'daily'", "cycle and resets exclude each other"),
+            )
+        ),
         ("[[counter]]\ncollection = 'a.b'\nconsumer = 'java'", "consumer must be"),
         ("[[counter]]\ncollection = 'a.b'\ntarget = 'shop.orders'", "database.collection.field"),
         ("[[counter]]\ncollection = 'a.b'\nhide = 'yes'", "hide must be true or false"),
         ("[[counter]]\ncollection = 'a.b'\nname = ''", "name must be a text"),
     ],
-)
+)  # fmt: skip
 def test_each_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "counters.toml"
     path.write_text(text)

@@ -394,6 +394,8 @@ def test_a_configured_field_may_hold_the_number_at_the_end_of_a_text() -> None:
 def test_a_bound_of_any_name_counts_where_the_shape_is_known() -> None:
     (view,) = Shop("ids").look(T0, {"_id": "orders", "index": 5, "max": 99})
     assert view.ceiling == Ceiling(99, "max")
+    (view,) = Shop("ids").look(T0, {"_id": "orders", "index": 5, "min": 3})
+    assert (view.start, view.ceiling) == (3, Ceiling(2**53 - 1, "JavaScript consumer (2^53-1)"))
     inner = Shop("settings", Rule(Namespace("shop", "settings"), field="ids.n"))
     (view,) = inner.look(T0, {"_id": "orders", "max": 7, "ids": {"n": 30, "first": 20, "limit": 40}})
     assert (view.start, view.ceiling, view.used) == (20, Ceiling(40, "ids.limit"), 0.5)
@@ -977,7 +979,9 @@ def test_a_group_shows_its_doubles_and_numbers_beyond_64_bits() -> None:
     rows = [{"_id": f"tenant {n}", "seq": Int64(2**60 + n)} for n in range(300)]
     rows[5] = {"_id": "tenant 5", "seq": 3.0}
     rows[7] = {"_id": "tenant 7", "seq": Decimal128("1E+34")}
+    rows[8] = {"_id": "tenant 8", "seq": Decimal128("-1E+30")}
     (view,) = Shop().look(T0, *rows)
+    assert view.value == sum(2**60 + n for n in range(300) if n not in (5, 7, 8)) + 3 + (2**63 - 1) - 2**63
     assert view.members is not None
     shown = {member.id: member.flags for member in view.members.worst if member.flags}
     assert shown == {"tenant 5": (Flag.DOUBLE,), "tenant 7": (Flag.STALLED, Flag.FULL)}

@@ -94,7 +94,8 @@ def outlook(cells: Sequence[PoolPart]) -> PoolOutlook:
     """
     left = sorted(cell.capacity - cell.issued for cell in cells)
     batch = max(1, math.gcd(*(cell.issued for cell in cells)))
-    room = [free // batch for free in left]
+    # Only one with no id left is full: what divides the issued ids may be no batch.
+    room = [-(-free // batch) for free in left]
     empty = sum(left)
     first = 0 if room[0] == 0 else _expected_ids(room, _mean_until(room, 0.5)) * batch
     half = room[(len(room) - 1) // 2]
@@ -120,22 +121,16 @@ def _mean_until(room: Sequence[int], chance: float) -> float:
 
 def _chance_full(mean: float, free: int) -> float:
     """The probability that a Poisson variable with this mean reaches ``free`` (Wilson-Hilferty)."""
-    if mean <= 0:
-        return 0.0
-    # Wilson-Hilferty: P(Poisson(mean) >= free) = P(Gamma(free) <= mean).
+    # P(Poisson(mean) >= free) = P(Gamma(free) <= mean).
     z = ((mean / free) ** (1 / 3) - (1 - 1 / (9 * free))) * 3 * math.sqrt(free)
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
 def _expected_ids(room: Sequence[int], mean: float) -> float:
     """Batches handed out by all documents when each was offered ``mean`` of them: a full one accepts no more."""
-    total = 0.0
-    for free in room:
-        spread = math.sqrt(mean)
-        z = (free - mean) / spread if spread else 0.0
-        # E[min(free, X)] of a normal X.
-        total += mean - spread * _loss(z) if z < 6 else mean
-    return total
+    spread = math.sqrt(mean)
+    # E[min(free, X)] of a normal X.
+    return sum(mean - spread * _loss((free - mean) / spread) for free in room)
 
 
 def _loss(z: float) -> float:

@@ -102,6 +102,6 @@ def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: R
 
 def _same_hour(falls: Sequence[Decrease]) -> bool:
     hours = [fall.at % DAY for fall in falls]
-    days = {int((fall.at + DAY - hours[0]) // DAY) for fall in falls}
+    days = {round((fall.at - hours[0]) / DAY) for fall in falls}
     around = [min(abs(hour - hours[0]), DAY - abs(hour - hours[0])) for hour in hours]
     return max(around) <= HOUR and len(days) == len(falls)

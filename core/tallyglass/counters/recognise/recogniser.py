@@ -59,12 +59,10 @@ class Recogniser:
 
     def learn(self, findings: Mapping[str, UsageFinding]) -> bool:
         """Apply new results of usage analysis; whether they differ, so that documents are to be recognised again."""
-        before = self.findings
-        self.findings = dict(findings)
-        if all(path in before and before[path].conclusion() == found.conclusion() for path, found in findings.items()):
-            return False
-        self._signatures.clear()
-        return True
+        before, self.findings = self.findings, dict(findings)
+        return any(
+            path not in before or before[path].conclusion() != found.conclusion() for path, found in findings.items()
+        )
 
     def form_of(self, row: Document) -> int | None:
         """A hash of the fields of a document and their types; None if a rule also looks at any element below them."""
@@ -147,11 +145,6 @@ class Recogniser:
     def identify(self, row: Document, match: Match, matches: tuple[Match, ...]) -> Identity | None:
         """The identity of one of the ``matches`` in a document; None if a rule hides it."""
         ns, shape = self.ns, match.shape
-        rule = self._rule_for(row.get("_id"), match)
-        if rule:
-            self.matched.add(rule.number)
-        if rule and rule.hide:
-            return None
         targets = match.targets or tuple(IdField(Namespace(ns.db, name), path) for name, path in shape.target(row))
         step = _step(row, match)
         bound = bound_of(row, match)
@@ -187,21 +180,19 @@ class Recogniser:
             grade=match.grade,
             evidence=match.evidence,
         )
-        named = rule is not None and rule.name
-        if len(matches) > 1 and not named and identity.id in (label(matches[0], row), id_text(row.get("_id"))):
+        if len(matches) > 1 and identity.id == id_text(row.get("_id")):
             identity = replace(identity, id=f"{identity.id}.{identity.field}")
-        return apply_rule(identity, rule) if rule else identity
+        return self._ruled(identity, match)
 
-    def _rule_for(self, identity: object, match: Match) -> Rule | None:
-        """The first rule on a document that names the path of the match, or no path."""
-        return next(
-            (
-                rule
-                for rule in self.rules
-                if rule.wants(identity) and (rule.number == match.rule_number if match.rule_number else not rule.field)
-            ),
-            None,
-        )
+    def _ruled(self, identity: Identity, match: Match) -> Identity | None:
+        """The identity with the settings of the first rule on its document that names the path of the match, or no
+        path; None if that hides it."""
+        for rule in self.rules:
+            on_path = rule.number == match.rule_number if match.rule_number else not rule.field
+            if on_path and rule.wants(identity.doc_id):
+                self.matched.add(rule.number)
+                return None if rule.hide else apply_rule(identity, rule)
+        return identity
 
     def identify_group(self, match: Match, row: Document) -> Identity | None:
         """The identity of many documents like this one; None if a rule hides it."""
@@ -213,15 +204,9 @@ class Recogniser:
 
     def identify_pool(self, group: tuple[str, str], match: Match) -> Identity | None:
         """The identity of documents that share one id space, by their path and bound; None if a rule hides it."""
-        ns = self.ns
-        rule = self._rule_for(None, match)
-        if rule:
-            self.matched.add(rule.number)
-        if rule and rule.hide:
-            return None
         identity = Identity(
-            key=f"{clean_name(str(ns), 260)}/*/{clean_name(group[0], 120)}",
-            ns=ns,
+            key=f"{clean_name(str(self.ns), 260)}/*/{clean_name(group[0], 120)}",
+            ns=self.ns,
             ns_text=self.ns_text,
             doc_id=None,
             id="pool",
@@ -236,7 +221,7 @@ class Recogniser:
             grade=Grade.LIKELY,
             evidence="Its documents divide one id space.",
         )
-        return apply_rule(identity, rule) if rule else identity
+        return self._ruled(identity, match)
 
 
 def label(match: Match, row: Document) -> str:

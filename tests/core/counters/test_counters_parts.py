@@ -1,0 +1,232 @@
+"""The small rules that the rest rests on, each compared whole: why a counter went back, how a cycle is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from bson import Decimal128, Int64, ObjectId
+
+from tallyglass.counters.follow.collections import FollowedCollections
+from tallyglass.counters.follow.known import KnownCounters
+from tallyglass.counters.follow.pools import PoolOutlook, PoolPart, outlook
+from tallyglass.counters.follow.restarts import Decrease, intended_reset, movement_of, only_descends
+from tallyglass.counters.forecast.cycle import joined, level_days, smooth_week, without_chance, without_weekdays
+from tallyglass.counters.forecast.series import DAY, HOUR, Series
+from tallyglass.counters.history.store import KnownCounter
+from tallyglass.counters.recognise.config import Resets, parse_config
+from tallyglass.counters.recognise.usage_reader import leaves
+from tallyglass.counters.snapshot import Absence, NumericType
+from tallyglass.counters.span import format_span
+from tallyglass.counters.standing import Movement
+from tallyglass.mongo.gateway import Namespace
+
+JUNE = datetime(2026, 6, 10, 12, tzinfo=UTC).timestamp()
+JULY = datetime(2026, 7, 1, tzinfo=UTC).timestamp()
+YEAR = datetime(2027, 1, 1, tzinfo=UTC).timestamp()
+
+Falls = Sequence[tuple[float, int, int]]
+
+
+@pytest.mark.parametrize(
+    ("falls", "settings", "why"),
+    [
+        ([(JUNE, 500, 6)], {"cycle": True}, ""),
+        ([(JUNE, 500, 5)], {"cycle": True}, "It cycles, as configured; last at 2026-06-10 12:00Z."),
+        ([(JUNE, 98, 0)], {"cycle": True, "top": 99}, "It cycles, as configured; last at 2026-06-10 12:00Z."),
+        ([(JUNE, 97, 0)], {"cycle": True, "top": 99}, ""),
+        ([(JUNE, 10_900, 1_000)], {"cycle": True, "top": 11_000, "start": 1_000},
+         "It cycles, as configured; last at 2026-06-10 12:00Z."),
+        ([(JUNE, 10_899, 1_000)], {"cycle": True, "top": 11_000, "start": 1_000}, ""),
+        ([(YEAR + 2 * DAY, 500, 1)], {"resets": Resets.YEARLY},
+         "It starts again yearly, as configured; last at 2027-01-03 00:00Z."),
+        ([(YEAR + 2 * DAY + 1, 500, 1)], {"resets": Resets.YEARLY}, ""),
+        ([(JULY, 500, 1)], {"resets": Resets.MONTHLY},
+         "It starts again monthly, as configured; last at 2026-07-01 00:00Z."),
+        ([(JUNE, 500, 1)], {"resets": Resets.MONTHLY}, ""),
+        ([(YEAR + 14 * HOUR, 500, 1)], {}, "It is reset each year; last at 2027-01-01 14:00Z."),
+        ([(YEAR + 14 * HOUR + 1, 500, 1)], {}, ""),
+        ([(JULY, 500, 1)], {}, ""),
+        ([(JULY - 30 * DAY, 400, 1), (JULY, 500, 1)], {}, "It is reset each month; last at 2026-07-01 00:00Z."),
+        ([(JULY - 30 * DAY, 400, 50), (JULY, 500, 1)], {}, ""),
+        ([(JUNE, 300, 1), (JULY - 30 * DAY, 400, 1), (JULY, 500, 1)], {}, ""),
+        ([(JUNE, 200, 1), (JULY - 30 * DAY, 400, 1), (JULY, 500, 1), (JULY + 31 * DAY, 600, 1)], {},
+         "It is reset each month; last at 2026-08-01 00:00Z."),
+        ([(JUNE, 300, 1), (JUNE + DAY, 400, 1), (JUNE + 2 * DAY + HOUR, 500, 1)], {},
+         "It is reset each day; last at 2026-06-12 13:00Z."),
+        ([(JUNE, 300, 1), (JUNE + DAY, 400, 1), (JUNE + 2 * DAY + HOUR + 1, 500, 1)], {}, ""),
+        ([(JUNE, 300, 1), (JUNE + DAY - HOUR, 400, 1), (JUNE + 3 * DAY, 500, 1)], {},
+         "It is reset each day; last at 2026-06-13 12:00Z."),
+        ([(JUNE, 300, 1), (JUNE + 60, 400, 1), (JUNE + DAY, 500, 1)], {}, ""),
+        ([(JUNE + DAY, 400, 1), (JUNE + 2 * DAY, 500, 1)], {}, ""),
+        ([(JUNE, 499, 1), (JUNE + 3_000, 500, 0)], {},
+         "It cycles: it went back to its start from 500 twice; last at 2026-06-10 12:50Z."),
+        ([(JUNE, 498, 1), (JUNE + 3_000, 500, 0)], {}, ""),
+        ([(JUNE, 12_010, 2_000), (JUNE + 3_000, 12_000, 2_000)], {"start": 2_000},
+         "It cycles: it went back to its start from 12000 twice; last at 2026-06-10 12:50Z."),
+        ([(JUNE, 12_011, 2_000), (JUNE + 3_000, 12_000, 2_000)], {"start": 2_000}, ""),
+        ([(JUNE, 500, 100), (JUNE + 3_000, 500, 0)], {}, ""),
+    ],
+)  # fmt: skip
+def test_a_fall_to_the_start_is_intended_where_it_is_configured_or_regular(
+    falls: Falls, settings: dict[str, Any], why: str
+) -> None:
+    known = {"start": 0, "cycle": False, "resets": None, "top": None} | settings
+    assert intended_reset([Decrease(*fall) for fall in falls], **known) == why
+
+
+@pytest.mark.parametrize(
+    ("values", "descends", "movements"),
+    [
+        ((), False, (Movement.UNSEEN, Movement.RISES)),
+        ((9, 8), False, (Movement.UNSEEN, Movement.RISES)),
+        ((9, 8, 7), False, (Movement.UNSEEN, Movement.MIXED)),
+        ((9, 8, 7, 6), True, (Movement.DESCENDS, Movement.MIXED)),
+        ((9, 8, 7, 5), False, (Movement.UNSEEN, Movement.MIXED)),
+    ],
+)
+def test_a_counter_descends_that_fell_three_times_by_the_same(
+    values: tuple[int, ...], descends: bool, movements: tuple[Movement, Movement]
+) -> None:
+    falls = [Decrease(JUNE, high, low) for high, low in pairwise(values)]
+    assert only_descends(falls) is descends
+    assert (movement_of(False, falls), movement_of(True, falls)) == movements
+
+
+def test_a_length_of_time_is_told_in_one_unit() -> None:
+    told = {
+        0: "0 s", 59.69: "60 s", 59.7: "1 min", 62: "1 min", 64: "1.1 min", 90: "1.5 min", 597: "9.9 min",
+        630: "10 min", 3_581: "60 min", 3_582: "1 h", 5_400: "1.5 h", 85_967: "24 h", 85_968: "1 day",
+        1.5 * DAY: "1.5 days", 10.4 * DAY: "10 days", 729.9 * DAY: "730 days", 730 * DAY: "2 years",
+        3_652.5 * DAY: "10 years",
+    }  # fmt: skip
+    assert {seconds: format_span(seconds) for seconds in told} == told
+
+
+def test_weekdays_and_chance_are_taken_out_of_days() -> None:
+    assert joined([1, 2, 3, 4, 5, 6], 3) == [6, 15]
+    assert joined([1, 2], 1) == [1, 2]
+    days = [*range(7), *range(10, 17), *(n * n for n in range(7))]
+    means = [(n + 10 + n + n * n) / 3 for n in range(7)]
+    assert without_weekdays(days) == [day - means[n % 7] for n, day in enumerate(days)]
+    week = [1.0, 3.0] * 5 + [0.0, 0.0, 2.0, 4.0]
+    assert smooth_week(week) == [day * share / 26 for day in (4, 4, 4, 4, 4, 0, 6) for share in (7, 19)]
+    assert smooth_week([0.0] * 14) == [0.0] * 14
+    assert without_chance([1.0, 3.0], 0.25) == pytest.approx([1.25, 2.75])
+    assert without_chance([1.0, 3.0], 9.0) == without_chance([2.0, 2.0], 0.0) == [2.0, 2.0]
+    assert level_days(week, 0.0) == pytest.approx(week)
+    assert level_days(week, 9.0) == pytest.approx([*[26 / 28, 78 / 28] * 5, 0, 0, 52 / 42, 104 / 42])
+
+
+@pytest.mark.parametrize(("apart", "oldest"), [(60.0, 1_500 * 60.0), (DAY / 10, 120 * DAY)])
+def test_a_long_series_is_thinned_with_age_and_keeps_its_ends(apart: float, oldest: float) -> None:
+    series = Series()
+    for n in range(1_501):
+        series.add(JUNE + apart * n, 3 * n)
+    end = JUNE + 1_500 * apart
+    assert (series.times[-1], series.last) == (end, 4_500)
+    assert end - oldest <= series.times[0] < end - oldest + 2 * DAY
+    assert series.values == [round(3 * (at - JUNE) / apart) for at in series.times]
+    for before, at in pairwise(series.times[1:]):
+        least = max(apart, (end - before) / 90)
+        assert least <= at - before < least + apart
+
+
+def test_the_numbers_of_a_document_are_found_to_some_depth_and_at_the_end_of_short_texts() -> None:
+    document = {
+        "n": 1, "long": Int64(2), "half": 0.5, "whole": 3.0, "exact": Decimal128("4"), "yes": True, "none": None,
+        "at": ObjectId(), "invoice": "INV-2026/000123 b", "short": "a12", "more": f"{'x' * 45}789",
+        "much": "x" * 46 + "789", "hash": "0123456789abcdef", "uuid": "6f9b2c00-0000-4000-8000-000000000123",
+        "near": "0123456789abcde",
+        "a": {"b": {"c": {"d": 5}}}, "deep": {"b": {"c": {"d": {"e": 6}}}}, "rows": [{"id": 7}, [8], *[9] * 20],
+    }  # fmt: skip
+    assert list(leaves(document)) == [
+        ("n", 1, NumericType.INT32), ("long", 2, NumericType.INT64), ("half", 0.5, NumericType.DOUBLE),
+        ("whole", 3, NumericType.DOUBLE), ("exact", 4, NumericType.DECIMAL), ("invoice", 123, NumericType.STRING),
+        ("more", 789, NumericType.STRING), ("near", 123456789, NumericType.STRING), ("a.b.c.d", 5, NumericType.INT32),
+        ("rows.0.id", 7, NumericType.INT32), ("rows.1.0", 8, NumericType.INT32),
+        *((f"rows.{n}", 9, NumericType.INT32) for n in range(2, 20)),
+    ]  # fmt: skip
+
+
+def test_how_many_ids_of_a_pool_are_left_until_each_event() -> None:
+    def parts(*left: int) -> list[PoolPart]:
+        return [PoolPart(n, str(n), 0, 0, 100 - free, 100) for n, free in enumerate(left)]
+
+    found = [
+        outlook(parts(*left)) for left in ((100, 100, 100), (40, 60, 80, 100), (0, 50, 100), (0, 0, 40), (30,) * 6)
+    ]
+    assert found == [
+        PoolOutlook(first_full=272, two_tries=288, empty=300),
+        PoolOutlook(first_full=101, two_tries=191, empty=280),
+        PoolOutlook(first_full=0, two_tries=71, empty=150),
+        PoolOutlook(first_full=0, two_tries=0, empty=40),
+        PoolOutlook(first_full=45, two_tries=180, empty=180),
+    ]
+
+
+NOW = JULY
+SHOP = Namespace("shop", "counters")
+KNOWN = KnownCounter("k", SHOP, "orders", "seq", "orders", many=False, at=NOW - 90 * DAY)
+HELD: dict[str, Any] = {"truncated": False, "trackers": [1], "has_many": lambda _: False, "holds": lambda _: False}
+
+
+@pytest.mark.parametrize(
+    ("known", "world", "absence", "since"),
+    [
+        ({}, {}, Absence.GONE, NOW),
+        ({"gone_at": NOW - 30 * DAY}, {}, Absence.GONE, NOW - 30 * DAY),
+        ({"gone_at": NOW - 30 * DAY - 1}, {}, None, None),
+        ({}, {"holds": lambda key: key == "orders"}, Absence.DOUBTED, None),
+        ({"document": 7}, {"holds": lambda key: key == "orders"}, Absence.GONE, NOW),
+        ({}, {"has_many": lambda path: path == "seq"}, None, None),
+        ({"many": True}, {"has_many": lambda path: path == "seq"}, None, None),
+        ({"many": True}, {"trackers": []}, Absence.GONE, NOW),
+        ({}, {"truncated": True}, Absence.NOT_READ, None),
+        ({}, {"unread": True}, Absence.NOT_READ, None),
+        ({}, {"followed": False}, Absence.NOT_READ, None),
+        ({}, {"seen": False}, Absence.NOT_READ, None),
+        ({"gone_at": NOW - DAY}, {"seen": False}, Absence.GONE, NOW - DAY),
+        ({}, {"file": {"exclude": ["shop.*"]}}, "left out", None),
+        ({}, {"file": {"counter": [{"collection": "shop.counters", "hide": True}]}}, "left out", None),
+        ({}, {"file": {"counter": [{"collection": "shop.counters", "hide": True, "id": "x"}]}}, Absence.GONE, NOW),
+        ({}, {"file": {"counter": [{"collection": "shop.others", "hide": True}]}}, Absence.GONE, NOW),
+        ({}, {"acknowledged": "GONE"}, "left out", NOW),
+        ({}, {"acknowledged": "RESET"}, Absence.GONE, NOW),
+        ({}, {"present": {"k"}}, "left out", None),
+    ],
+)  # fmt: skip
+def test_a_known_counter_that_is_not_there_is_missed_and_why(
+    known: dict[str, Any], world: dict[str, Any], absence: Absence | str | None, since: float | None
+) -> None:
+    counters, one = KnownCounters(), replace(KNOWN, **known)
+    counters.recall([one])
+    file = dict(world.get("file", {}))
+    if "acknowledged" in world:
+        until = datetime(2999, 1, 1, tzinfo=UTC)
+        file["acknowledge"] = [{"counter": "shop.counters orders", "flags": [world["acknowledged"]], "until": until}]
+    held = {SHOP: SimpleNamespace(**{name: world.get(name, value) for name, value in HELD.items()})}
+    followed = SimpleNamespace(
+        by_ns=held if world.get("followed", True) else {}, unread={SHOP} if world.get("unread") else set()
+    )
+    found = counters.missing(
+        world.get("present", ()),
+        parse_config(file),
+        {SHOP} if world.get("seen", True) else (),
+        cast("FollowedCollections", followed),
+        NOW,
+    )
+    assert [(row.absence, row.since and row.since.timestamp()) for row in found] == (
+        [(absence, since)] if isinstance(absence, Absence) else []
+    )
+    if absence is None:
+        assert counters.changed == {"k": None}
+    elif since == NOW:
+        assert counters.changed == {"k": replace(one, gone_at=NOW)}
+    else:
+        assert counters.changed == {}
