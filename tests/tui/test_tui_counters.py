@@ -264,12 +264,19 @@ async def test_guesses_stand_apart_and_are_never_first_to_run_out(screen_at: Any
 
 
 @pytest.mark.parametrize(
-    ("forecast", "words"),
-    [(Forecast(far=True), " FINE  no end in sight"), (Forecast(rate=7.0), " too early to say what runs out first")],
+    ("forecast", "rate", "words"),
+    [
+        (Forecast(far=True), 0.0, " FINE  no end in sight"),
+        (Forecast(), 0.0, " FINE  no end in sight"),
+        (Forecast(), None, " too early to say what runs out first"),
+        (Forecast(rate=7.0), 0.0, " too early to say what runs out first"),
+    ],
 )
-async def test_without_a_date_the_first_line_says_so(screen_at: Any, forecast: Forecast, words: str) -> None:
+async def test_without_a_date_the_first_line_says_so(
+    screen_at: Any, forecast: Forecast, rate: float | None, words: str
+) -> None:
     async with screen_at() as screen:
-        await screen.put("counters", snapshot(counter(1, forecast=forecast)))
+        await screen.put("counters", snapshot(counter(1, forecast=forecast, rate=rate)))
         assert screen.lines[1].rstrip() == words
 
 

@@ -183,6 +183,32 @@ def test_a_graph_shows_past_band_and_ceiling() -> None:
     assert any("\u2800" < char <= "\u28ff" for char in text)
 
 
+def test_of_a_counter_that_descends_the_axis_is_as_low_as_it_says_and_the_band_is_below_its_line() -> None:
+    history = [(10.0 * n, 500.0 - n) for n in range(101)]
+    lines = [
+        ["".join(text for text, _ in line) for line in graph(history, 0.0, band, 1_000.0, (48, 6), plain=True)]
+        for band in (None, Band(4_000, 5_000, 6_000))
+    ]
+    assert lines == [
+        [
+            "   506 *****                           |        ",
+            "            *******                    |        ",
+            "   453            ********             |        ",
+            "                         ********      |        ",
+            "   400                          *******|        ",
+            "       00:00:00                         00:21:15",
+        ],
+        [
+            "   530 ******|                                  ",
+            "            **ooooo..                           ",
+            "   265       |    .ooooooo...                   ",
+            "             |         ...ooooooo.....          ",
+            "     0 ---------------------.....ooooooo.......-",
+            "       00:00:00                         01:42:00",
+        ],
+    ]
+
+
 def test_a_band_that_is_near_can_be_seen_after_a_long_past() -> None:
     start = NOW.timestamp()
     history = [(start + n * 600, 1000.0 + n) for n in range(180)]

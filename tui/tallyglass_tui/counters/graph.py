@@ -83,7 +83,7 @@ def graph(
     if band and ceiling is not None:
         _draw_band(grid, scale, history[-1], band, ceiling, plain)
     _draw_past(grid, scale, history, plain)
-    if ceiling is not None and ceiling <= scale.v1:
+    if ceiling is not None and scale.v0 <= ceiling <= scale.v1:
         row = min(height - 1, max(0, int(scale.y(ceiling))))
         grid[row] = [("-" if plain else "─", "graph--ceiling") if cell == (" ", "") else cell for cell in grid[row]]
     column = int(scale.x(now))
@@ -139,7 +139,7 @@ def _scale(
     low, high = min(values), max(values)
     if band and ceiling is not None:
         reached = last[1] + (ceiling - last[1]) * min(1.0, (end - last[0]) / max(1.0, band.early - last[0]))
-        high = max(high, reached)
+        low, high = min(low, reached), max(high, reached)
     low = min(low, high - max(1.0, abs(high) * 1e-9))
     return _Scale(begin, end + (end - begin) * 0.02, low, high + (high - low) * 0.06, *size)
 
@@ -168,7 +168,8 @@ def _draw_band(
         rows = [scale.y(_line(t, last, end, ceiling)) for end in (band.early, band.likely, band.late)]
         if t > band.late:
             continue
-        for row in range(max(0, int(rows[0])), min(scale.height - 1, int(rows[2])) + 1):
+        # A counter that descends is the lower the earlier it ends.
+        for row in range(max(0, int(min(rows))), min(scale.height - 1, int(max(rows))) + 1):
             grid[row][column] = ("." if plain else "░", "graph--band")
         middle = int(rows[1])
         if t <= band.likely and 0 <= middle < scale.height:
@@ -186,7 +187,7 @@ def _labelled(
 ) -> list[list[Piece]]:
     format_value = (lambda value: fmt.count(int(value))) if exact else fmt.short
     labels = {0: scale.v1, len(grid) // 2: (scale.v0 + scale.v1) / 2, len(grid) - 1: scale.v0}
-    if ceiling is not None and ceiling <= scale.v1:
+    if ceiling is not None and scale.v0 <= ceiling <= scale.v1:
         row = min(len(grid) - 1, max(0, int(scale.y(ceiling))))
         same = format_value(ceiling)
         labels = {key: value for key, value in labels.items() if abs(key - row) > 1 and format_value(value) != same}

@@ -365,7 +365,7 @@ def _outlook(counters: Sequence[CounterView], now: datetime, width: int) -> list
         room = max(_LEAST_NAME, width - len(what) - 8)
         called = short_name(first, min(len(name(first)), room))
         return [(f" {word} ", style), (called.strip(), "text--title"), (f" {what}", "")]
-    if any(counter.forecast.rate and not counter.forecast.far for counter in counters):
+    if any(not one.forecast.far and (one.forecast.rate or one.rate is None) for one in counters):
         return [(" too early to say what runs out first", "text--muted")]
     word, style = _VERDICTS[0]
     return [(f" {word} ", style), ("no end in sight", "")]
