@@ -15,12 +15,15 @@ import pytest
 from tallyglass.counters.ceiling import Consumer, ceiling_of
 from tallyglass.counters.metrics import MetricFamily, SequenceSelection, families
 from tallyglass.counters.snapshot import (
+    Absence,
+    Ceiling,
     CountersSnapshot,
     CounterTrouble,
     CounterView,
     Flag,
     Forecast,
     Grade,
+    MissingCounter,
     NumericType,
     Semantics,
 )
@@ -56,6 +59,38 @@ def test_unknown_values_are_left_out() -> None:
     assert len(found["sequence_fault"].rows) == 5
     assert all(math.isfinite(value) for family in found.values() for _, value in family.rows)
     assert "oplog_window_seconds" not in found
+
+
+def test_all_that_is_exported_of_a_counter() -> None:
+    band = Forecast(NOW, NOW + timedelta(1), NOW + timedelta(2), rate=2.0)
+    early = Forecast(naive=NOW + timedelta(3), rate=0.5)
+    row = counter(
+        "orders", value=1_000, semantics=Semantics.NEXT, ceiling=Ceiling(1_099, "max"), used=0.9, forecast=band,
+        crossing=early, crossing_used=0.25, flags=(Flag.FULL, Flag.RESET, Flag.GUESS), acknowledged=(Flag.RESET,),
+        step=10, target="shop.orders._id", library="mongoose",
+    )  # fmt: skip
+    name, day = ("shop", "counters", "orders"), 86_400.0
+    at, none = NOW.timestamp(), {"rewound": 0.0, "stalled": 0.0, "double": 0.0, "behind": 0.0}
+    gone = MissingCounter("shop.counters", "old", Absence.GONE)
+    found = by_name(row, oplog_seconds=60.0, missing=(gone,), collections_seen=3, collections_looked=3)
+    assert {key: dict(family.rows) for key, family in found.items()} == {
+        "sequence_last_value": {name: 1_000.0},
+        "sequence_remaining": {(*name, "configured"): 100.0, (*name, "int32"): 2**31 - 1 - 999.0},
+        "sequence_used_ratio": {(*name, "configured"): 0.9, (*name, "int32"): 0.25},
+        "sequence_rate_per_second": {name: 2.0},
+        "sequence_exhaustion_timestamp_seconds": {
+            (*name, "configured", bound): at + n * day for n, bound in enumerate(("early", "likely", "late"))
+        },
+        "sequence_naive_exhaustion_timestamp_seconds": {(*name, "int32"): at + 3 * day},
+        "sequence_fault": {(*name, fault): value for fault, value in {**none, "full": 1.0}.items()},
+        "sequence_info": {(*name, "certain", "shop.orders._id", "int64", "next", "10", "mongoose"): 1.0},
+        "collections": {("looked",): 3.0, ("unread",): 0.0, ("pending",): 0.0},
+        "sequences_missing": {("not read",): 0.0, ("gone",): 1.0, ("no longer recognised",): 0.0},
+        "sequences_omitted": {(): 0.0},
+        "search_complete": {(): 1.0},
+        "last_success_timestamp_seconds": {(): at},
+        "oplog_window_seconds": {(): 60.0},
+    }
 
 
 def test_both_ceilings_have_their_dates() -> None:

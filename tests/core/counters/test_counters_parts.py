@@ -123,6 +123,17 @@ def test_weekdays_and_chance_are_taken_out_of_days() -> None:
     assert level_days(week, 9.0) == pytest.approx([*[26 / 28, 78 / 28] * 5, 0, 0, 52 / 42, 104 / 42])
 
 
+def test_the_oldest_point_of_a_series_is_kept_for_four_months() -> None:
+    spans = []
+    for days in (118, 121):
+        series = Series()
+        series.add(JUNE - days * DAY, 0)
+        for n in range(1_500):
+            series.add(JUNE + 60 * n, 3 * n)
+        spans.append(round(series.span / DAY))
+    assert spans == [119, 1]
+
+
 @pytest.mark.parametrize(("apart", "oldest"), [(60.0, 1_500 * 60.0), (DAY / 10, 120 * DAY)])
 def test_a_long_series_is_thinned_with_age_and_keeps_its_ends(apart: float, oldest: float) -> None:
     series = Series()

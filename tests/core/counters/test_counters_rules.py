@@ -275,25 +275,13 @@ def test_verdict_is_unknown_where_something_could_not_be_read() -> None:
         ),
         ("[[counter]]\ncollection = 'a.b'\nmax = -1", "of at least 0"),
         ("[[counter]]\ncollection = 'a.b'\nblock = 0", "of at least 1"),
-        *(
-            (f"[[counter]]\ncollection = 'a.b'\n{settings}", words)
-            for settings, words in (
-                ("start = 9\nmax = 5", "start 9 is not below max 5"),
-                ("start = 5\nmax = 5", "start 5 is not below max 5"),
-                ("min = 5\nmax = 5\ncycle = true", "min 5 is not below max 5"),
-                ("min = 5\nstart = 5\nstep = -1", "start 5 is not above min 5"),
-                ("min = 5\nmax = 4\nstep = -1", "max 4 is not above min 5"),
-                ("min = 5", "min is the end of a descending counter"), ("step = 0", "step must not be 0"),
-                ("cycle = true", "a counter that cycles needs max (or min, or digits)"),
-                ("cycle = true\nmax = 9\nresets = 'daily'", "cycle and resets exclude each other"),
-            )
-        ),
+        ("[[counter]]\ncollection = 'a.b'\nstart = 9\nmax = 5", "start 9 is not below max 5"),
         ("[[counter]]\ncollection = 'a.b'\nconsumer = 'java'", "consumer must be"),
         ("[[counter]]\ncollection = 'a.b'\ntarget = 'shop.orders'", "database.collection.field"),
         ("[[counter]]\ncollection = 'a.b'\nhide = 'yes'", "hide must be true or false"),
         ("[[counter]]\ncollection = 'a.b'\nname = ''", "name must be a text"),
     ],
-)  # fmt: skip
+)
 def test_each_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "counters.toml"
     path.write_text(text)
@@ -404,6 +392,53 @@ def test_a_document_that_is_gone_warns_for_seven_days(ago: timedelta | None, rou
     assert check_counters(CountersSnapshot(NOW, (counter("b"),), known=2, missing=(gone,))).level == level
 
 
+def test_what_check_prints_is_the_worst_first_then_what_is_missing_and_the_notes() -> None:
+    near = Ceiling(2**31 - 1, "int32")
+    rows = (
+        counter("full", used=1.0, flags=(Flag.FULL,), odd_ids=2, acknowledged=(Flag.DOUBLE,)),
+        counter("near", value=2**31 - 11, near=near, used=0.8),
+        counter("guess", value=2**31 - 6, near=near, grade=Grade.POSSIBLE, used=0.95),
+        counter("young", used=0.6, forecast=Forecast(steps=3)),
+        counter("fine"),
+    )
+    gone = MissingCounter("shop.counters", "old", Absence.GONE, since=NOW)
+    partial = CounterTrouble("", "The history has holes.", "Try again.", partial=True)
+    snapshot = CountersSnapshot(NOW, rows, (partial,), known=5, missing=(gone,))
+    result = check_counters(snapshot)
+    text, _, perfdata = result.line.partition(" | ")
+    assert text.split("; ") == [
+        "COUNTERS CRITICAL - shop.counters full: FULL, 100.0% used",
+        "shop.counters near: 10 left until int32, 80.0% used",
+        "shop.counters guess: 5 left until int32, not certain that this is a counter",
+        "shop.counters old: its document is gone: the next use begins at the start and repeats ids",
+        "shop.counters young: 60.0% used and too young to date",
+        "1 counter too young to date",
+        "5 known, 4 read",
+        "1 guess not counted (--guesses)",
+        "2 ids could not be compared (no whole number, or beyond the type)",
+        "1 flag acknowledged",
+        "The history has holes.",
+    ]
+    assert perfdata == (
+        "'shop.counters fine'=5.0000%;75;90;0;100 'shop.counters full'=100.0000%;75;90;0;100 "
+        "'shop.counters near'=100.0000%;75;;0;100 'shop.counters young'=60.0000%;75;90;0;100"
+    )
+    assert result.details == (
+        "CRITICAL shop.counters full: FULL, 100.0% used",
+        "WARNING shop.counters near: 10 left until int32, 80.0% used",
+        "WARNING shop.counters guess: 5 left until int32, not certain that this is a counter",
+        "WARNING shop.counters old: its document is gone: the next use begins at the start and repeats ids",
+        "UNKNOWN shop.counters young: 60.0% used and too young to date",
+        "note: shop.counters old is gone",
+        "note: The history has holes.",
+    )
+    asked = check_counters(snapshot, guesses=True).details
+    assert [line.split(":")[0] for line in asked[:4]] == [
+        "CRITICAL shop.counters full", "CRITICAL shop.counters guess", "WARNING shop.counters near",
+        "WARNING shop.counters old",
+    ]  # fmt: skip
+
+
 def test_a_guess_alarms_only_when_asked() -> None:
     row = counter(used=0.99, grade=Grade.POSSIBLE, flags=(Flag.GUESS,))
     assert check_counters(CountersSnapshot(NOW, (counter("b"), row))).level == OK
@@ -451,6 +486,8 @@ def test_members_are_one_row_and_the_worst_are_named() -> None:
         ("[[counter]]\ncollection = 'a.b'\ncycle = true", "needs max"),
         ("[[counter]]\ncollection = 'a.b'\nmin = 9\nmax = 5\ncycle = true", "min 9 is not below max 5"),
         ("[[counter]]\ncollection = 'a.b'\nstep = -1\nmin = 9\nmax = 5", "max 5 is not above min 9"),
+        ("[[counter]]\ncollection = 'a.b'\nstart = 5\nmax = 5", "start 5 is not below max 5"),
+        ("[[counter]]\ncollection = 'a.b'\nstep = -1\nmin = 5\nstart = 5", "start 5 is not above min 5"),
         ("[[counter]]\ncollection = 'a.b'\nmax = 9\ncycle = true\nresets = 'yearly'", "exclude each other"),
         ("[[counter]]\ncollection = 'a.b'\nresets = 'weekly'", "resets must be"),
         ("include = ['shop']", "list of patterns"),

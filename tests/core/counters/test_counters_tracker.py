@@ -435,7 +435,7 @@ def test_a_pool_with_other_documents_is_another_pool() -> None:
 @pytest.mark.parametrize(("rule", "name"), [({"field": "n"}, "pool"), ({"id": 3}, "pool"), ({}, "tickets")])
 def test_a_rule_on_another_number_or_one_document_says_nothing_of_a_pool(rule: dict[str, Any], name: str) -> None:
     shop = Shop("pool", Rule(Namespace("shop", "pool"), name="tickets", number=1, **rule))
-    rows = [{"_id": n, "COUNT": 1000 * n + 900, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
+    rows = [{"_id": n, "COUNT": 1000 * n + 900, "MAX_VALUE": 1000 * n + 999} for n in range(250)]
     assert [view.id for view in shop.look(T0, *rows)] == [name]
     assert shop.collection.recogniser.matched == (set() if rule else {1})
 

@@ -150,7 +150,7 @@ class Recogniser:
         bound = bound_of(row, match)
         start = whole(dig(row, match.start_key)) if match.start_key else None
         bound_key = match.bound_key
-        if step is not None and step < 0:
+        if step < 0:
             bound, start, bound_key = start, bound, match.start_key
         identity = Identity(
             key=counter_key(self.ns_text, row.get("_id"), match.path),
@@ -171,7 +171,7 @@ class Recogniser:
             confidence=match.confidence,
             targets=targets,
             step=step or match.step,
-            is_step_known=step is not None,
+            is_step_known=step != 0,
             block=match.block,
             text=match.text,
             int64_ids=match.int64_ids,
@@ -234,13 +234,13 @@ def may_have_target(match: Match) -> bool:
     return bool(match.targets) or match.shape.target is not no_targets
 
 
-def _step(row: Document, match: Match) -> int | None:
-    """What is added for each id, if the document says so next to the number."""
+def _step(row: Document, match: Match) -> int:
+    """What is added for each id, if the document says so next to the number; else 0."""
     above, dot, own = match.path.rpartition(".")
     siblings = dig(row, above) if dot else row
     if not isinstance(siblings, Mapping):
-        return None
-    return next((step for key in STEP_FIELDS if key != own and (step := whole(siblings.get(key)))), None)
+        return 0
+    return next((step for key in STEP_FIELDS if key != own and (step := whole(siblings.get(key)))), 0)
 
 
 def bound_of(row: Document, match: Match) -> int | None:
