@@ -59,7 +59,7 @@ def command(
         write_report(path, document_of(replace(snapshot, counters=tuple(listed)), target_of(given).label))
         print_text(f"Written to {path}")
     elif wants_json:
-        write_json(counter_facts(counter) for counter in (snapshot.counters if guesses else listed))
+        write_json(counter_facts(counter) for counter in listed)
     elif listed:
         print_text(as_table(replace(snapshot, counters=tuple(listed))))
     else:

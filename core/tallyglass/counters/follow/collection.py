@@ -109,8 +109,7 @@ class CounterCollection:
             trackers += self._observe(row, self.found[key], at)
             await rest()
         self._former.clear()
-        if trackers != self.trackers:
-            self.trackers = trackers
+        self.trackers = trackers
 
     def paths(self) -> tuple[str, ...]:
         """The paths of all followed numbers in this collection."""

@@ -12,7 +12,7 @@ _WANDERS = 0.9
 
 def joined(parts: Sequence[float], width: int) -> list[float]:
     """The sums of ``width`` parts each: hours as days, days as weeks."""
-    return [sum(parts[start : start + width]) for start in range(0, len(parts), width)] if width > 1 else [*parts]
+    return [sum(parts[start : start + width]) for start in range(0, len(parts), width)]
 
 
 def without_weekdays(days: Sequence[float]) -> list[float]:

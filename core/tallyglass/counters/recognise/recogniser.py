@@ -20,6 +20,7 @@ from tallyglass.counters.recognise.shapes import (
     Match,
     Shape,
     ValueKind,
+    beside,
     bounded,
     dig,
     expand,
@@ -236,11 +237,8 @@ def may_have_target(match: Match) -> bool:
 
 def _step(row: Document, match: Match) -> int:
     """What is added for each id, if the document says so next to the number; else 0."""
-    above, dot, own = match.path.rpartition(".")
-    siblings = dig(row, above) if dot else row
-    if not isinstance(siblings, Mapping):
-        return 0
-    return next((step for key in STEP_FIELDS if key != own and (step := whole(siblings.get(key)))), 0)
+    siblings = beside(row, match.path)
+    return next((step for key in STEP_FIELDS if (step := whole(siblings.get(key)))), 0)
 
 
 def bound_of(row: Document, match: Match) -> int | None:

@@ -179,23 +179,27 @@ class Match:
     rule_number: int = 0
 
 
+def beside(document: Document, path: str) -> Mapping[str, Any]:
+    """The fields next to a number: one that is called "max", "first" or "step" says nothing of itself."""
+    above, dot, own = path.rpartition(".")
+    siblings = dig(document, above) if dot else document
+    return {key: value for key, value in siblings.items() if key != own} if isinstance(siblings, Mapping) else {}
+
+
 def bounded(match: Match, document: Document, *, specific: bool = False) -> Match:
     """The match with the paths that bound the range of its number, next to it, and whether it cycles.
 
     ``specific`` takes only names such as ``max_value`` for a bound, since ``limit`` or ``end`` may mean anything in a
     document of an unknown shape.
     """
-    above, dot, own = match.path.rpartition(".")
-    siblings = dig(document, above) if dot else document
-    if not isinstance(siblings, Mapping) or RANGE_KEYS.isdisjoint(siblings):
+    siblings = beside(document, match.path)
+    if RANGE_KEYS.isdisjoint(siblings):
         return match
-    # A number that is called "max" or "first" does not bound itself.
-    siblings = {key: value for key, value in siblings.items() if key != own}
     names = SPECIFIC_BOUNDS if specific else MAX_FIELDS
     bound = next((key for key in names if numeric_type(siblings.get(key)) is not None), "")
     start = next((key for key in START_FIELDS if numeric_type(siblings.get(key)) is not None), "")
     if not bound and (specific or not start):
         return match
     cycle = bool(bound) and any(siblings.get(key) is True for key in CYCLE_FIELDS)
-    prefix = f"{above}." if above else ""
+    prefix = match.path[: match.path.rfind(".") + 1]
     return replace(match, bound_key=bound and prefix + bound, start_key=start and prefix + start, cycle=cycle)
