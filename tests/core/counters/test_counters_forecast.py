@@ -375,7 +375,9 @@ def test_never_over_part_of_a_cycle() -> None:
     ("series", "remaining", "words"),
     [
         (Series(), 10, "No history"),
-        (steady(HOUR), 100 * DAY, "Too early to say: 1 h seen"),
+        (steady(HOUR), 100 * DAY, "Too early to say: 1 h seen, 5 days needed."),
+        (steady(1.5 * HOUR), 20 * HOUR, "Too early to say: 1.5 h seen, 2 h needed."),
+        (steady(50 * 60, step=60), 4 * HOUR, "Too early to say: 50 min seen, 1 h needed."),
         (steady(WEEK, step=2 * DAY), 10 * DAY, "changes seen, 10 needed"),
         (steady(WEEK, rate=0), 10, "No allocation seen in 7 days"),
         (idle_since(NOW - 8 * DAY), 10, "No allocation seen in 7 days"),

@@ -144,7 +144,7 @@ class UsageReader:
         seconds = max(1, int(whole * _MOST_IN_REQUEST / examined))
         for run, width in enumerate(PERIODS):
             start = max(earliest, end - width)
-            if start >= end or count >= MOST_UPDATES:
+            if count >= MOST_UPDATES:
                 break
             seen = 0
             for part in range(start, end, seconds):
