@@ -150,6 +150,13 @@ def test_the_id_of_a_row_leads_back_to_its_document() -> None:
             assert wrong == [], (value, typed)
 
 
+def test_relative_times_count_from_the_moment_that_is_given() -> None:
+    moment = datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)
+    seconds = int(moment.timestamp())
+    found = OplogFilter.parse("since:now-2h until:-5m", moment)
+    assert found == OplogFilter(since=Ts(seconds - 7_200, 0), until=Ts(seconds - 300, 0))
+
+
 ODD = [text.replace("\0", "") for text in TEXTS.values() if len(text) < 40]
 
 

@@ -1,4 +1,4 @@
-"""Which incidents of a list are shown: by name, time and text. Pure."""
+"""Which incidents of a list are shown: by name, time and text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tallyglass.errors import InputError
 from tallyglass.oplog.filter.query import OplogFilter, compile_text, glob_pattern
 from tallyglass.oplog.snapshot import Incident
+from tallyglass_tui import clock
 
 INCIDENT_FILTER_HELP = "ns:shop.* ns:!*.tmp since:now-2h until:18:06 op:d text /regex/"
 
@@ -22,7 +23,7 @@ class IncidentFilter:
     @classmethod
     def parse(cls, text: str) -> IncidentFilter:
         """Parse a typed filter. Raises InputError for a word that does not apply to incidents."""
-        wanted = OplogFilter.parse(text)
+        wanted = OplogFilter.parse(text, clock.now())
         if wanted.id or wanted.transaction or wanted.noops or wanted.destructive:
             raise InputError(
                 "That filter works only on entries.", f"The filter of incidents takes {INCIDENT_FILTER_HELP}."

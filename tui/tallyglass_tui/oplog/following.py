@@ -72,12 +72,12 @@ class Following:
 
     def set_filter(self, text: str) -> None:
         """Set the filter of the next :meth:`start`. Raises InputError if it is not a valid one."""
-        self.wanted = OplogFilter.parse(text)
+        self.wanted = OplogFilter.parse(text, clock.now())
         self.wanted_text = text
 
     def preview(self, text: str) -> None:
         """Preview a filter on the loaded rows."""
-        wanted = OplogFilter.parse(text)
+        wanted = OplogFilter.parse(text, clock.now())
         self._page.tail.preview(CompiledFilter(wanted) if text.strip() != self.wanted_text else None)
 
     def time(self, text: str) -> Ts:

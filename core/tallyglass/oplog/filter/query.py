@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import bson
@@ -60,10 +61,11 @@ class OplogFilter:
     transaction: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> OplogFilter:
+    def parse(cls, text: str, now: datetime | None = None) -> OplogFilter:
         """Parse a typed filter: ``ns:shop.* ns:!*.tmp op:du id:42 since:now-5m destructive some text``.
 
         Words without a key form the text. Double quotes keep spaces in a word; around an id they mean the string.
+        Relative times count from ``now``, by default the present.
         Raises InputError for a word that cannot be read.
         """
         if _WORD.sub("", text).strip():
@@ -73,7 +75,7 @@ class OplogFilter:
         free: list[str] = []
         for word in _WORD.finditer(text):
             try:
-                wanted = _read_word(wanted, word[0], free)
+                wanted = _read_word(wanted, word[0], free, now)
             except InputError as error:
                 # Where a value is read, the position is that in the value.
                 at = word.start() + word[0].index(":") + 1 + (error.position or 0)
@@ -153,23 +155,26 @@ def is_glob(name: str) -> bool:
     return "*" in name or "?" in name
 
 
-def _read_word(wanted: OplogFilter, word: str, free: list[str]) -> OplogFilter:
+def _read_word(wanted: OplogFilter, word: str, free: list[str], now: datetime | None) -> OplogFilter:
     inverse = "!" if word.startswith("!") else ""
     key, colon, value = word.removeprefix("!").partition(":")
     if word == "destructive":
         return replace(wanted, destructive=True)
     if word == "noops":
         return replace(wanted, noops=True)
-    if not colon or key not in _WORDS:
+    if not colon or key not in (*_WORDS, *_TIMES):
         free.append(word.replace('"', ""))
         return wanted
     if value.startswith("!"):
         inverse, value = "!", value[1:]
     if not value:
         raise InputError(f"{word!r} lacks a value.", "Write such as ns:shop.* or op:d.")
-    if inverse and key in ("since", "until", "txn"):
+    if inverse and key in (*_TIMES, "txn"):
         raise InputError(f"What {key}: names cannot be left out.", "Write it without the !.")
-    return _WORDS[key](wanted, inverse, value if key == "id" else value.replace('"', ""))
+    value = value if key == "id" else value.replace('"', "")
+    if key == "since":
+        return replace(wanted, since=parse_since(value, now))
+    return replace(wanted, until=parse_since(value, now)) if key == "until" else _WORDS[key](wanted, inverse, value)
 
 
 def _read_ns(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
@@ -200,12 +205,11 @@ def _read_transaction(wanted: OplogFilter, _: str, value: str) -> OplogFilter:
     return replace(wanted, transaction=value)
 
 
+_TIMES = ("since", "until")
 _WORDS: Mapping[str, Callable[[OplogFilter, str, str], OplogFilter]] = {
     "ns": _read_ns,
     "op": _read_op,
     "id": _read_id,
-    "since": lambda wanted, _, value: replace(wanted, since=parse_since(value)),
-    "until": lambda wanted, _, value: replace(wanted, until=parse_since(value)),
     "txn": _read_transaction,
 }
 
