@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -17,14 +18,16 @@ from click.testing import CliRunner
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.export import ExportItem
+from tallyglass.oplog.read.merge import MergedItem, ShardEntry
 from tallyglass.oplog.read.stream import Gap
 from tallyglass_tui.cli.main import main
-from tallyglass_tui.cli.oplog_lines import RELAXED, Printer
+from tallyglass_tui.cli.oplog_lines import RELAXED, TEXT, Printer
 from tallyglass_tui.cli.while_read import while_read
 
 # What a program still holds back when it ends so is lost.
 PRINTS_AND_DIES = """
 import os
+import re
 from tallyglass_tui.cli.headless import print_text
 print_text("an incident")
 os._exit(0)
@@ -54,6 +57,26 @@ async def test_a_limit_counts_entries_and_not_what_interrupts_them(capsys: pytes
 
     await Printer(OplogFilter(), RELAXED, 1).print_all(items())
     assert [json.loads(line)["kind"] for line in capsys.readouterr().out.splitlines()] == ["gap", "entry"]
+
+
+@pytest.mark.parametrize("style", [RELAXED, TEXT])
+@pytest.mark.parametrize(("newest", "expected"), [(True, ["3", "4"]), (False, ["1", "2"])])
+async def test_the_newest_entries_of_several_shards_are_the_newest_of_all(
+    newest: bool, expected: list[str], style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def entries(*seconds: int) -> MergedItem:
+        return tuple(
+            ShardEntry("s0", Ts(n, 1), bson.encode({"ts": Timestamp(n, 1), "op": "i", "ns": "d.a", "o": {"_id": n}}))
+            for n in seconds
+        )
+
+    async def items() -> AsyncIterator[MergedItem]:
+        yield entries(1)
+        yield entries(2, 3)
+        yield entries(4)
+
+    await Printer(OplogFilter(), style, 2, newest=newest).print_merged(items())
+    assert re.findall(r'(?:"t": |a  _id: |\s)(\d)(?:,|$)', capsys.readouterr().out, re.M) == expected
 
 
 @pytest.mark.parametrize("words", [["watch"], ["export", "--listen=127.0.0.1:0"]])

@@ -19,7 +19,7 @@ from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.read import past as past_module
-from tallyglass.oplog.read.past import SliceLength, backward, past, safe_end
+from tallyglass.oplog.read.past import SliceLength, backward, newest, past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
 from tallyglass.oplog.read.tail import read
 from tallyglass.oplog.snapshot import RowKind
@@ -63,6 +63,92 @@ async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
     assert rows == [898, 899, 900]
     rows = [row.ts.t async for row in read(Log(103, 100), OplogFilter(), limit=9)]  # type: ignore[arg-type]
     assert rows == [100, 101, 102, 103], "all that there are"
+
+
+def held(second: int, name: str, *, txn: int = 0, last: bool = True, pad: int = 0) -> bytes:
+    """An insert, or with ``txn`` an entry of a transaction: its first where ``txn`` is its second."""
+    entry: dict[str, Any] = {"op": "i", "ns": f"a.{name}", "o": {"_id": second, "pad": "x" * pad}}
+    if txn:
+        flags = {"count": Int64(9)} if last else {"partialTxn": True}
+        previous = Timestamp(0, 0) if txn == second else Timestamp(second - 1, 1)
+        entry = {
+            "op": "c", "ns": "admin.$cmd", "o": {"applyOps": [entry], **flags},
+            "lsid": {"id": bson.Binary(b"s" * 16, 4)}, "txnNumber": Int64(txn),
+            "prevOpTime": {"ts": previous, "t": Int64(1)},
+        }  # fmt: skip
+    return bson.encode(entry | {"ts": Timestamp(second, 1)})
+
+
+WITH_TRANSACTIONS = [
+    held(1, "b"), held(2, "b", txn=2, last=False), held(3, "c", txn=2, last=False), held(4, "c", txn=2),
+    held(5, "b"), held(6, "c"), held(7, "c", txn=7), held(8, "c", txn=8, last=False), held(9, "b", txn=8),
+    held(10, "b").replace(b"\x02op", b"\x55op"),
+]  # fmt: skip
+"""The last of them is damaged."""
+
+
+class Held(Log):
+    """A server that has these entries, some in each answer."""
+
+    def __init__(self, rows: Sequence[bytes], at_once: int = 3) -> None:
+        super().__init__(900, 100)
+        self.rows, self.at_once, self.asked = list(rows), at_once, dict[str, Any]()
+        self.answers = 0
+
+    async def find_raw(self, *_: Any, **how: Any) -> AsyncIterator[bytes]:
+        self.asked = how
+        newest_first = self.rows[::-1]
+        for at in range(0, len(newest_first), self.at_once):
+            self.answers += 1
+            yield b"".join(newest_first[at : at + self.at_once])
+
+
+@pytest.mark.parametrize(
+    ("names", "count", "expected", "rows"),
+    [
+        ((), 1, [10], 1), ((), 2, [8, 9, 10], 2), ((), 3, [7, 8, 9, 10], 3), ((), 5, [5, 6, 7, 8, 9, 10], 5),
+        ((), 6, [2, 3, 4, 5, 6, 7, 8, 9, 10], 6), ((), 7, [*range(1, 11)], 7), ((), 99, [*range(1, 11)], 7),
+        (("a.b",), 2, [8, 9, 10], 2), (("a.b",), 3, [5, 7, 8, 9, 10], 3), (("a.b",), 4, [2, 3, 4, 5, 7, 8, 9, 10], 4),
+        (("a.c",), 4, [6, 7, 8, 9, 10], 4), (("a.d",), 1, [10], 1), ((), 0, [], 0),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("at_once", [1, 3, 20])
+async def test_of_the_newest_a_transaction_counts_once_and_is_whole(
+    names: tuple[str, ...], count: int, expected: list[int], rows: int, at_once: int
+) -> None:
+    server, wanted = Held(WITH_TRANSACTIONS, at_once), OplogFilter(namespaces=names)
+    found, incomplete = await newest(server, wanted, Ts(11, 0), count)  # type: ignore[arg-type]
+    assert [WITH_TRANSACTIONS.index(raw) + 1 for raw in found] == expected
+    assert incomplete is None
+    if count:
+        assert server.asked == {"sort": [("$natural", -1)], "batch_size": 1_000 if names else count, "time_ms": 30_000}
+        shown = [row async for row in read(Held(WITH_TRANSACTIONS, at_once), wanted, limit=count)]  # type: ignore[arg-type]
+        assert len(shown) == rows
+
+
+@pytest.mark.parametrize(
+    ("backlog", "spent", "pad", "seconds", "ended", "answers"),
+    [
+        (True, 0.0, 0, 3_000, None, 4), (True, 1.6, 0, 3_000, "stopped after 3 s", 2),
+        (True, 0.0, 6_000_000, 3_000, "stopped after 36 MB", 2), (False, 0.0, 6_000_000, 30_000, None, 4),
+        (False, 1.6, 0, 30_000, None, 4), (False, 15.1, 0, 30_000, "stopped after 30 s", 2),
+    ],
+)  # fmt: skip
+async def test_the_search_for_the_newest_is_bounded(
+    backlog: bool,
+    spent: float,
+    pad: int,
+    seconds: int,
+    ended: str | None,
+    answers: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = Held([held(second, "b", pad=pad) for second in range(1, 13)])
+    monkeypatch.setattr(past_module.time, "monotonic", lambda: 50 + spent * server.answers)
+    found, incomplete = await newest(server, OplogFilter(), Ts(13, 0), 99, backlog=backlog)  # type: ignore[arg-type]
+    assert (incomplete.ended if incomplete else None, server.answers) == (ended, answers)
+    assert found == server.rows[-3 * answers :]
+    assert server.asked["time_ms"] == seconds
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tallyglass.moment import iso
@@ -23,16 +24,18 @@ TEXT, RELAXED, CANONICAL = "text", "relaxed", "canonical"
 
 
 class Printer:
-    """Prints entries up to the limit, as fast as the reader takes them, without dropping any.
+    """Prints entries up to the limit, as fast as the reader takes them, without dropping any; with ``newest`` those at
+    the end, once all have come.
 
     ``incomplete`` says that a shard was lost on the way.
     """
 
-    def __init__(self, wanted: OplogFilter, style: str, limit: int) -> None:
+    def __init__(self, wanted: OplogFilter, style: str, limit: int, *, newest: bool = False) -> None:
         from tallyglass.oplog.read.collect import Collector
 
         self._style = style
         self._left = limit or sys.maxsize
+        self._newest: deque[str] | None = deque(maxlen=limit) if newest and limit else None
         self.incomplete = False
         self._trouble = ""
         self._shard = ""
@@ -46,11 +49,15 @@ class Printer:
             async for item in held:
                 if not await self._print(self._lines(item), entries=isinstance(item, tuple)):
                     return
+        await self._print(self._newest or ())
 
-    async def _print(self, lines: Sequence[str], *, entries: bool) -> bool:
+    async def _print(self, lines: Collection[str], *, entries: bool = False) -> bool:
         """Print lines, those of ``entries`` up to the limit; whether more may follow."""
+        if entries and self._newest is not None:
+            self._newest.extend(lines)
+            return True
         if entries:
-            lines = lines[: self._left]
+            lines = [*lines][: self._left]
             self._left -= len(lines)
         if lines:
             # In a thread: a reader that stops reading must not stop the driver's heartbeats.
@@ -77,6 +84,7 @@ class Printer:
                     lines = [line for entry in item for line in self._merged_entry(entry)]
                 if not await self._print(lines, entries=entries):
                     return
+        await self._print(self._newest or ())
 
     def _merged_entry(self, entry: ShardEntry) -> list[str]:
         from tallyglass.oplog.entry.json import to_json
@@ -151,6 +159,6 @@ def line(row: OplogRow) -> str:
     return f"{row.ts!s:<14} {when:<24} {row.op or row.kind:<1} {row.ns}  {row.what}  {row.id}".rstrip()
 
 
-def _write(lines: Sequence[str]) -> None:
+def _write(lines: Collection[str]) -> None:
     sys.stdout.write("\n".join(lines) + "\n")
     sys.stdout.flush()

@@ -18,7 +18,7 @@ from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.filter.compile import CompiledFilter, EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read.entries import end_of_oplog
-from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
+from tallyglass.oplog.read.past import BACKLOG, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 
 LAG_SECONDS = 10.0
@@ -52,7 +52,7 @@ async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator
     wanted.check()
     selector, anchor = EntrySelector(wanted), await safe_end(gateway)
     lag, last = _LagMonitor(gateway), wanted.since or anchor.ts
-    before = wanted_past(gateway, wanted, anchor.ts.next, BACKLOG, seconds=BACKLOG_SECONDS)
+    before = wanted_past(gateway, wanted, anchor.ts.next, BACKLOG, backlog=True)
     async with closing(before) as items:
         async for item in items:
             if isinstance(item, Gap):
@@ -77,24 +77,13 @@ async def follow_entries(gateway: Gateway, wanted: OplogFilter) -> AsyncIterator
 
 
 async def read_entries(gateway: Gateway, wanted: OplogFilter, *, limit: int = 0) -> AsyncIterator[ExportItem]:
-    """Matching entries of the past, oldest first.
-
-    ``limit`` keeps the first so many from ``wanted.since``, or the newest so many where that is not given; 0 keeps
-    all. Errors: those of the gateway.
-    """
+    """Matching entries of the past, oldest first, from ``wanted.since``. Where that is not given, ``limit`` keeps the
+    newest so many, of which a transaction of several entries is one; 0 keeps all. Errors: those of the gateway."""
     wanted.check()
-    selector, given = EntrySelector(wanted), 0
-    end = await end_of_past(gateway, wanted)
+    selector, end = EntrySelector(wanted), await end_of_past(gateway, wanted)
     async with closing(wanted_past(gateway, wanted, end, limit or None)) as items:
         async for item in items:
-            if not isinstance(item, tuple):
-                yield item
-                continue
-            raws = selected(selector, item)
-            yield raws[: limit - given] if limit else raws
-            given += len(raws)
-            if given >= limit > 0:
-                return
+            yield selected(selector, item) if isinstance(item, tuple) else item
 
 
 def selected(selector: EntrySelector, batches: Sequence[bytes]) -> Entries:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
 from tallyglass.oplog.entry.batch import entries, last_ts
-from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.entry import Txn, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
@@ -25,10 +26,11 @@ from tallyglass.oplog.read.stream import EntryPosition, Gap
 BACKLOG = 500
 """Older entries with which a reader of new ones begins: some screens."""
 
-BACKLOG_SECONDS = 3.0
-"""How long a tail looks for older entries to begin with."""
+_BACKLOG_SECONDS, _BACKLOG_BYTES = 3.0, 32_000_000
+"""How long a tail looks for older entries to begin with, and how many bytes of them it holds, within one answer of the
+server: entries have up to 16 MB."""
 
-SEARCH_SECONDS = 30.0
+_SEARCH_SECONDS = 30.0
 """How long a command that ends looks for older entries."""
 
 ATTEMPTS = 5
@@ -46,16 +48,14 @@ _SLICE_BYTES = 12_000_000
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """Older entries may match: the search for them was stopped after so many seconds, or failed for a ``reason``."""
+    """Older entries may match: how the search for them ``ended``, as "stopped after 3 s"."""
 
-    seconds: float
-    reason: str = ""
+    ended: str
 
     @property
     def what(self) -> str:
         """That in a sentence without an end."""
-        ended = f"failed: {self.reason}" if self.reason else f"stopped after {self.seconds:.0f} s"
-        return f"older entries may match: the search for them {ended}"
+        return f"older entries may match: the search for them {self.ended}"
 
 
 async def safe_end(gateway: Gateway, among: Document | None = None) -> EntryPosition:
@@ -84,53 +84,86 @@ async def end_of_past(gateway: Gateway, wanted: OplogFilter) -> Ts:
 
 
 async def newest(
-    gateway: Gateway, wanted: OplogFilter, until: Ts, count: int, *, seconds: float = BACKLOG_SECONDS
+    gateway: Gateway, wanted: OplogFilter, until: Ts, count: int, *, backlog: bool = False
 ) -> tuple[list[bytes], Incomplete | None]:
     """The ``count`` newest wanted entries before ``until``, oldest first, and why there may be others: None where the
-    search reached the beginning or found them all. It stops after ``seconds``."""
+    search reached the beginning or found them all. It stops after some time, for a ``backlog`` also after some bytes. A
+    transaction counts once, however many entries it has, and comes whole."""
     if count <= 0:
         return [], None
+    seconds, most_bytes = (_BACKLOG_SECONDS, _BACKLOG_BYTES) if backlog else (_SEARCH_SECONDS, sys.maxsize)
     query: dict[str, Any] = {"ts": {"$lt": Timestamp(*until)}, **wanted.on_server()}
     if not wanted.noops:
         query = {"$and": [query, {"op": {"$ne": "n"}}]}
-    limit = 0 if wanted.narrow else count
-    matcher, found, matched = CompiledFilter(wanted), list[bytes](), 0
-    ends = time.monotonic() + seconds
-    batches = gateway.find_raw(
-        OPLOG, query, sort=[("$natural", -1)], limit=limit, batch_size=1_000, time_ms=int(seconds * 1_000)
-    )
+    at_once = 1_000 if wanted.narrow else min(count, 1_000)
+    found, ends = _Newest(wanted, count), time.monotonic() + seconds
+    ended = ""
     try:
+        batches = gateway.find_raw(
+            OPLOG, query, sort=[("$natural", -1)], batch_size=at_once, time_ms=int(seconds * 1_000)
+        )
         async with closing(batches) as held:
             async for batch in held:
-                for raw in entries(batch):
-                    try:
-                        entry = read_entry(raw)
-                        wants, is_part = matcher.wants_entry(entry), entry.in_transaction
-                    except Malformed:
-                        wants, is_part = True, False
-                    if wants or is_part:
-                        found.append(raw)
-                    matched += wants
-                    if matched >= count:
-                        return found[::-1], None
+                if not all(map(found.add, entries(batch))):
+                    break
                 if time.monotonic() > ends:
-                    return found[::-1], Incomplete(seconds)
+                    ended = f"stopped after {seconds:.0f} s"
+                elif found.size > most_bytes:
+                    ended = f"stopped after {found.size / 1e6:.0f} MB"
+                if ended:
+                    break
     except ReadError as error:
-        in_time = not isinstance(error, RefusedError) or error.code != _TIME_IS_UP
-        return found[::-1], Incomplete(seconds, error.title.rstrip(".") if in_time else "")
-    return found[::-1], None
+        in_time = isinstance(error, RefusedError) and error.code == _TIME_IS_UP
+        ended = f"stopped after {seconds:.0f} s" if in_time else f"failed: {error.title.rstrip('.')}"
+    return found.entries[::-1], Incomplete(ended) if ended else None
+
+
+class _Newest:
+    """Keeps so many wanted entries of those that it is given, newest first: of a transaction, which counts once, all
+    entries."""
+
+    def __init__(self, wanted: OplogFilter, count: int) -> None:
+        self.entries: list[bytes] = []
+        self.size = 0
+        """Bytes of the entries that are kept."""
+        self._matcher = CompiledFilter(wanted)
+        self._left = count
+        self._wanted, self._cut = set[Txn](), set[Txn]()
+        """Wanted transactions, and those of them of which earlier entries are still to come."""
+
+    def add(self, raw: bytes) -> bool:
+        """Keep an entry if it is wanted. Returns whether others before it are."""
+        txn, begins = None, True
+        try:
+            entry = read_entry(raw)
+            wants = self._matcher.wants_entry(entry)
+            if entry.in_transaction:
+                txn, begins = Txn(entry.session, entry.txn_number or 0), entry.previous is None
+        except Malformed:
+            wants = True
+        known = txn in self._wanted
+        if known or (self._left > 0 and (wants or txn)):
+            self.entries.append(raw)
+            self.size += len(raw)
+        if wants and not known and self._left > 0:
+            self._left -= 1
+            known = txn is not None
+        if known and txn:
+            self._wanted.add(txn)
+            (self._cut.discard if begins else self._cut.add)(txn)
+        return self._left > 0 or bool(self._cut)
 
 
 async def wanted_past(
-    gateway: Gateway, wanted: OplogFilter, end: Ts, count: int | None = None, *, seconds: float = SEARCH_SECONDS
+    gateway: Gateway, wanted: OplogFilter, end: Ts, count: int | None = None, *, backlog: bool = False
 ) -> AsyncIterator[tuple[bytes, ...] | Gap | Incomplete]:
     """Batches with all that is wanted of the entries before ``end``, oldest first: from ``wanted.since``, or where that
-    is not given the ``count`` newest of them, for which it is searched for ``seconds``; None for all.
+    is not given the ``count`` newest of them, as :func:`newest` finds them; None for all.
 
     Errors: as for :func:`past`.
     """
     if count is not None and wanted.since is None:
-        found, incomplete = await newest(gateway, wanted, end, count, seconds=seconds)
+        found, incomplete = await newest(gateway, wanted, end, count, backlog=backlog)
         if incomplete is not None:
             yield incomplete
         yield tuple(found)

@@ -20,7 +20,7 @@ from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
 from tallyglass.oplog.read.entries import end_of_oplog
-from tallyglass.oplog.read.past import BACKLOG, BACKLOG_SECONDS, Incomplete, end_of_past, safe_end, wanted_past
+from tallyglass.oplog.read.past import BACKLOG, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.read.window import WindowReader, window
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, OplogWindow, RowKind
@@ -148,7 +148,7 @@ class _Tail:
                 self._handle(Gap(since, oldest))
             since = self.reached = oldest
         wanted = replace(self.wanted, since=since)
-        async for found in wanted_past(self.gateway, wanted, end, self.backlog, seconds=BACKLOG_SECONDS):
+        async for found in wanted_past(self.gateway, wanted, end, self.backlog, backlog=True):
             if isinstance(found, Gap):
                 self._handle(found)
                 self.reached = found.first
