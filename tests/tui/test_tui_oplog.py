@@ -42,6 +42,7 @@ from tallyglass_tui import clock
 from tallyglass_tui.incidents.filter import IncidentFilter
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog import row_ring
+from tallyglass_tui.oplog.following import Following
 from tallyglass_tui.oplog.state import scan_lines, state_lines
 from tallyglass_tui.restore.page import RestorePage
 from tallyglass_tui.shell.incidents import incidents
@@ -441,6 +442,18 @@ def test_which_incidents_a_filter_shows(text: str, shown: bool) -> None:
     assert IncidentFilter.parse(text).shows(replace(INCIDENT, op="d")) is shown
 
 
+def test_what_is_recent_in_a_recording_is_recent_at_the_moment_that_is_shown() -> None:
+    clock.show(INCIDENT.last.time + timedelta(minutes=1))
+    try:
+        assert IncidentFilter.parse("since:now-2m").shows(INCIDENT)
+        assert not IncidentFilter.parse("since:now-30s").shows(INCIDENT)
+        following = Following(SimpleNamespace())  # type: ignore[arg-type]
+        following.set_filter("until:now-1m")
+        assert following.wanted == OplogFilter(until=Ts(INCIDENT.last.t, 0))
+    finally:
+        clock.show(None)
+
+
 def test_a_dropped_database_is_in_the_namespace_of_all_its_collections() -> None:
     dropped = replace(INCIDENT, kind="dropDatabase", ns="shop")
     assert IncidentFilter.parse("ns:shop.*").shows(dropped)
@@ -797,9 +810,11 @@ async def test_the_same_transaction_is_a_filter(screen_at: Any) -> None:
     )
     async with screen_at((140, 30)) as screen:
         await screen.press("3")
-        await screen.put("oplog", update(entry(1), in_transaction))
+        await screen.put("oplog", update(replace(in_transaction, raw=b""), entry(1), in_transaction))
         await screen.press("up", "X")
         assert "belongs to no transaction" in screen.text
+        await screen.press("up", "X", "down")
+        assert "its transaction is not known" in screen.text
         before = screen.feeds.named["oplog"]
         await screen.press("down", "X")
         assert screen.feeds.named["oplog"] is not before

@@ -23,6 +23,7 @@ from tallyglass_tui.counters.graph import Band, graph
 from tallyglass_tui.oplog import reads as oplog_reads
 from tallyglass_tui.oplog import row_ring
 from tallyglass_tui.oplog.row_ring import RowRing
+from tallyglass_tui.oplog.rows import entry_lines
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.terminal import driver as terminal_driver
 from tallyglass_tui.terminal.driver import BastionDriver, InputDecoder, NonBlockingWriter
@@ -123,10 +124,14 @@ def test_the_ring_is_bounded_in_bytes() -> None:
     for n in range(40):
         ring.add([entry(n, size=row_ring.BYTES // 8)])
     assert sum(len(row.raw) for row in ring.rows) <= row_ring.BYTES
-    ring.add([entry(99, size=row_ring.BYTES * 2)])
-    assert len(ring.rows) <= 8
-    ring.add([entry(100)])
-    assert ring.rows[-1].id == "id-100"
+    ring.clear()
+    sizes = {99: row_ring.BYTES * 2, 100: 10, 101: row_ring.LARGEST, 102: row_ring.LARGEST + 1}
+    ring.add([entry(n, size=size) for n, size in sizes.items()])
+    assert [len(row.raw) for row in ring.rows] == [0, 10, row_ring.LARGEST, 0]
+    assert [row.what for row in ring.rows] == ["large, 16.0 MB: insert", "insert", "insert", "large, 2.0 MB: insert"]
+    assert ring.lost == 0
+    shown = [entry_lines(row, "", NOW)[-1] for row in ring.rows]
+    assert shown[:2] == ["It is too large to be held here: t with 1795000099:1 reads it.", ""]
 
 
 def test_of_large_past_entries_the_ring_holds_the_first() -> None:

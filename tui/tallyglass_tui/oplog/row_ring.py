@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tallyglass.oplog.snapshot import OplogRow
+from tallyglass_tui import format as fmt
 
 ROWS = 2_500
 """Rows to scroll through, and as many that wait while another page is shown: a row takes 0.85 kB, the two 4 MB of the
 80 MB of the dashboard. ``t`` reads older ones again."""
 BYTES = 8_000_000
 """The most bytes of raw entries, without the rows themselves."""
+LARGEST = BYTES // 4
+"""The most bytes of an entry that arrives: a larger one is shown without its document, which would push out all others;
+``t`` with its timestamp reads it."""
 
 
 @dataclass(slots=True)
@@ -36,8 +40,11 @@ class RowRing:
         removed."""
         self.lost += dropped
         for row in rows:
+            size = len(row.raw)
+            if size > LARGEST:
+                row, size = replace(row, raw=b"", what=f"large, {fmt.size(size)}: {row.what}"), 0
             self._waiting.append(row)
-            self._waiting_bytes += len(row.raw)
+            self._waiting_bytes += size
         while len(self._waiting) > ROWS or self._waiting_bytes > BYTES:
             self._waiting_bytes -= len(self._waiting.popleft().raw)
             self.lost += 1
@@ -83,7 +90,7 @@ class RowRing:
         self._waiting_bytes = 0
         removed = max(0, len(self.rows) - ROWS)
         self._bytes -= sum(len(row.raw) for row in self.rows[:removed])
-        while self._bytes > BYTES and removed < len(self.rows) - 1:
+        while self._bytes > BYTES:
             self._bytes -= len(self.rows[removed].raw)
             removed += 1
         del self.rows[:removed]

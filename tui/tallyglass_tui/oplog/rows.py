@@ -17,6 +17,7 @@ from tallyglass.oplog.snapshot import (
 )
 from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
+from tallyglass_tui.oplog.row_ring import LARGEST
 from tallyglass_tui.widgets.cells import fit, fit_middle, wrap, wrap_cells
 from tallyglass_tui.widgets.line_view import Piece
 from tallyglass_tui.widgets.live_table import Column
@@ -116,6 +117,8 @@ def entry_lines(row: OplogRow, json: str, now: datetime, majority: Ts | None = N
     facts = [f"ts {row.ts}", f"term {row.term}" if row.term is not None else "", fmt.size(row.size), sure[held]]
     heading.append("   ".join(fact for fact in facts if fact))
     heading.append(f"{bound.key('oplog.restore', 'r')} plans a restore to just before it: --oplogLimit={row.ts}")
+    if not json and row.size > LARGEST:
+        json = f"It is too large to be held here: {bound.key('oplog.time', 't')} with {row.ts} reads it."
     return [*heading, "", *json.split("\n")]
 
 

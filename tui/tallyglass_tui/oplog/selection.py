@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tallyglass.errors import InputError
 from tallyglass.oplog.filter.query import words_for
-from tallyglass.oplog.snapshot import Incident, OplogRow
+from tallyglass.oplog.snapshot import Incident, OplogRow, RowKind
 from tallyglass.text import clean
 from tallyglass_tui import clock
 from tallyglass_tui import format as fmt
@@ -102,6 +102,8 @@ class Selection:
         name = chain_name(row.raw) if row is not None else ""
         if name:
             self._page.set_filter(f"txn:{name}")
+        elif row is not None and row.kind is RowKind.ENTRY and not row.raw:
+            self._page.say("This entry is not held here as a whole: its transaction is not known.")
         else:
             self._page.say("This entry belongs to no transaction.")
 
