@@ -8,7 +8,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Binary, Int64, ObjectId, Timestamp
+from bson import Binary, Decimal128, Int64, MinKey, ObjectId, Regex, Timestamp
 
 from hostile.samples import TEXTS
 from tallyglass.errors import InputError
@@ -121,33 +121,47 @@ def test_an_invalid_filter_is_refused_at_the_place_of_the_error(text: str, posit
     assert refusal.value.position == position
 
 
-def test_the_id_of_a_row_leads_back_to_its_document() -> None:
-    texts = [
-        "",
-        "42",
-        "-",
-        "true",
-        "a b",
-        'q"uote',
-        "b\\s",
-        "{",
-        "[1]",
-        "ünï",
-        "nan",
-        "1e5",
-        "inf",
-        "!x",
-        str(OID),
-    ]
-    others = [1, Int64(42), 1.5, -3, float("nan"), 1e5, float("inf"), True, None, OID, Binary(b"u" * 16, 4)]
-    for value in [*texts, *others, {"a": 1, "b": [1, "x"]}, datetime(2026, 1, 1, tzinfo=UTC), b"bytes"]:
-        raw = entry("d", "a.b", {"_id": value})
-        typed = OplogFilter.parse(f"id:{row(raw).id}") if " " not in row(raw).id else OplogFilter(id=row(raw).id)
-        if not isinstance(value, (bytes, datetime)):
-            assert CompiledFilter(typed).wants(raw), (value, typed)
-        if isinstance(value, str):
-            wrong = [other for other in others if CompiledFilter(typed).wants(entry("d", "a.b", {"_id": other}))]
-            assert wrong == [], (value, typed)
+IDS: list[Any] = [
+    "", "42", "-", "true", "a b", 'q"uote', "b\\s", "{", "[1]", "ünï", "nan", "1e5", "inf", "!x", str(OID), "a" * 100,
+    1, Int64(42), 1.5, -3, float("nan"), 1e5, float("inf"), -(2**63), 2**31, True, None, OID, MinKey(),
+    Binary(b"u" * 16, 4), Binary(b"v" * 16, 3), Binary(b"bytes", 5), b"", datetime(2026, 1, 1, tzinfo=UTC),
+    datetime(1960, 1, 1, 0, 0, 0, 5_000, UTC), Timestamp(5, 6), Decimal128("12.50"), Decimal128("NaN"),
+    Decimal128("-Infinity"), Decimal128("1E+6000"), {"a": 7, "b": [1, "x", None, 2.5]},
+    {"b": [1, "x", None, 2.5], "a": 7}, {"a": True}, {"a": b"x"}, {"a": Decimal128("9")}, {"a": Regex("x", "i")}, {},
+]  # fmt: skip
+"""Values of which no two are equal to the server."""
+
+
+@pytest.mark.parametrize("place", range(len(IDS)))
+def test_the_id_of_a_row_leads_back_to_its_document_and_no_other(place: int) -> None:
+    entries = [entry("d", "a.b", {"_id": other}) for other in IDS]
+    shown = row(entries[place])
+    wanted = OplogFilter.parse(words_for(shown.ns, shown.id))
+    collector = Collector(wanted, 100)
+    collector.add(b"".join(entries))
+    found = [n for n, raw in enumerate(entries) if CompiledFilter(wanted).wants(raw)]
+    assert [one.raw for one in collector.rows(None)[0]] == [entries[n] for n in found]
+    # What is not in quotes may be the string as well.
+    assert [n for n in found if not isinstance(IDS[n], str) or isinstance(IDS[place], str)] == [place], shown.id
+    assert not isinstance(IDS[place], (dict, bytes)) or found == [place]
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        ("5", [5, Int64(5), 5.0, Decimal128("5"), Decimal128("5.00"), Decimal128("50E-1")]),
+        ('{"$numberDecimal": "5.0"}', [5, Int64(5), 5.0, Decimal128("5")]), ("2.5", [2.5, Decimal128("2.50")]),
+        ('{"a": 5, "b": [1]}', [{"a": Int64(5), "b": [1.0]}, {"a": Decimal128("5"), "b": [Int64(1)]}]),
+    ],
+)  # fmt: skip
+def test_an_id_is_found_whatever_type_its_numbers_have(text: str, others: list[Any]) -> None:
+    wanted = OplogFilter(id=text)
+    collector, unlike = Collector(wanted, 100), [6, 5.5, True, {"a": 5}, {"b": [1], "a": 5}, {"a": 5, "b": 1}, [5, [1]]]
+    for found, id_ in [(True, one) for one in others] + [(False, one) for one in unlike]:
+        raw = entry("u", "a.b", {"$v": 2, "diff": {"u": {"n": 1}}}, {"_id": id_})
+        assert CompiledFilter(wanted).wants(raw) is found, id_
+        collector.add(raw)
+    assert collector.matched == len(others)
 
 
 def test_relative_times_count_from_the_moment_that_is_given() -> None:
@@ -241,14 +255,17 @@ def test_rates_are_over_the_oplogs_own_time() -> None:
     assert collector.rates.over(60, 10_500) == ()
 
 
-@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1])
-def test_a_number_is_found_whatever_its_size(number: int) -> None:
-    raw = bson.encode({"op": "i", "ns": "a.b", "o": {"_id": bson.Int64(number), "n": bson.Int64(number)}})
-    other = bson.encode({"op": "i", "ns": "a.b", "o": {"_id": bson.Int64(1), "n": bson.Int64(1)}})
-    for wanted in (OplogFilter(id=str(number)), OplogFilter(text=str(number))):
-        found = CompiledFilter(wanted)
-        assert found.wants(raw)
-        assert not found.wants(other)
+@pytest.mark.parametrize("number", [2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 2**63 - 1, -(2**63), 12.5, -0.001])
+def test_a_number_is_found_whatever_its_size_and_type(number: float) -> None:
+    stored = [number] if isinstance(number, float) else [Int64(number), *[float(number)] * (abs(number) < 2**53)]
+    for value in [*stored, *[int(number)] * (-(2**31) <= number < 2**31 and number == int(number))]:
+        raw = bson.encode({"op": "i", "ns": "a.b", "o": {"_id": value, "n": [{"m": value}]}})
+        others = [bson.encode({"op": "i", "ns": "a.b", "o": {"_id": n, "n": n}}) for n in (Int64(1), 7.25, True)]
+        for wanted in (OplogFilter(id=f"{number}"), OplogFilter(text=f"{number}")):
+            collector = Collector(wanted, 9)
+            collector.add(b"".join([raw, *others]))
+            assert [one.raw for one in collector.rows(None)[0]] == [raw]
+            assert [CompiledFilter(wanted).wants(other) for other in (raw, *others)] == [True, False, False, False]
 
 
 def test_who_asks_for_commands_gets_the_writes_inside_them() -> None:

@@ -138,6 +138,8 @@ def short_value(raw: bytes, element: Element) -> str:
         return json.id_text(raw, element, 60)
     if element.type == walk.DATE:
         return json.date_text(raw, element.start).strip('"')
+    if element.type == walk.DECIMAL:
+        return str(walk.value(raw, element))
     return json.scalar(raw, element, 60)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -17,8 +18,9 @@ from tallyglass.text import unescape_name
 _HEX_24 = re.compile(r"[0-9a-fA-F]{24}\Z")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z")
 _WHOLE = re.compile(r"[+-]?\d{1,19}\Z")
+_HEX = re.compile(r'("\$binary"\s*:\s*\{\s*)"hex"(\s*:\s*)"((?:[0-9a-f]{2})*)"')
+"""A binary value as it is shown, which Extended JSON has in base64."""
 _ESCAPE = re.compile(r"\\(?:u\{([0-9a-f]{1,6})\}|.)")
-_INT64_MAX = 2**63 - 1  # the largest whole number that BSON has
 
 
 def candidates(text: str) -> Iterator[Any]:
@@ -39,12 +41,16 @@ def candidates(text: str) -> Iterator[Any]:
 
 
 def _as_json(shown: str) -> str:
-    """JSON as it is shown as JSON that can be read: the visible escapes, which it does not know, in its own form."""
+    """JSON as it is shown as JSON that can be read: the visible escapes and hex digits, which it does not know, in its
+    own form."""
 
     def own_form(found: re.Match[str]) -> str:
         return json.dumps(unescape_name(found[0]))[1:-1] if found[1] else found[0]
 
-    return _ESCAPE.sub(own_form, shown)
+    def base64(found: re.Match[str]) -> str:
+        return f'{found[1]}"base64"{found[2]}"{b64encode(bytes.fromhex(found[3])).decode()}"'
+
+    return _ESCAPE.sub(own_form, _HEX.sub(base64, shown))
 
 
 def _typed(word: str) -> Iterator[Any]:
@@ -55,7 +61,7 @@ def _typed(word: str) -> Iterator[Any]:
         yield Binary(uuid.UUID(word).bytes, 3)
     elif _WHOLE.match(word):
         number = int(word)
-        if abs(number) <= _INT64_MAX:
+        if -(2**63) <= number < 2**63:  # the whole numbers that BSON has
             yield Int64(number)
     elif word in ("true", "false", "null"):
         yield json.loads(word)

@@ -387,10 +387,9 @@ def _rare(raw: bytes, element: Element, limit: int) -> str:
     if element.end - element.start > limit * 8:
         return f"({element.end - element.start:,} bytes)"
     try:
-        found = walk.value(raw, element)
-    except Malformed:
+        return clean(_exact_rare(raw, element.type, element.start, element.end, False), limit)
+    except (Malformed, ValueError, TypeError):
         return _BROKEN
-    return quoted(str(found), limit)
 
 
 def id_text(raw: bytes, element: Element, limit: int = 120) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any
 
 import bson
+from bson import Decimal128
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
@@ -26,6 +28,9 @@ from tallyglass.text import unescape_name
 
 REGEX_LIMIT = 4_000
 """Characters of an entry that a regular expression is tried on."""
+
+_NUMBER = re.compile(r"-?\d{1,19}(\.\d{1,19})?", re.ASCII)
+"""A number as text that is looked for among numbers as well."""
 
 _CACHE_LIMIT = 20_000
 """Namespaces whose verdict is remembered, some 3 MB; all are forgotten when there are more."""
@@ -169,14 +174,14 @@ def _names(globs: tuple[str, ...]) -> Callable[[str], bool] | None:
 
 
 class IdMatcher:
-    """Whether an operation touches the document of one ``_id``."""
+    """Whether an operation touches the document of one ``_id``. As to the server, numbers are equal by their value,
+    also within a document."""
 
     def __init__(self, text: str) -> None:
         values = list(candidates(text))
-        self._numbers = {v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)}
         self._encoded = {_encoded(value) for value in values}
-        forms = {bytes((kind,)) + body for number in self._numbers for kind, body in _forms(number)}
-        self._byte_patterns = [form[:1] + b"_id\0" + form[1:] for form in self._encoded | forms]
+        self._alike = {_comparable(value) for value in values}
+        self._byte_patterns = [form[:1] + b"_id\0" + form[1:] for value in values for form in _id_forms(value)]
 
     def may_match(self, batch: bytes, start: int, end: int) -> bool:
         """Whether the bytes hold such an ``_id`` anywhere."""
@@ -187,11 +192,42 @@ class IdMatcher:
         found = entry.id_at if entry.op in "iud" else None
         if found is None:
             return False
-        if self._numbers:
-            number = walk.whole_number(entry.raw, found)
-            if number is not None and number in self._numbers:
-                return True
-        return element_key(entry.raw, found) in self._encoded
+        if element_key(entry.raw, found) in self._encoded:
+            return True
+        return found.type in _BY_VALUE and _comparable(walk.value(entry.raw, found)) in self._alike
+
+
+_BY_VALUE = frozenset({walk.INT32, walk.INT64, walk.DOUBLE, walk.DECIMAL, walk.DOCUMENT, walk.ARRAY})
+"""Types of values that may be equal to others whose bytes differ."""
+
+
+def _comparable(value: Any) -> Any:
+    """A value that can be compared with others: a number, or a document or array with numbers, by its value, anything
+    else by its bytes."""
+    if isinstance(value, Mapping):
+        return tuple((name, _comparable(inner)) for name, inner in value.items())
+    if isinstance(value, list):
+        return ("array", *map(_comparable, value))
+    number = _number(value)
+    return _encoded(value) if number is None else ("number", number)
+
+
+def _number(value: Any) -> int | float | Decimal | None:
+    """The number that a value is; None for any other value, and for what is not a number."""
+    if isinstance(value, Decimal128):
+        decimal = value.to_decimal()
+        return None if decimal.is_nan() else decimal
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
+        return None
+    return value
+
+
+def _id_forms(value: Any) -> list[bytes]:
+    """Type and bytes with which an equal ``_id`` may begin."""
+    number, encoded = _number(value), _encoded(value)
+    if number is not None:
+        return [bytes((walk.DECIMAL,)), *(bytes((kind,)) + body for kind, body in _forms(number))]
+    return [encoded[:1] if encoded[0] in (walk.DOCUMENT, walk.ARRAY) else encoded]
 
 
 def _encoded(value: Any) -> bytes:
@@ -208,7 +244,7 @@ class TextMatcher:
         word = text.removeprefix("!")
         self._expression = compile_text(text)
         self._plain = re.compile(b"".join(map(_in_any_case, word)), re.IGNORECASE)
-        self._number = int(word) if re.fullmatch(r"-?\d{1,19}", word) else None
+        self._number = None if _NUMBER.fullmatch(word) is None else float(word) if "." in word else int(word)
         self._bytes = _byte_patterns(word, self._number)
         self._sure = self._inverse or self._expression is not None
 
@@ -249,23 +285,23 @@ def _in_any_case(char: str) -> bytes:
     return forms[0] if char.isascii() else b"(?:" + b"|".join(forms) + b")"
 
 
-def _forms(number: float) -> list[tuple[int, bytes]]:
-    """Type and bytes of a number in each form that BSON has for it."""
+def _forms(number: float | Decimal) -> list[tuple[int, bytes]]:
+    """Type and bytes of a number in each form that BSON has for it, but for decimals, of which it has many."""
     forms = [(walk.DOUBLE, struct.pack("<d", number))]
-    if math.isfinite(number) and number == int(number) and abs(number) < 2**63:
+    if math.isfinite(number) and number == int(number) and -(2**63) <= number < 2**63:
         forms.append((walk.INT64, struct.pack("<q", int(number))))
-        if abs(number) < 2**31:
+        if -(2**31) <= number < 2**31:
             forms.append((walk.INT32, struct.pack("<i", int(number))))
     return forms
 
 
-def _byte_patterns(word: str, number: int | None) -> list[bytes]:
+def _byte_patterns(word: str, number: float | None) -> list[bytes]:
     if number is not None:
         return [body for _, body in _forms(number)]
     return [bytes.fromhex(word)] if re.fullmatch(r"[0-9a-fA-F]{24}", word) else []
 
 
-def _holds_number(raw: bytes, part: Element, number: int) -> bool:
+def _holds_number(raw: bytes, part: Element, number: float) -> bool:
     """Whether a number stands anywhere in a document; a stack in place of recursion."""
     waiting = [part]
     while waiting:
@@ -273,6 +309,6 @@ def _holds_number(raw: bytes, part: Element, number: int) -> bool:
         for element in walk.elements(raw, holder.start, holder.end):
             if element.type in (walk.DOCUMENT, walk.ARRAY):
                 waiting.append(element)
-            elif walk.whole_number(raw, element) == number:
+            elif element.type in _BY_VALUE and walk.value(raw, element) == number:
                 return True
     return False
