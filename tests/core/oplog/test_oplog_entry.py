@@ -8,10 +8,10 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Binary, Int64, ObjectId, Timestamp
+from bson import Binary, Decimal128, Int64, ObjectId, Timestamp
 
 from tallyglass.moment import ZERO, Ts
-from tallyglass.oplog.entry import walk
+from tallyglass.oplog.entry import describe, walk
 from tallyglass.oplog.entry.batch import position
 from tallyglass.oplog.entry.changes import UNKNOWN, changes_of
 from tallyglass.oplog.entry.entry import Entry, parse_entry, read_entry
@@ -45,6 +45,9 @@ def command(o: dict[str, Any]) -> dict[str, Any]:
 
 
 TXN = {"lsid": LSID, "txnNumber": Int64(4)}
+
+OID = ObjectId("0123456789abcdef01234567")
+TWO_INSERTS = apply(one("i", "b.b", 1), one("i", "a.b", 1))
 
 DESCRIPTIONS = [
     (entry("i", "shop.orders", {"_id": 1, "a": 2, "b": "x"}), 'a: 2, b: "x"', "shop.orders", "1"),
@@ -107,7 +110,75 @@ DESCRIPTIONS = [
     (entry("c", "a.$cmd", {"inventedCommand": "x", "k": 1}), "inventedCommand k: 1", "a.x", ""),
     (entry("n", "", {"msg": "periodic noop"}), "no-op: periodic noop", "", ""),
     (entry("xi", "a.b", {"k": 1}), 'xi {"k": 1}', "a.b", ""),
-]
+    (entry("ci", "admin.$container", {"k": 1}), 'container insert {"k": 1}', "admin.$container", ""),
+    (entry("", "a.b", {}), "no operation {}", "a.b", ""),
+    (entry("n", "a.b", {"msg": {"moveChunk": "a.b", "x": 1}}), "no-op: moveChunk a.b", "a.b", ""),
+    (entry("n", "a.b", {"msg": {"n": 1}}), 'no-op {"msg": {"n": 1}}', "a.b", ""),
+    (entry("i", "a.system.views", {"_id": "a.v", "viewOn": "x"}), "define view", "a.system.views", "a.v"),
+    (entry("i", "a.system.buckets.t", {"_id": 1, "meta": 2}), "insert time-series bucket", "a.system.buckets.t", "1"),
+    (
+        entry("i", "a.b", {"_id": 1} | {f"f{n}": n for n in range(9)}),
+        "f0: 0, f1: 1, f2: 2, f3: 3, f4: 4, f5: 5",
+        "a.b",
+        "1",
+    ),
+    (
+        entry("i", "a.b", {"_id": 1, "d": Decimal128("1.50"), "o": OID, "at": WALL, "u": UI, "x": [1]}),
+        f"d: 1.50, o: {OID}, at: 2026-11-20T18:06:14.250Z, u: 00000000-0000-0000-0000-000000000007, x: [1]",
+        "a.b",
+        "1",
+    ),
+    (entry("c", "a.$cmd", {}), "empty command", "a.$cmd", ""),
+    (entry("c", "a.$cmd", {"drop": "x"}, {"numRecords": 0}), "drop (0 documents)", "a.x", ""),
+    (entry("c", "a.$cmd", {"dropIdent": "index-1"}), "dropIdent index-1", "a", ""),
+    (entry("c", "a.$cmd", {"dropIndexes": "x", "index": "n_1"}), "dropIndexes n_1", "a.x", ""),
+    (entry("c", "a.$cmd", {"truncateRange": "a.x", "docsDeleted": 7}), "truncateRange (7 documents)", "a.x", ""),
+    (
+        entry("c", "a.$cmd", {"importCollection": "a.x", "numRecords": 2_000, "dryRun": True}),
+        "importCollection (2,000 documents), a dry run",
+        "a.x",
+        "",
+    ),
+    (entry("c", "a.$cmd", {"create": "x", "capped": True, "size": 9}), "create (capped)", "a.x", ""),
+    (entry("c", "a.$cmd", {"create": "x", "timeseries": {}}), "create (time-series)", "a.x", ""),
+    (entry("c", "a.$cmd", {"create": "x", "clusteredIndex": {}}), "create (clustered)", "a.x", ""),
+    (entry("c", "a.$cmd", {"create": "x", "idIndex": {}}), "create", "a.x", ""),
+    (
+        entry("c", "a.$cmd", {"convertToCapped": "x", **{f"f{n}": n for n in range(9)}}),
+        "convertToCapped f0: 0, f1: 1, f2: 2, f3: 3, f4: 4",
+        "a.x",
+        "",
+    ),
+    (
+        entry("c", "a.$cmd", {"startIndexBuild": "x", "indexes": [{"name": f"i{n}"} for n in range(25)]}),
+        f"startIndexBuild {', '.join(f'i{n}' for n in range(20))}",
+        "a.x",
+        "",
+    ),
+    (apply(one("d", "a.b", 1), flags={"count": 4}, prevOpTime=FIRST | {"ts": Timestamp(1, 1)}),
+     "batched delete of 4, the last 1", "a.b", ""),
+    (
+        apply(one("d", "a.b", 1), one("i", "a.b", 1), flags={"partialTxn": True}),
+        "part of a batched write: 2",
+        "a.b",
+        "",
+    ),
+    (apply(*(one("i", ns, 1) for ns in ("b.b", "a.b", "b.a", "b.a"))), "applyOps of 4", "b.a +2", ""),
+    (TWO_INSERTS, "applyOps of 2", "a.b +1", ""),
+    (apply(), "applyOps of 0", "admin.$cmd", ""),
+]  # fmt: skip
+
+EFFECTS: dict[str, tuple[int, bool]] = {
+    "delete": (1, True), "drop (951 documents)": (951, True), "dropDatabase": (0, True),
+    "rename to a.y, dropping it (3 documents)": (3, True), "delete of 2": (2, True), "insert of 2": (2, False),
+    "transaction of 2": (2, True), "applyOps of 2": (2, True), "drop (0 documents)": (0, True),
+    "dropIndexes n_1": (0, True), "truncateRange (7 documents)": (7, True),
+    "importCollection (2,000 documents), a dry run": (2_000, False), "batched delete of 4, the last 1": (1, True),
+    "convertToCapped f0: 0, f1: 1, f2: 2, f3: 3, f4: 4": (0, True), "part of a batched write: 2": (2, True),
+    "applyOps of 4": (4, False), "applyOps of 0": (0, False),
+}  # fmt: skip
+"""How many documents are concerned, and whether data or definitions go away, where that is not one and no. What else is
+a command, or none, concerns no document."""
 
 
 @pytest.mark.parametrize(("raw", "what", "ns", "id_"), DESCRIPTIONS, ids=[case[1][:30] for case in DESCRIPTIONS])
@@ -115,6 +186,67 @@ def test_an_entry_is_described(raw: bytes, what: str, ns: str, id_: str) -> None
     shown = row(raw)
     assert (shown.what, shown.ns, shown.id) == (what, ns, id_)
     assert (shown.ts, shown.term, shown.wall) == (Ts(1_000, 5), 3, WALL)
+    applies = shown.op == "c" and "applyOps" not in bson.decode(raw)["o"]
+    effect = EFFECTS.get(what, (0 if applies or shown.op == "n" else 1, False))
+    if raw == TWO_INSERTS:
+        effect = (2, False)
+    assert (shown.documents, shown.destructive, shown.size) == (*effect, len(raw))
+
+
+@pytest.mark.parametrize(
+    ("limit", "namespaces"), [(0, []), (1, ["a.a"]), (2, ["a.a", "a.b"]), (9, ["a.a", "a.b", "a.c"])]
+)
+def test_so_many_operations_of_an_apply_ops_are_counted_by_namespace(limit: int, namespaces: list[str]) -> None:
+    inner = [one("i", "a.a", 1), one("d", "a.b", 2), one("i", "a.c", 3)]
+    found = describe.summarize_operations(read_entry(apply(*inner)), limit)
+    assert (found.count, found.ops, sorted(found.namespaces)) == (3, {"i": 2, "d": 1}, namespaces)
+    odd = bson.encode({"op": "c", "ns": "a.$cmd", "o": {"applyOps": [5, {"ns": "a.b", "op": "i"}, inner[0]]}})
+    found = describe.summarize_operations(read_entry(odd))
+    assert (found.count, found.ops, found.namespaces) == (3, {"i": 1}, {"a.b": 1, "a.a": 1})
+
+
+EVERYTHING = {
+    "o": {"_id": 1}, "o2": {"_id": 2}, "ui": UI, "ts": Timestamp(7, 8), "t": Int64(3), "op": "u", "ns": "a.b",
+    "wall": WALL, "lsid": LSID, "txnNumber": Int64(4), "prevOpTime": {"ts": Timestamp(5, 6), "t": Int64(3)},
+    "multiOpType": 2, "fromMigrate": True, "needsRetryImage": "preImage",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    ("changed", "fields"),
+    [
+        ({}, {}), ({"ui": "x"}, {"ui": b""}), ({"ts": 5}, {"ts": ZERO}), ({"t": "x"}, {"term": None}),
+        ({"wall": 5}, {"wall_millis": None}), ({"prevOpTime": 5}, {"previous": None}),
+        ({"prevOpTime": FIRST}, {"previous": None}), ({"prevOpTime": {"ts": 5}}, {"previous": None}),
+        ({"prevOpTime": {}}, {"previous": None}), ({"multiOpType": "x"}, {"multi": 0}),
+        ({"fromMigrate": False}, {"from_migrate": False}), ({"fromMigrate": 1}, {"from_migrate": False}),
+        ({"needsRetryImage": None, "needsRetryImagE": 1}, {"keeps_image": True}),
+        ({"op": 5}, {"op": ""}), ({"ns": 5}, {"ns": ""}), ({"txnNumber": "x"}, {"txn_number": None}),
+    ],
+)  # fmt: skip
+def test_a_field_is_read_in_its_own_type_wherever_it_stands(
+    changed: dict[str, Any], fields: dict[str, Any], reverse: bool
+) -> None:
+    body = [*(EVERYTHING | changed).items()]
+    raw = bson.encode(dict(body[::-1] if reverse else body))
+    found = parse_entry(raw, 0, len(raw))
+    assert (found.o, bson.decode(raw[found.o2_at.start : found.o2_at.end])) == ({"_id": 1}, {"_id": 2})  # type: ignore[union-attr]
+    known = {name: getattr(found, name) for name in Entry.__slots__ if name not in ("raw", "o_at", "o2_at")}
+    assert known == {
+        "size": len(raw), "ts": Ts(7, 8), "term": 3, "op": "u", "ns": "a.b", "wall_millis": WALL.timestamp() * 1_000,
+        "session": bson.encode(LSID), "txn_number": 4, "ui": bytes(UI), "previous": Ts(5, 6), "multi": 2,
+        "from_migrate": True, "keeps_image": True,
+    } | fields  # fmt: skip
+
+
+def test_what_keeps_an_image_is_known_by_either_name() -> None:
+    for more, keeps in (
+        ({}, False),
+        ({"preImageOpTime": {"ts": Timestamp(1, 1)}}, True),
+        ({"needsRetryImage": 1}, True),
+    ):
+        assert read_entry(entry("u", "a.b", {"_id": 1}, {"_id": 1}, **more)).keeps_image is keeps
 
 
 def test_changes_that_are_left_out_are_told() -> None:
@@ -206,10 +338,6 @@ def test_the_position_of_an_entry_is_found_wherever_it_stands(before: dict[str, 
 
 
 def test_what_removes_data_is_destructive() -> None:
-    destructive = [raw for raw, *_ in DESCRIPTIONS if row(raw).destructive]
-    assert [row(raw).what.split()[0] for raw in destructive] == [
-        "delete", "drop", "dropDatabase", "rename", "delete", "transaction", "applyOps",
-    ]  # fmt: skip
     updates = [{"op": "u", "ns": "shop.orders", "o": {"a": n}, "o2": {"_id": n}} for n in range(5_500)]
     deletes = [one("d", "shop.orders", n) for n in range(5_500)]
     for inner, what, removes in (

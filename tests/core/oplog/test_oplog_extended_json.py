@@ -9,12 +9,25 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp, json_util
+from bson import (
+    Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+    json_util,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.mongo.codec import CODEC
-from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, one_line, scalar, to_json
+from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, id_text, one_line, scalar, to_json
 from tallyglass.oplog.entry.walk import Malformed, elements
 
 VALUES: list[Any] = [
@@ -23,6 +36,8 @@ VALUES: list[Any] = [
     datetime(1960, 1, 1, tzinfo=UTC),
     ObjectId("6b028a9d4d61176574f3e0d4"), b"", b"abc", Binary(b"x" * 16, 3),
     Binary(uuid.UUID(int=0x2026 << 100).bytes, 4), Binary(b"x", 128), Timestamp(5, 6),
+    DatetimeMS(0), DatetimeMS(253_402_300_799_999), DatetimeMS(253_402_300_800_000), DatetimeMS(-1), Binary(b"", 2),
+    Binary(b"abc", 2), b"x" * 35, b"x" * 36,
     Regex("a.*", "im"), Code("f()"), Code("f()", {"a": 1}), Decimal128("1.10"), MinKey(), MaxKey(), DBRef("c", 1), [],
     [[1], {}], {},
 ]  # fmt: skip
@@ -126,17 +141,50 @@ def test_a_document_is_indented_by_its_levels_and_cut_where_they_are_too_deep() 
     assert "levels" not in cut
 
 
+UUID = Binary(bytes(range(16)), 4)
+OID = ObjectId("0123456789abcdef01234567")
+
+
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "shown", "as_id"),
     [
-        (Binary(bytes(range(16)), 4), '{"$uuid": "00010203-0405-0607-0809-0a0b0c0d0e0f"}'),
-        (Binary(bytes(range(16)), 3), '{"$binary": {"hex": "000102030405060708090a0b0c0d0e0f", "subType": "03"}}'),
-        (Binary(b"abc", 4), '{"$binary": {"hex": "616263", "subType": "04"}}'),
-        (b"x" * 31, '{"$binary": {"hex": "' + "78" * 30 + '…+1 bytes", "subType": "00"}}'),
-        (b"x" * 30, '{"$binary": {"hex": "' + "78" * 30 + '", "subType": "00"}}'),
+        (UUID, '{"$uuid": "00010203-0405-0607-0809-0a0b0c0d0e0f"}', "00010203-0405-0607-0809-0a0b0c0d0e0f"),
+        (Binary(UUID, 3), '{"$binary": {"hex": "000102030405060708090a0b0c0d0e0f", "subType": "03"}}', None),
+        (Binary(b"abc", 4), '{"$binary": {"hex": "616263", "subType": "04"}}', None),
+        (b"x" * 31, '{"$binary": {"hex": "' + "78" * 30 + '…+1 bytes", "subType": "00"}}', ""),
+        (b"x" * 30, '{"$binary": {"hex": "' + "78" * 30 + '", "subType": "00"}}', ""),
+        (OID, '{"$oid": "0123456789abcdef01234567"}', "0123456789abcdef01234567"),
+        ("x" * 60, f'"{"x" * 60}"', "x" * 60), ("x" * 61, f'"{"x" * 60}…+1"', "x" * 60 + "…+1"),
+        ("🎉" * 61, None, "🎉" * 60 + "…+1"),
+        ("a b", '"a b"', None), ('q"', '"q\\""', None), ("", '""', None), ("\u202e", '"\\u{202e}"', "\\u{202e}"),
+        ("inf", '"inf"', None), ("-a", '"-a"', None), ("a-", '"a-"', "a-"), ("b" * 24, f'"{"b" * 24}"', None),
+        ("g" * 24, f'"{"g" * 24}"', "g" * 24), ("b" * 25, f'"{"b" * 25}"', "b" * 25), ("b" * 36, f'"{"b" * 36}"', None),
+        (5, "5", None), (Int64(5), "5", None), (1.5, "1.5", None), (True, "true", None), (None, "null", None),
+        (Timestamp(5, 6), '{"$timestamp": {"t": 5, "i": 6}}', None), (MinKey(), '{"$minKey": 1}', None),
+        (VALUES[15], '{"$date": "2026-11-20T18:06:14.123Z"}', None),
+        (DatetimeMS(2**60), f'{{"$date": {{"$numberLong": "{2**60}"}}}}', None),
+        (Decimal128("12.50"), '{"$numberDecimal": "12.50"}', None), (Code("f()"), '{"$code": "f()"}', None),
+        (Regex("a", "i"), '{"$regularExpression": {"pattern": "a", "options": "i"}}', None),
+        (Code("f" * 80), '{"$code": "' + "f" * 49 + "…+33", ""), (Code("f" * 480), "(485 bytes)", ""),
+        ({"a": [1, {}], "": "x"}, None, '{"a": [1, {}], "": "x"}'), ([1, "x"], None, '[1, "x"]'),
     ],
-    ids=["uuid", "old uuid", "no uuid", "cut", "whole"],
-)
-def test_a_binary_value_is_shown_in_hex_and_a_uuid_as_one(value: bytes, shown: str) -> None:
+    ids=repr,
+)  # fmt: skip
+def test_a_value_is_shown_in_one_way(value: Any, shown: str | None, as_id: str | None) -> None:
+    """As a value of a document, and where it differs as an ``_id``, from which it can be typed again."""
     raw = bson.encode({"a": value})
-    assert scalar(raw, next(elements(raw)), 60) == shown
+    element = next(elements(raw))
+    if shown is not None:
+        assert scalar(raw, element, 60) == shown
+    if as_id != "":
+        assert id_text(raw, element, 60 if isinstance(value, str) else 80) == (as_id or shown)
+
+
+@pytest.mark.parametrize("show", [one_line, block])
+def test_a_text_is_cut_exactly_where_it_is_too_long(show: Any) -> None:
+    raw = bson.encode({"a": [1, {"b": "text", "c": []}], "d": None, "e": {}})
+    whole = show(raw)
+    for limit in range(1, len(whole) + 3):
+        shown = show(raw, limit=limit) if show is block or limit >= 4 else whole[:limit] + "…"
+        assert shown == (whole if len(whole) <= limit else whole[:limit] + "…")
+    assert show(raw[:-2] + b"x") == "{(not readable)"

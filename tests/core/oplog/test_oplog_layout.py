@@ -96,6 +96,44 @@ def test_a_value_at_its_place_is_the_one_that_its_field_has() -> None:
             assert layout.user_in(batch, start) == wanted.session_and_user[1] == (b"" if session == "short" else USER)
 
 
+def test_a_usual_write_is_read_by_its_places_alone() -> None:
+    """Any other is not; of each, the fields before and after the documents are found where they are."""
+    empty = [
+        bson.encode(bson.decode(write(op, 1, session=session)) | {"o": {}}) for op in "id" for session in ("", "user")
+    ]
+    for raw, session in [*forms(), *((raw, "user" if raw[4] == 3 else "") for raw in empty)]:
+        wanted, batch, start = parse_entry(raw, 0, len(raw)), b"before" + raw + b"after", 6
+        end = start + len(raw)
+        usual = session in ("", "user")
+        after = next(names(raw, wanted))
+        assert wanted.o_at is not None
+        o, o_end, last = start + wanted.o_at.start, start + wanted.o_at.end, wanted.o2_at or wanted.o_at
+        known = usual and (after == b"ts" or (after == b"stmtId" and session == "user"))
+        of_write = (wanted.op, wanted.ns, wanted.ui, o, o_end, start + last.end, wanted.ts.number, wanted.term)
+        found = layout.framed_write(batch, start, end, session=session == "user")
+        assert found == ((*of_write, wanted.wall_millis) if known else None)
+        assert layout.in_retryable_write(batch, start, end) is (session == "user")
+        frame = layout.frame(batch, start, end)
+        assert (frame is None) is (not usual and session != "command")
+        if session == "user":
+            assert layout.previous(batch, end) == 0
+            assert layout.txn_number(batch, start) == wanted.txn_number
+            assert layout.lsid_in(batch, start) == wanted.session
+        if frame is None:
+            continue
+        op, rest, tail, *values = frame
+        assert op == start + (SESSION_OP_AT if session else OP_AT) if session != "command" else start + OP_AT
+        assert values == [wanted.ts.number, wanted.term, 2, wanted.wall_millis]
+        assert batch[rest - 1 : rest + 4] == b"\0\x05ui\0"
+        assert batch[tail : tail + 4] == b"\x11ts\0"
+        shift = [
+            one and one._replace(start=start + one.start, end=start + one.end) for one in (wanted.o_at, wanted.o2_at)
+        ]
+        assert layout.documents_at(batch, rest, tail) == (wanted.ui, *shift, start + last.end)
+        assert layout.after_ui(batch, rest) == rest + 25
+        assert layout.after_ui(batch, tail) == tail
+
+
 def names(raw: bytes, entry: Entry) -> Iterator[bytes]:
     """The names of the fields after the documents."""
     ends = max(one.end for one in (entry.o_at, entry.o2_at) if one)

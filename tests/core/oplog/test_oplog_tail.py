@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
+from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +22,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import export, notes, shard_tail, tail
 from tallyglass.oplog.read.past import ATTEMPTS
-from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
+from tallyglass.oplog.snapshot import NamespaceRate, OplogRow, OplogUpdate, OplogWindow, RowKind
 
 Script = tuple[bytes | Exception | float, ...]
 
@@ -253,6 +255,46 @@ def test_the_tails_of_shards_are_one_and_of_a_lost_one_only_what_it_had() -> Non
     assert (after.matched, after.seen, after.last, after.per_second) == (5, 5, Ts(109, 1), 1 / 5)
 
 
+def of_shard(n: int, **changes: Any) -> OplogUpdate:
+    """An update in which nothing has the value that it has without one."""
+    rates = tuple(NamespaceRate(f"a.{name}", n, 2 * n, 3 * n, 4 * n) for name in ("same", f"n{n}"))
+    update = OplogUpdate(
+        at=datetime(2026, 1, n, tzinfo=UTC), rows=(), seen=10 * n, matched=n, dropped=n, last=Ts(n, 1),
+        window=OplogWindow(Ts(0, 1), Ts(3_600 * n, 1)), rates=rates, per_second=1.5 * n, connected_to=f"host:{n}",
+        trouble=f"trouble {n}.", since=datetime(2026, 2, n, tzinfo=UTC), majority=Ts(100 + n, 1), rates_5m=rates[:1],
+        rates_all=rates[1:], partial=n == 1, behind_seconds=float(n), gaps=n, rollbacks=2 * n, answered_seconds=n / 2,
+        older_unread=n == 1,
+    )  # fmt: skip
+    return replace(update, **changes)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+async def test_the_updates_of_shards_are_added_up_and_of_a_lost_one_only_what_it_counted(lost: bool) -> None:
+    parts = [shard_tail._Shard(f"s{n}") for n in (1, 2, 3)]
+    for n, part in enumerate(parts[:2], 1):
+        part.update_with(of_shard(n))
+    merged = shard_tail._merged(parts, {"s1": ReadError("gone")} if lost else {})
+    one, two = [NamespaceRate("a.n1", 1, 2, 3, 4), NamespaceRate("a.n2", 2, 4, 6, 8)]
+    same = [NamespaceRate("a.same", n, 2 * n, 3 * n, 4 * n) for n in (2, 3)]
+    assert merged == OplogUpdate(
+        at=merged.at, rows=(), seen=30, matched=3, dropped=3, last=Ts(2, 1),
+        window=OplogWindow(Ts(0, 1), Ts(7_200 if lost else 3_600, 1)),
+        rates=(same[0], two) if lost else (same[1], two, one),
+        per_second=3.0 if lost else 4.5, connected_to="s2 host:2" if lost else "s1 host:1, s2 host:2",
+        trouble="s1 is not read: gone s2: trouble 2." if lost else "s1: trouble 1. s2: trouble 2.",
+        since=datetime(2026, 2, 1 + lost, tzinfo=UTC), majority=Ts(101 + lost, 1),
+        rates_5m=(same[0] if lost else same[1],), rates_all=(two, one), partial=True, behind_seconds=2.0, gaps=3,
+        rollbacks=6, answered_seconds=1.0 if lost else 0.5, older_unread=True,
+    )  # fmt: skip
+    parts[2].update_with(
+        of_shard(3, window=None, since=None, majority=None, behind_seconds=None, last=None, trouble="")
+    )
+    again = shard_tail._merged(parts, {})
+    assert (again.dropped, again.majority, again.last, again.behind_seconds) == (3, None, Ts(2, 1), 2.0)
+    assert (again.window, again.since) == (OplogWindow(Ts(0, 1), Ts(3_600, 1)), datetime(2026, 2, 1, tzinfo=UTC))
+    assert again.trouble == "s1: trouble 1. s2: trouble 2."
+
+
 def test_a_rollback_of_one_shard_takes_no_later_rows_of_it_before_those_of_others() -> None:
     left = [entry(3), entry(4), entry(7, 2)]
     rolled = Member(left, (entry(3) + entry(4) + entry(6),), (entry(7, 2),), (entry(4) + entry(7, 2),))
@@ -341,6 +383,37 @@ def test_a_reader_of_what_is_rare_is_not_behind_where_nothing_is_wanted(
         run(follow())
     assert (entry(1),) in found
     assert [item.behind_seconds for item in found if isinstance(item, export.Lag)] == behind
+
+
+@pytest.mark.parametrize("of_stream", [False, True])
+def test_a_lag_is_said_when_it_begins_has_doubled_and_is_over(of_stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most once a second, and not where the end is not known."""
+    clock, asked = [50.0], list[int]()
+
+    async def end(*_: Any) -> Ts | None:
+        asked.append(round(clock[0]))
+        if newest is None:
+            raise ReadError("lost")
+        return Ts(1_000 + newest, 1)
+
+    async def ends() -> tuple[Ts | None, None]:
+        return await end(), None
+
+    monkeypatch.setattr(export, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(export, "end_of_oplog", end)
+    stream: Any = SimpleNamespace(read_ends=ends) if of_stream else None
+    monitor, said = export._LagMonitor(None), list[tuple[int, int]]()  # type: ignore[arg-type]
+    steps = [(0, 99), (0.99, 99), (1, 9), (2, None), (3, 10), (4, 19), (5, 20), (5.5, 99), (6, 39), (7, 40), (8, 5),
+             (9, 4), (10, 4), (11, 12), (12, -5), (13, None)]  # fmt: skip
+    for at, newest in steps:
+        clock[0] = 50 + at
+        found = run(monitor.news(Ts(1_000, 1), stream))
+        if found is not None:
+            assert newest is not None
+            assert found == export.Lag(max(newest, 0), Ts(1_000, 1), Ts(1_000 + newest, 1))
+            said.append((round(at), found.behind_seconds))
+    assert said == [(3, 10), (5, 20), (7, 40), (9, 4), (11, 12), (12, 0)]
+    assert asked == [50 + n for n in range(1, 14)]
 
 
 def test_a_duration_has_two_units_at_most() -> None:
