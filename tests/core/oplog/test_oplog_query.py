@@ -121,6 +121,84 @@ def test_an_invalid_filter_is_refused_at_the_place_of_the_error(text: str, posit
     assert refusal.value.position == position
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("", {}), ("noops some text since:Timestamp(5,0) until:now", {}), ("destructive", {"op": {"$in": ["d", "c"]}}),
+        ("op:iu", {"op": {"$in": ["c", "i", "u"]}}), ("!op:u", {"op": {"$nin": ["u"]}}), ("!op:c", {}),
+        ("op:i op:!du", {"$and": [{"op": {"$in": ["c", "i"]}}, {"op": {"$nin": ["d", "u"]}}]}),
+        ("txn:ab:7", {"txnNumber": 7}), ("ns:a.b", {"$or": [{"ns": {"$in": ["a.b"]}}, {"op": "c"}]}),
+        ("ns:a.b,c.* !ns:a.?", {"$and": [
+            {"$or": [{"ns": {"$in": ["a.b", Regex("^c\\..*$", "s")]}}, {"op": "c"}]},
+            {"$or": [{"ns": {"$nin": [Regex("^a\\..$", "s")]}}, {"op": "c"}]},
+        ]}),
+        ("id:7", {"$or": [{"o._id": {"$in": [Int64(7), "7"]}}, {"o2._id": {"$in": [Int64(7), "7"]}},
+                          {"op": "c", "o.applyOps": {"$exists": True}}]}),
+        (f"ns:{'x' * 3}", {"$or": [{"ns": {"$in": ["xxx"]}}, {"op": "c"}]}),
+    ],
+)  # fmt: skip
+def test_the_server_is_asked_for_what_it_can_tell(text: str, asked: dict[str, Any]) -> None:
+    wanted = OplogFilter.parse(text)
+    assert wanted.on_server() == asked
+    assert wanted.narrow is bool(asked or wanted.text or wanted.ops)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("op:ixz", "'xz' is not an operation. i is an insert, u an update, d a delete, c a command, n a no-op."),
+        ("ns:", "'ns:' lacks a value. Write such as ns:shop.* or op:d."),
+        ("!id:4", "An id cannot be left out. Write id:VALUE to see the history of one document."),
+        ("!since:5", "What since: names cannot be left out. Write it without the !."),
+        ("txn:5", "'5' is not a transaction. Write it as session:number."), ("txn:a:" + "9" * 20, None),
+        (f"txn:a:{2**63 - 1}", ""), (f"txn:a:{2**63}", None), ("txn:a:", None), ("x" * 200, ""),
+        ("x" * 201, "The text to look for is longer than 200 characters."), ("/(/", None), ("//", ""), ("/(", ""),
+        ("!/(/", None), ("/a", ""), ("a:b c:d", ""), ("ns:a,,b", ""),
+        ('a "b', "A quote is not closed. Write the second quote, or leave both out."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_in_one_sentence(text: str, error: str | None) -> None:
+    if error == "":
+        OplogFilter.parse(text)
+        return
+    with pytest.raises(InputError) as refused:
+        OplogFilter.parse(text)
+    assert error is None or str(refused.value) == error
+
+
+def test_the_words_of_a_filter_are_read_into_its_parts() -> None:
+    text = 'ns:"a b.c",d.* !ns:x op:in !op:d id:"q w" since:Timestamp(5,0) until:Timestamp(9,0) destructive txn:ab:4'
+    assert OplogFilter.parse(f'{text} two "words here" k:v !k:v') == OplogFilter(
+        Ts(5, 0), Ts(9, 0), ("a b.c", "d.*", "!x"), frozenset({"i", "n", "!d"}), '"q w"', "two words here k:v !k:v",
+        destructive=True, noops=True, transaction="ab:4",
+    )  # fmt: skip
+    assert not OplogFilter.parse("!op:n").noops
+    assert OplogFilter.parse("noops !op:n op:d").noops
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("op:c ns:crm.*", "transaction"), ("op:dc", "delete|drop|rename|transaction"),
+        ("op:d !op:c", "delete"), ("op:c destructive", "drop|transaction"), ("op:u ns:shop.*", "update"),
+        ("op:i !ns:shop.*", ""), ("noops op:n", "no-op"), ("!op:n", "insert|with session|update|delete|drop|rename|"
+         "transaction|odd name"), ("op:i destructive", ""), ("ns:shop", ""), ("ns:nothing.*", ""),
+        ("op:c !ns:shop.*", "transaction"), ("ns:shop.a", "rename"), ("!ns:shop.a", "insert|with session|update|delete|"
+         "drop|rename|transaction|odd name"), ("op:c id:1", "transaction"), ("op:u id:1", ""),
+        ("PEOPLE", "transaction"),
+        ("orders", "insert|with session|delete|drop|rename|transaction"), ("/^crm/", ""), ("!/shop/", ""),
+        ("!/shop/ noops", "no-op"),
+        (f"!{OID}", "insert|update|delete|drop|rename|odd name"), ("$v", "update"), ("noops periodic", "no-op"),
+        (f"txn:{(b's' * 16).hex()}:5", ""), (f"txn:{(b't' * 16).hex()}:4", ""),
+        ("until:Timestamp(1001,0)", "insert|with session|update|"
+         "delete|drop|rename|transaction|odd name"), ("since:Timestamp(1001,0)", ""),
+        ("until:Timestamp(1000,6) op:u", "update"),
+    ],
+)  # fmt: skip
+def test_what_a_filter_of_several_words_wants(text: str, wanted: str) -> None:
+    test_what_a_filter_wants(text, wanted)
+
+
 IDS: list[Any] = [
     "", "42", "-", "true", "a b", 'q"uote', "b\\s", "{", "[1]", "ünï", "nan", "1e5", "inf", "!x", str(OID), "a" * 100,
     1, Int64(42), 1.5, -3, float("nan"), 1e5, float("inf"), -(2**63), 2**31, True, None, OID, MinKey(),

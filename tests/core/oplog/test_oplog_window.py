@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from bson import Timestamp
+from bson import Int64, Timestamp
 
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Extent
 from tallyglass.oplog.read.window import MOST_ENTRIES, WindowReader, window
@@ -68,8 +69,58 @@ async def test_the_server_adds_up_a_bounded_number_of_entries() -> None:
 async def test_an_oplog_of_some_seconds_has_no_growth() -> None:
     assert await rate([90] * 20, 9) == 0.0
     assert await rate([90] * 20, 20) == pytest.approx(90)
-    young, older = [await window(Server([90] * 20, now)) for now in (9, 20)]  # type: ignore[arg-type]
+    young, older = [await window(Server([90] * 20, now)) for now in (9, 10)]  # type: ignore[arg-type]
     assert (young.bytes_per_hour, older.bytes_per_hour) == (None, 90 * SIZE * 3600)
+
+
+class Asked(Server):
+    """An oplog of 100 entries a second for a minute and a half, of whose commands the answers are given."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__([100] * 90, 90)
+        self.answers = answers
+
+    async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+        answer = self.answers.get(name, {})
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+
+def kept(hours: object) -> dict[str, Any]:
+    return {"parsed": {"storage": {"oplogMinRetentionHours": hours}}}
+
+
+@pytest.mark.parametrize(
+    ("stats", "options", "found"),
+    [
+        ({"size": 900, "maxSize": 5_000.0}, kept(2), (900, 5_000, 36_000.0, "", 2.0)),
+        ({"size": Int64(900)}, kept(0.5), (900, None, 36_000.0, "", 0.5)),
+        ({"size": "900", "maxSize": None}, kept(0), (None, None, None, "", None)),
+        (PrivilegeError("no"), kept("2"), (None, None, None, "collStats on local.oplog.rs", None)),
+        (ReadError("lost"), ReadError("lost"), (None, None, None, "", None)),
+        ({"size": 0}, PrivilegeError("no"), (0, None, 0.0, "", None)), ({}, {"parsed": {}}, (None,) * 3 + ("", None)),
+    ],
+)  # fmt: skip
+async def test_what_may_not_be_read_of_the_window_is_not_known(
+    stats: Any, options: Any, found: tuple[Any, ...]
+) -> None:
+    used, most, growth, lacking, hours = found
+    server: Any = Asked({"collStats": stats, "getCmdLineOpts": options})
+    plain = OplogWindow(Ts(0, 1), Ts(90, 1), used, most, growth, lacking)
+    assert await window(server) == plain
+    assert server.added_up == []
+    late = 100 * SIZE * 3600.0
+    assert await window(server, recent=True) == replace(plain, recent_bytes_per_hour=late, kept_hours=hours)
+    assert server.added_up == [100, 1_000, 6_000, 9_000]
+    server.find_one = empty
+    assert await window(server, recent=True) == replace(
+        plain, first=None, last=None, bytes_per_hour=None, kept_hours=hours
+    )
+
+
+async def empty(*_: Any, **__: Any) -> None:
+    """What an oplog without entries answers."""
 
 
 async def test_a_reader_that_stays_adds_up_once_a_minute() -> None:
@@ -102,3 +153,25 @@ def test_how_long_an_entry_stays(changes: dict[str, Any], hours: float | None) -
     assert (full.hours, replace(full, first=None).hours) == (10, None)
     found = replace(full, **changes).hours_left(Ts(7_200, 1))
     assert found == (None if hours is None else pytest.approx(hours))
+
+
+@pytest.mark.parametrize(
+    ("changes", "full", "forecast", "reach"),
+    [
+        ({}, True, None, 10.0), ({"recent_bytes_per_hour": 50.0}, True, 20.0, 10.0),
+        ({"recent_bytes_per_hour": 200.0}, True, 5.0, 5.0),
+        ({"recent_bytes_per_hour": 200.0, "kept_hours": 7.0}, True, 7.0, 7.0),
+        ({"recent_bytes_per_hour": 50.0, "kept_hours": 7.0}, True, 20.0, 10.0),
+        ({"used_bytes": 950}, True, None, 10.0), ({"used_bytes": 949}, False, None, None),
+        ({"used_bytes": 949, "recent_bytes_per_hour": 50.0}, False, 20.0, 20.0),
+        ({"used_bytes": None}, False, None, None),
+        ({"max_bytes": None, "recent_bytes_per_hour": 50.0}, False, None, None),
+        ({"last": None, "recent_bytes_per_hour": 50.0}, True, 20.0, 20.0),
+        ({"recent_bytes_per_hour": 0.0, "max_bytes": 0}, False, None, None),
+    ],
+)  # fmt: skip
+def test_how_far_back_the_oplog_will_reach(
+    changes: dict[str, Any], full: bool, forecast: float | None, reach: float | None
+) -> None:
+    found = replace(OplogWindow(Ts(0, 1), Ts(36_000, 1), 1_000, 1_000, 100.0), **changes)
+    assert (found.is_full, found.forecast_hours, found.reach_hours) == (full, forecast, reach)
