@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import Any, TypeVar
 
 import bson
-from bson import Decimal128
+from bson import DBRef, Decimal128, Regex
 
 from tallyglass.errors import ConnectError, DeploymentError, ReadError, ServerError, TallyglassError
 from tallyglass.mongo.codec import CODEC
@@ -177,4 +177,9 @@ def _order(value: Any) -> tuple[int, Any]:
         value = value.to_decimal()
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
         return (1, value) if value == value else (0, 0)
-    return (2, (type(value).__name__, value))
+    kind = type(value).__name__
+    if isinstance(value, Mapping):
+        return (2, (kind, tuple((name, _order(inner)) for name, inner in value.items())))
+    if isinstance(value, list):
+        return (2, (kind, tuple(map(_order, value))))
+    return (2, (kind, repr(value) if isinstance(value, (DBRef, Regex)) else value))
