@@ -126,6 +126,21 @@ def test_secrets_are_left_out_and_the_kind_comes_first() -> None:
     assert text.startswith('{"kind": "entry", "op": "i"')
 
 
+def test_an_entry_is_one_line_of_json_with_what_names_it_first() -> None:
+    raw, key = bson.encode({"op": "i", "n": 1}), bson.encode({"ns": "admin.system.keys", "op": "i", "o": {"key": b"x"}})
+    assert to_json(raw) == '{"op": "i", "n": {"$numberInt": "1"}}'
+    assert to_json(raw, relaxed=True, shard="s\x1b") == '{"shard": "s\\u001b", "op": "i", "n": 1}'
+    assert to_json(key, kind="e") == '{"kind": "e", "ns": "admin.system.keys", "op": "i", "o": {"key": "(hidden)"}}'
+    assert to_json(raw[:-2], kind="e", shard="s") == f'{{"kind": "e", "shard": "s", "$broken": "{raw[:-2].hex()}"}}'
+    assert to_json(b"") == '{"$broken": ""}'
+    assert to_json(bson.encode({}), kind="e") == '{"kind": "e"}'
+    assert to_json(bson.encode({})) == "{}"
+    nested: dict[str, Any] = {}
+    for depth in range(1, 203):
+        nested = {"a": nested}
+        assert ("$broken" in to_json(bson.encode(nested))) is (depth > 200)
+
+
 def test_a_document_is_indented_by_its_levels_and_cut_where_they_are_too_deep() -> None:
     document = {"a": {"b": [1, {"c": {}}, []], "d": "x"}, "e": True}
     assert block(bson.encode(document)) == json.dumps(document, indent=2)

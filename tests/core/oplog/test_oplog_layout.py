@@ -203,6 +203,9 @@ def test_the_documents_of_updates_are_told_apart_the_same_in_any_batch(ids: list
         ends = [start + len(raw) for start, raw in zip(starts, raws, strict=True)]
         found = layout.updated_documents(b"".join(raws), starts, ends, session=bool(session))
         assert found is not None
+        fixed = len({type(id_) for id_ in ids}) == 1 and not isinstance(ids[0], (str, dict))
+        usual = all(("stmtId" in middle) is bool(session) for middle in middles)
+        assert (found.begins == ()) is (fixed and usual), "at one distance from the end of each"
         places = range(len(ids))
         assert len(set(found.keys(places))) == len(ids)
         assert found.keys([0, len(ids) - 1]) == [found.keys(places)[0], found.keys(places)[-1]]

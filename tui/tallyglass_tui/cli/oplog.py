@@ -31,7 +31,13 @@ if TYPE_CHECKING:
 @click.option("--op", "letters", default="", metavar="iudc", help="Match inserts, updates, deletes, commands.")
 @click.option("--id", "document", default="", metavar="ID", help="Print the history of one document.")
 @click.option("--text", default="", metavar="TEXT", help="Match entries with TEXT, or matching /TEXT/.")
-@click.option("--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Stop after N entries from --since, else print the newest N; 0: all.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Stop after N entries from --since, else print the newest N; 0: all.",
+)
 @click.option("--follow", "-f", is_flag=True, help="Follow new entries until Ctrl-C.")
 @click.option("--json", "wants_json", is_flag=True, help="Print whole entries as Extended JSON, one per line.")
 @click.option("--canonical", is_flag=True, help="Print canonical Extended JSON: types are kept.")
