@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+from bisect import bisect_left
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import row as rows
-from tallyglass.oplog.entry.batch import Envelope, Walker, last_start, position
+from tallyglass.oplog.entry.batch import Envelope, Walker, last_ts, position
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.operations import PartCount, PartCounts
 from tallyglass.oplog.entry.walk import Malformed
@@ -35,6 +36,7 @@ class Collector:
     def __init__(self, wanted: OplogFilter, room: int, backlog: int = 0) -> None:
         self._filter = CompiledFilter(wanted)
         self._walker = Walker(self._filter.need)
+        self._every = Walker(lambda op, ns, session: Needed.WANTED)
         self._transactions = PartCounts()
         self._waiting: deque[_Waiting | OplogRow] = deque()
         self._room = room
@@ -106,26 +108,29 @@ class Collector:
         self._waiting.append(item)
 
     def _rate(self, batch: bytes, counts: Mapping[Envelope, int]) -> None:
-        start = last_start(batch)
-        last, _ = position(batch, start, len(batch))
-        first = last if start == 0 else position(batch, 0, len(batch))[0]
+        last = last_ts(batch)
+        first = position(batch, 0, int.from_bytes(batch[:4], "little"))[0]
         self.last = last if last != ZERO else self.last
-        if first.t // BUCKET_SECONDS == last.t // BUCKET_SECONDS or first == ZERO:
+        if first == ZERO or first.t // BUCKET_SECONDS == last.t // BUCKET_SECONDS:
             self.rates.add(last.t, counts)
         else:
-            self._rate_one_by_one(batch)
-            self.rates.reach(first.t, last.t)
+            self._rate_by_bucket(batch)
+        self.rates.reach(last.t if first == ZERO else first.t, last.t)
 
-    def _rate_one_by_one(self, batch: bytes) -> None:
+    def _rate_by_bucket(self, batch: bytes) -> None:
         """A batch that spans more than one bucket: entries of a quiet time, or of the past."""
-        by_bucket: dict[int, dict[Envelope, int]] = {}
-        _, everything = Walker(lambda op, ns, session: Needed.WANTED).tally(batch)
-        for start, end, envelope in everything:
-            ts, _ = position(batch, start, end)
-            counts = by_bucket.setdefault((ts.t // BUCKET_SECONDS + 1) * BUCKET_SECONDS - 1, {})
-            counts[envelope] = counts.get(envelope, 0) + 1
-        for seconds, counts in sorted(by_bucket.items()):
-            self.rates.add(seconds, counts)
+        _, everything = self._every.tally(batch)
+
+        def seconds(place: tuple[int, int, Envelope]) -> int:
+            return position(batch, place[0], place[1])[0].t
+
+        low = 0
+        while low < len(everything):
+            first = seconds(everything[low])
+            after = (first // BUCKET_SECONDS + 1) * BUCKET_SECONDS
+            high = bisect_left(everything, after, low + 1, key=seconds)
+            self.rates.add(first, Counter(envelope for _, _, envelope in everything[low:high]))
+            low = high
 
 
 def _as_row(item: _Waiting | OplogRow, majority: Ts | None) -> OplogRow:

@@ -38,7 +38,6 @@ class Rates:
             self._buckets.append((number, Counter()))
             while self._buckets[0][0] <= number - LONGEST_SECONDS // BUCKET_SECONDS:
                 self._buckets.popleft()
-        self.reach(seconds, seconds)
         for holder in (self._buckets[-1][1], self._total):
             for envelope, count in counts.items():
                 _count(holder, envelope, count)
