@@ -107,6 +107,14 @@ def test_a_batch_of_a_quiet_time_is_counted_in_the_seconds_of_its_entries(
     assert found == minute
 
 
+def test_of_a_long_past_five_minutes_are_counted_by_their_seconds_and_all_of_it_together() -> None:
+    collector = Collector(OplogFilter(), 10)
+    collector.add(b"".join(usual(t) for t in range(10_000, 14_001)))
+    assert collector.rates.overall() == (NamespaceRate("a.b", 1.0, 0, 0, 0),)
+    found = {now: round(collector.rates.over(300, now)[0].inserts * 300) for now in (14_000, 14_004, 14_005, 14_250)}
+    assert found == {14_000: 296, 14_004: 296, 14_005: 291, 14_250: 46}
+
+
 def test_as_many_rows_wait_as_there_is_room_for_and_at_first_those_of_the_past_besides() -> None:
     collector = Collector(OplogFilter(), 3, 2)
     collector.add(b"".join(map(entry, range(1_000, 1_006))))

@@ -87,15 +87,8 @@ class Walker:
 
         Raises Malformed where the batch does not consist of whole documents.
         """
-        counts: dict[Envelope, int] = {}
-        chosen: list[tuple[int, int, Envelope]] = []
-        for group in self.gather(batch):
-            envelope = group.envelope
-            counts[envelope] = counts.get(envelope, 0) + len(group.places) // 2
-            if envelope.tag & wanted:
-                chosen += zip(group.starts, group.ends, repeat(envelope))
-        chosen.sort()
-        return counts, chosen
+        groups = self.gather(batch)
+        return counted(groups), chosen(groups, wanted)
 
     def gather(self, batch: bytes) -> list[EntryGroup]:
         """Where a batch's entries lie, by envelope, which may come more than once. Raises Malformed as :meth:`tally`.
@@ -162,6 +155,24 @@ class Walker:
                 known.clear()
             known[key] = envelope
         return envelope
+
+
+def counted(groups: Sequence[EntryGroup]) -> dict[Envelope, int]:
+    """How many entries each envelope has."""
+    counts: dict[Envelope, int] = {}
+    for group in groups:
+        counts[group.envelope] = counts.get(group.envelope, 0) + len(group.places) // 2
+    return counts
+
+
+def chosen(groups: Sequence[EntryGroup], wanted: int = -1) -> list[tuple[int, int, Envelope]]:
+    """The entries whose tag has a bit of ``wanted``, in order: where each begins and ends, and its envelope."""
+    found: list[tuple[int, int, Envelope]] = []
+    for group in groups:
+        if group.envelope.tag & wanted:
+            found += zip(group.starts, group.ends, repeat(group.envelope))
+    found.sort()
+    return found
 
 
 class Sink(Protocol):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import row as rows
-from tallyglass.oplog.entry.batch import Envelope, Walker, last_ts, position
+from tallyglass.oplog.entry.batch import EntryGroup, Envelope, Walker, chosen, counted, last_ts, position
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.operations import PartCount, PartCounts
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.filter.compile import CompiledFilter, Needed
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read.rates import BUCKET_SECONDS, Rates
+from tallyglass.oplog.read.rates import BUCKET_SECONDS, LONGEST_SECONDS, Rates
 from tallyglass.oplog.snapshot import OplogRow
 
 
@@ -36,7 +37,6 @@ class Collector:
     def __init__(self, wanted: OplogFilter, room: int, backlog: int = 0) -> None:
         self._filter = CompiledFilter(wanted)
         self._walker = Walker(self._filter.need)
-        self._every = Walker(lambda op, ns, session: Needed.WANTED)
         self._transactions = PartCounts()
         self._waiting: deque[_Waiting | OplogRow] = deque()
         self._room = room
@@ -50,17 +50,18 @@ class Collector:
     def add(self, batch: bytes) -> None:
         """Count a batch, and keep what is wanted of it."""
         try:
-            counts, chosen = self._walker.tally(batch)
+            groups = self._walker.gather(batch)
         except Malformed as error:
             self.insert(rows.unreadable(batch, ZERO, str(error)))
             return
-        if not counts:
+        if not groups:
             return
+        counts = counted(groups)
         self.seen += sum(counts.values())
-        self._rate(batch, counts)
+        self._rate(batch, counts, groups)
         # Looking up an enum for each entry would cost a tenth.
         wanted, whole = Needed.WANTED, Needed.ENTRY
-        for start, end, envelope in chosen:
+        for start, end, envelope in chosen(groups):
             if envelope.tag is wanted:
                 self.matched += 1
                 self._wait(_Waiting(batch[start:end]))
@@ -107,29 +108,35 @@ class Collector:
             self.dropped += 1
         self._waiting.append(item)
 
-    def _rate(self, batch: bytes, counts: Mapping[Envelope, int]) -> None:
+    def _rate(self, batch: bytes, counts: Mapping[Envelope, int], groups: Sequence[EntryGroup]) -> None:
         last = last_ts(batch)
         first = position(batch, 0, int.from_bytes(batch[:4], "little"))[0]
         self.last = last if last != ZERO else self.last
         if first == ZERO or first.t // BUCKET_SECONDS == last.t // BUCKET_SECONDS:
             self.rates.add(last.t, counts)
         else:
-            self._rate_by_bucket(batch)
+            self._rate_by_bucket(batch, groups)
         self.rates.reach(last.t if first == ZERO else first.t, last.t)
 
-    def _rate_by_bucket(self, batch: bytes) -> None:
-        """A batch that spans more than one bucket: entries of a quiet time, or of the past."""
-        _, everything = self._every.tally(batch)
+    def _rate_by_bucket(self, batch: bytes, groups: Sequence[EntryGroup]) -> None:
+        """A batch that spans more than one bucket: entries of a quiet time, or of the past. What is older than the
+        longest span is one."""
+        starts_of = [(group.envelope, group.starts) for group in groups]
+        starts = sorted(chain.from_iterable(starts for _, starts in starts_of))
+        bounds = [*starts, len(batch)]
 
-        def seconds(place: tuple[int, int, Envelope]) -> int:
-            return position(batch, place[0], place[1])[0].t
+        def seconds(place: int) -> int:
+            return position(batch, bounds[place], bounds[place + 1])[0].t
 
-        low = 0
-        while low < len(everything):
-            first = seconds(everything[low])
-            after = (first // BUCKET_SECONDS + 1) * BUCKET_SECONDS
-            high = bisect_left(everything, after, low + 1, key=seconds)
-            self.rates.add(first, Counter(envelope for _, _, envelope in everything[low:high]))
+        low, oldest = 0, seconds(len(starts) - 1) - LONGEST_SECONDS
+        while low < len(starts):
+            first = seconds(low)
+            after = (max(first, oldest) // BUCKET_SECONDS + 1) * BUCKET_SECONDS
+            high = bisect_left(range(len(starts)), after, low + 1, key=seconds)
+            counts = Counter[Envelope]()
+            for envelope, own in starts_of:
+                counts[envelope] += bisect_left(own, bounds[high]) - bisect_left(own, bounds[low])
+            self.rates.add(first, +counts)
             low = high
 
 
