@@ -22,7 +22,7 @@ from bench._oplog_mix import write_mix
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG
-from tallyglass.oplog.entry.batch import Walker, entries
+from tallyglass.oplog.entry.batch import Walker, counted, entries
 from tallyglass.oplog.entry.json import to_json
 from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.filter.query import OplogFilter
@@ -117,7 +117,7 @@ def write_json_by_driver(batches: list[bytes]) -> int:
 def tally(batches: list[bytes]) -> int:
     """Walk the raw batches and count each entry by operation and namespace."""
     walker = Walker(lambda op, ns, session: 1)
-    return sum(sum(walker.tally(batch, 0)[0].values()) for batch in batches)
+    return sum(sum(counted(walker.gather(batch)).values()) for batch in batches)
 
 
 CASES: dict[str, Callable[[list[bytes]], int]] = {

@@ -166,8 +166,10 @@ def test_the_values_of_many_entries_are_those_of_each(op: str, session: str, cou
         if alike and not session and raws[-1][4] == 2:
             lowest = bytes(one.ts.i % 256 for one in wanted)
             assert layout.counters(batch, ends) in (lowest, b"")
-        _, chosen = Walker(lambda op, ns, session: 1).tally(batch)
-        assert chosen == [
+        groups = Walker(lambda op, ns, session: 1).gather(batch)
+        assert sum(batches.counted(groups).values()) == len(raws)
+        assert batches.chosen(Walker(lambda op, ns, session: 0).gather(batch)) == []
+        assert batches.chosen(groups) == [
             (start, end, Envelope(one.op, one.ns, bool(one.session), 1))
             for (start, end), one in zip(bounds, wanted, strict=True)
         ]

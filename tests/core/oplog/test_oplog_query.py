@@ -13,6 +13,7 @@ from bson import Binary, Decimal128, Int64, MinKey, ObjectId, Regex, Timestamp
 from hostile.samples import TEXTS
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass.oplog.entry.identity import candidates
 from tallyglass.oplog.entry.row import row
 from tallyglass.oplog.filter.compile import CompiledFilter, EntrySelector
 from tallyglass.oplog.filter.query import OplogFilter, words_for
@@ -247,6 +248,27 @@ def test_relative_times_count_from_the_moment_that_is_given() -> None:
     seconds = int(moment.timestamp())
     found = OplogFilter.parse("since:now-2h until:-5m", moment)
     assert found == OplogFilter(since=Ts(seconds - 7_200, 0), until=Ts(seconds - 300, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("42", [Int64(42), "42"]), (" 42 ", [Int64(42), "42"]), ("-5", [Int64(-5), "-5"]), ('"42"', ["42"]),
+        ('"a', ['"a']), (str(2**63 - 1), [Int64(2**63 - 1), str(2**63 - 1)]), (str(2**63), [str(2**63)]),
+        (str(-(2**63)), [Int64(-(2**63)), str(-(2**63))]), (str(-(2**63) - 1), [str(-(2**63) - 1)]),
+        ("1" * 20, [float("1" * 20), "1" * 20]), ("1.5", [1.5, "1.5"]), ("true", [True, "true"]),
+        ("null", [None, "null"]),
+        (str(OID), [OID, str(OID)]), ("a" * 23, ["a" * 23]), ("a" * 25, ["a" * 25]), ("2026-99-01", ["2026-99-01"]),
+        ("2026-01-01", [datetime.fromisoformat("2026-01-01"), "2026-01-01"]), ("abc", ["abc"]), ("[1]", [[1], "[1]"]),
+        ('{"a":1}', [{"a": 1}, '{"a":1}']), ("{", ["{"]), ("\\u{202e}", ["\u202e"]), ('"\\u{202e}"', ["\u202e"]),
+        ('{"$binary":{"hex":"6162","subType":"05"}}',
+         [Binary(b"ab", 5), '{"$binary":{"hex":"6162","subType":"05"}}']),
+        (str(uuid.UUID(int=5)),
+         [Binary(uuid.UUID(int=5).bytes, 4), Binary(uuid.UUID(int=5).bytes, 3), str(uuid.UUID(int=5))]),
+    ],
+)  # fmt: skip
+def test_a_typed_id_may_stand_for_several_values(text: str, values: list[Any]) -> None:
+    assert [(type(value), value) for value in candidates(text)] == [(type(value), value) for value in values]
 
 
 ODD = [text.replace("\0", "") for text in TEXTS.values() if len(text) < 40]

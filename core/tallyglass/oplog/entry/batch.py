@@ -82,19 +82,9 @@ class Walker:
         self._known: dict[bytes, Envelope] = {}
         self._known_in_session: dict[bytes, Envelope] = {}
 
-    def tally(self, batch: bytes, wanted: int = -1) -> tuple[dict[Envelope, int], list[tuple[int, int, Envelope]]]:
-        """Count a batch by envelope, and list those entries whose tag has a bit of ``wanted``, with their place.
-
-        Raises Malformed where the batch does not consist of whole documents.
-        """
-        groups = self.gather(batch)
-        return counted(groups), chosen(groups, wanted)
-
     def gather(self, batch: bytes) -> list[EntryGroup]:
-        """Where a batch's entries lie, by envelope, which may come more than once. Raises Malformed as :meth:`tally`.
-
-        For a reader of almost every entry, whatever order those of different envelopes have.
-        """
+        """Where a batch's entries lie, by envelope, which may come more than once. Raises Malformed where the batch
+        does not consist of whole documents."""
         groups: tuple[dict[bytes, list[int]], dict[bytes, list[int]]] = ({}, {})
         plain, in_session = groups
         found: dict[tuple[Envelope, int], EntryGroup] = {}
@@ -165,11 +155,11 @@ def counted(groups: Sequence[EntryGroup]) -> dict[Envelope, int]:
     return counts
 
 
-def chosen(groups: Sequence[EntryGroup], wanted: int = -1) -> list[tuple[int, int, Envelope]]:
-    """The entries whose tag has a bit of ``wanted``, in order: where each begins and ends, and its envelope."""
+def chosen(groups: Sequence[EntryGroup]) -> list[tuple[int, int, Envelope]]:
+    """The entries whose tag is not zero, in order: where each begins and ends, and its envelope."""
     found: list[tuple[int, int, Envelope]] = []
     for group in groups:
-        if group.envelope.tag & wanted:
+        if group.envelope.tag:
             found += zip(group.starts, group.ends, repeat(group.envelope))
     found.sort()
     return found

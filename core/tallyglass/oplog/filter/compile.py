@@ -18,7 +18,7 @@ from bson import Decimal128
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
-from tallyglass.oplog.entry.batch import UNREADABLE, Walker, entries
+from tallyglass.oplog.entry.batch import UNREADABLE, Walker, chosen, entries
 from tallyglass.oplog.entry.describe import describe
 from tallyglass.oplog.entry.entry import NESTING_LIMIT, Entry, element_key, read_entry
 from tallyglass.oplog.entry.identity import candidates
@@ -149,12 +149,12 @@ class EntrySelector:
     def select(self, batch: bytes) -> list[bytes]:
         """The wanted entries, in order. Bytes that are no entry are wanted: they must not pass unseen."""
         try:
-            _, chosen = self._walker.tally(batch)
+            groups = self._walker.gather(batch)
         except Malformed:
             return [raw for raw in entries(batch) if self._filter.wants(raw)]
         return [
             raw
-            for start, end, envelope in chosen
+            for start, end, envelope in chosen(groups)
             if (raw := batch[start:end]) and (envelope.tag == Needed.WANTED or self._filter.wants(raw))
         ]
 
