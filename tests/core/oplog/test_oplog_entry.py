@@ -113,6 +113,8 @@ DESCRIPTIONS = [
     (entry("xi", "a.b", {"k": 1}), 'xi {"k": 1}', "a.b", ""),
     (entry("ci", "admin.$container", {"k": 1}), 'container insert {"k": 1}', "admin.$container", ""),
     (entry("", "a.b", {}), "no operation {}", "a.b", ""),
+    (entry("x" * 20, "a.b", {}), f"{'x' * 20} {{}}", "a.b", ""),
+    (entry("x" * 21, "a.b", {}), f"{'x' * 20}…+1 {{}}", "a.b", ""),
     (entry("n", "a.b", {"msg": {"moveChunk": "a.b", "x": 1}}), "no-op: moveChunk a.b", "a.b", ""),
     (entry("n", "a.b", {"msg": {"n": 1}}), 'no-op {"msg": {"n": 1}}', "a.b", ""),
     (entry("i", "a.system.views", {"_id": "a.v", "viewOn": "x"}), "define view", "a.system.views", "a.v"),

@@ -11,10 +11,11 @@ import bson
 import pytest
 from bson import Int64, Timestamp
 
-from tallyglass.errors import PrivilegeError
+from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.across_shards import combine
 from tallyglass.oplog.read.export import Entries, ExportItem
+from tallyglass.oplog.read.fan_in import FanIn
 from tallyglass.oplog.read.merge import MergedItem, ShardEntry, ShardEvent, ShardLost, merge
 from tallyglass.oplog.read.stream import Gap
 from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, Harm, Incident
@@ -76,6 +77,37 @@ async def test_a_silent_shard_delays_the_others_only_briefly() -> None:
     found = await anext(merged)
     assert seconds([found]) == [("a", 1), ("a", 2)]
     await merged.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_stream_waits_where_there_is_no_room_for_its_items() -> None:
+    async def numbers(count: int, error: Exception | None = None) -> AsyncIterator[int]:
+        for n in range(count):
+            yield n
+        if error is not None:
+            raise error
+
+    lost, first = ReadError("lost"), [0, 1, 2]
+    for room, taken in ((0, [*range(30)]), (3, first)):
+        async with FanIn({"a": numbers(30), "b": numbers(2, lost), "c": numbers(0)}, *[room] * bool(room)) as fan:
+            await asyncio.sleep(0.01)
+            assert list(fan.arrived("a")) == taken
+            assert [*fan.all_arrived()] == [("b", 0), ("b", 1)]
+            assert fan.ended == ({"b", "c"} if room else {"a", "b", "c"})
+            assert (fan.errors, fan.done) == ({"b": lost}, not room)
+            fan.raise_if_none_is_left()
+            while not fan.done:
+                await fan.wait(0.001)
+                taken = [*taken, *fan.arrived("a")]
+            assert taken == [*range(30)]
+    async with FanIn({"a": numbers(0, lost), "b": numbers(1, ReadError("other"))}) as fan:
+        await fan.wait()
+        await asyncio.sleep(0.01)
+        assert [*fan.arrived("b")] == [0]
+        fan.raise_if_none_is_left()
+        assert [*fan.arrived("a")] == []
+        with pytest.raises(ReadError):
+            fan.raise_if_none_is_left()
+        assert fan.errors["a"] is lost
 
 
 async def test_a_reader_that_stops_stops_the_shards() -> None:

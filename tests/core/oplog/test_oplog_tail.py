@@ -22,6 +22,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import export, notes, shard_tail, tail
 from tallyglass.oplog.read.past import ATTEMPTS
+from tallyglass.oplog.read.stream import Opened
 from tallyglass.oplog.snapshot import NamespaceRate, OplogRow, OplogUpdate, OplogWindow, RowKind
 
 Script = tuple[bytes | Exception | float, ...]
@@ -414,6 +415,22 @@ def test_a_lag_is_said_when_it_begins_has_doubled_and_is_over(of_stream: bool, m
             said.append((round(at), found.behind_seconds))
     assert said == [(3, 10), (5, 20), (7, 40), (9, 4), (11, 12), (12, 0)]
     assert asked == [50 + n for n in range(1, 14)]
+
+
+@pytest.mark.parametrize("since", [None, Ts(102, 1)])
+def test_what_is_followed_for_a_program_may_have_no_past(since: Ts | None) -> None:
+    member: Any = Member([entry(3, ns="c.d")], (entry(3, ns="c.d") + entry(4) + entry(5, ns="c.d"), 2.0, entry(6)))
+    found: list[export.ExportItem] = []
+
+    async def follow() -> None:
+        async with aclosing(export.follow_entries(member, OplogFilter(namespaces=("a.b",), since=since))) as items:  # type: ignore[type-var]
+            async for item in items:
+                found.append(item)
+                if item == (entry(6),):
+                    return
+
+    run(follow())
+    assert found == [(), Opened("host:1"), (entry(4),), (entry(6),)], since
 
 
 def test_a_duration_has_two_units_at_most() -> None:
