@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from builders.counters import counter, snapshot
 from builders.incidents import SCAN
+from tallyglass.counters.snapshot import Absence, MissingCounter
 from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm
@@ -28,6 +30,21 @@ def test_a_counter_that_turns_red_is_reported_once() -> None:
     assert alarm.news(red, SCAN).startswith("Urgent: shop.counters orders7, ends (80%) ")
     assert alarm.news(snapshot(FULL, WELL), SCAN) == ""
     assert alarm.news(snapshot(*red.counters), SCAN) == ""
+
+
+def test_a_counter_whose_document_vanishes_is_reported_each_time() -> None:
+    alarm, at = Alarm(), snapshot().at
+
+    def news(*missing: MissingCounter) -> str:
+        return alarm.news(replace(snapshot(WELL), missing=missing), None)
+
+    gone = MissingCounter("shop.counters", "users", Absence.GONE, since=at - timedelta(hours=1))
+    assert news(gone) == "", "it was so before"
+    orders = replace(gone, id="orders")
+    text = "shop.counters orders: its document is gone: the next use begins at the start and repeats ids."
+    assert [news(gone, orders), news(gone, orders), news(gone), news(replace(orders, since=at))] == [text, "", "", text]
+    for quiet in ({"routine": True}, {"since": at - timedelta(days=8)}, {"since": None, "absence": Absence.NOT_READ}):
+        assert news(gone, replace(orders, id="carts", **quiet)) == ""
 
 
 def test_an_incident_is_reported_if_it_removed_data_and_is_not_routine() -> None:

@@ -14,15 +14,16 @@ import pytest
 from builders.counters import counter, snapshot
 from builders.virtual_time import run
 from tallyglass.connection.target import Target
-from tallyglass.counters.snapshot import CountersSnapshot, Forecast
+from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterTrouble, Forecast, MissingCounter
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.errors import ConnectError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
+from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass_tui.profiles import overview, rows
-from tallyglass_tui.profiles.overview import NamedProfile, ProfileState, watch_profiles
+from tallyglass_tui.profiles.overview import NamedProfile, ProfileState, watch_profiles, with_counters
 from tallyglass_tui.shell.context import Context
 
 NOW = datetime.now(UTC)
@@ -82,7 +83,12 @@ def text_of(line: list[tuple[str, str]]) -> str:
         (replace(ALONE, lacking=("find on local",)), 0, "oplog ?"),
         (replace(FINE, level=1), 1, "orders7"),
         (replace(FINE, deployment=RS), 1, "members P*S +40s"),
+        (replace(FINE, gone=("shop.counters carts",)), 1, "worst counter shop.counters carts, ends (80%) gone, "),
+        (replace(ALONE, gone=("shop.counters carts",)), 1, "worst counter shop.counters carts, ends (80%) gone, "),
+        (replace(FINE, gone=("shop.counters carts",), level=2), 2, "worst counter shop.counters orders7, ends (80%) 4"),
         (replace(FINE, drill=LastDrill(None, False, "")), 0, "drill none"),
+        (replace(FINE, drill=LastDrill(NOW, True, "", window=LastWindow(NOW, 0, None, None, 0))), 0, "drill 0s ok"),
+        (replace(FINE, drill=LastDrill(NOW, True, "", window=LastWindow(NOW, 2, None, None, 1))), 1, "drill 0s ok"),
         (replace(FINE, drill=LastDrill(NOW - timedelta(days=1), False, "failed")), 1, "drill 24h bad"),
         (replace(FINE, drill=LastDrill(NOW - timedelta(days=8), True, "restored")), 1, "drill 8.0d ok"),
         (replace(FINE, window=oplog_of(23)), 1, "oplog 23 h"),
@@ -112,12 +118,32 @@ def test_the_facts_name_the_lag_the_oplog_and_what_is_lacking() -> None:
     assert " server   replica set rs1 6.0.5: b:1 secondary 1s behind\n" in facts
     assert " counter  first of 3: shop.counters orders7, <0.1% used, ends (80%): 400d..600d\n" in facts
     assert facts.endswith("\n drill    24 h ago: restored\n unknown  find")
+    for gone, level, said in (
+        (("s.c carts",), 1, "s.c carts is gone: the next use repeats ids"),
+        (("s.c carts", "s.c users"), 0, "s.c carts (and 1 more) is gone: the next use repeats ids"),
+        (("s.c carts",), 2, "first of 3 (1 gone): shop.counters orders7, <0.1% used"),
+    ):
+        lines = [text_of(line) for line in rows.facts(replace(FINE, gone=gone, level=level), NOW, 80)]
+        assert f" counter  {said}" in lines
     alone = [text_of(line) for line in rows.facts(replace(ALONE, lacking=("a", "b", "c")), NOW, 80)]
     assert alone[2].startswith(" oplog    A standalone has no oplog.")
     assert alone[3:] == [" unknown  a (and 2 more)"]
     for state, said in ((NEW, "not read yet"), (FINE, "not readable")):
         lines = [text_of(line) for line in rows.facts(replace(state, deployment=RS, window=None), NOW, 80)]
         assert f" oplog    {said}" in lines
+
+
+def test_the_counters_of_a_profile_that_are_not_there_are_gone_or_not_read() -> None:
+    gone = MissingCounter("shop.counters", "carts", Absence.GONE, since=NOW)
+    unread = MissingCounter("shop.counters", "users", Absence.NOT_READ)
+    found = replace(snapshot(counter(7)), at=NOW, missing=(gone, replace(gone, routine=True), unread, unread))
+    state = with_counters(FINE, found)
+    assert (state.gone, state.lacking) == (("shop.counters carts",), ("shop.counters users is not read.",))
+    assert with_counters(FINE, replace(found, discovering=True)).lacking == (), "it is not read yet"
+    denied = replace(found, troubles=(CounterTrouble("", "Not allowed."), CounterTrouble("", "Slow.", partial=True)))
+    assert with_counters(replace(FINE, lacking=("Oplog.",)), denied).lacking == ("Oplog.", "Counters: Not allowed.")
+    none = (with_counters(FINE, replace(found, counters=(), missing=rows)).counters for rows in ((), (unread,)))
+    assert [*none] == [0, None]
 
 
 def test_a_profile_that_waits_for_its_turn_is_not_said_not_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:

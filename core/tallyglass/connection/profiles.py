@@ -11,7 +11,7 @@
     [cluster]                            # a sharded cluster without its mongos: one URI for each shard
     shards = ["mongodb://monitor@a1.example.com/?replicaSet=s0", "mongodb://monitor@b1.example.com/?replicaSet=s1"]
 
-``${NAME}`` stands for an environment variable. A password written out in the file is refused.
+``${NAME}`` stands for an environment variable. A secret written out in the file is refused.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import platformdirs
 
-from tallyglass.connection.secret import password_of
+from tallyglass.connection.secret import SECRET_OPTIONS, password_of
 from tallyglass.errors import InputError
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
@@ -65,21 +66,8 @@ def profile_names() -> tuple[str, ...]:
 
 def load_profile(name: str, path: Path | None = None, environ: Mapping[str, str] = os.environ) -> Profile:
     """The profile with that name. Raises InputError if the file, the name or a variable is missing or invalid."""
-    path = path or default_path()
-    sections = _read(path)
-    fields = sections.get(name)
-    if fields is not None and not isinstance(fields, dict):
-        raise InputError(
-            f"'{clean_name(name, 60)}' in {clean(str(path))} stands outside of any profile.",
-            "Write the name of its profile in brackets above it, such as [prod].",
-        )
-    if fields is None:
-        known = ", ".join(clean_name(key, 40) for key in sections) or "none"
-        raise InputError(
-            f"There is no profile named '{clean_name(name, 60)}' in {clean(str(path))}.", f"It contains: {known}."
-        )
+    fields = _section(name, path or default_path())
     where = f"Profile '{clean_name(name, 60)}'"
-    fields = dict(fields)
     shards = _shard_uris(fields.pop("shards", []), where)
     for key, value in fields.items():
         if key not in _FIELDS or not isinstance(value, str):
@@ -87,18 +75,34 @@ def load_profile(name: str, path: Path | None = None, environ: Mapping[str, str]
                 f"{where} has '{clean(key, 40)}', which is not a known key.",
                 f"A profile can contain the strings {', '.join(_FIELDS)}.",
             )
-    if shards and "uri" in fields:
+    uri = fields.pop("uri", None)
+    if shards and uri is not None:
         raise InputError(f"{where} has both uri and shards.", "Name the cluster's mongos, or each of its shards.")
-    if not shards and "uri" not in fields:
+    if not shards and uri is None:
         raise InputError(f"{where} has no uri.", 'Add uri = "mongodb://...".')
-    uris = shards or (fields["uri"],)
-    for uri in uris:
-        _refuse_password(uri, where)
-    plain = {key: _expand_variables(value, environ, where) for key, value in fields.items() if key != "uri"}
-    filled = tuple(_expand_variables(uri, environ, where, encode=True) for uri in uris)
-    paths = {key: absolute_path(plain[key]) for key in ("password_file", "backup", "counters") if key in plain}
-    named = {"shards": filled} if shards else {"uri": filled[0]}
-    return Profile(name, driver=plain.get("driver", ""), **named, **paths)  # type: ignore[arg-type]
+    filled = [_filled_uri(one, environ, where) for one in shards or (uri,)]
+    plain = {key: _expand_variables(value, environ, where) for key, value in fields.items()}
+    driver = plain.pop("driver", "")
+    named = {"shards": tuple(filled)} if shards else {"uri": filled[0]}
+    paths = {key: absolute_path(value) for key, value in plain.items()}
+    return Profile(name, driver=driver, **named, **paths)  # type: ignore[arg-type]
+
+
+def _section(name: str, path: Path) -> dict[str, Any]:
+    """What the file says of this profile."""
+    sections = _read(path)
+    if name not in sections:
+        known = ", ".join(clean_name(key, 40) for key in sections) or "none"
+        raise InputError(
+            f"There is no profile named '{clean_name(name, 60)}' in {clean(str(path))}.", f"It contains: {known}."
+        )
+    fields = sections[name]
+    if not isinstance(fields, dict):
+        raise InputError(
+            f"'{clean_name(name, 60)}' in {clean(str(path))} stands outside of any profile.",
+            "Write the name of its profile in brackets above it, such as [prod].",
+        )
+    return fields
 
 
 def _shard_uris(given: object, where: str) -> tuple[str, ...]:
@@ -122,24 +126,31 @@ def _read(path: Path) -> dict[str, object]:
         raise InputError(f"{clean(str(path))} is not TOML: {clean(str(error), 100)}.") from None
 
 
-def _refuse_password(uri: str, where: str) -> None:
+def _filled_uri(uri: str, environ: Mapping[str, str], where: str) -> str:
+    """The URI with the values of its variables. Raises InputError for a secret that is written out in it."""
     password = password_of(uri)
-    if password and not re.fullmatch(_VARIABLE, password.reveal()):
+    if password and not _VARIABLE.fullmatch(password.reveal()):
         raise InputError(
             f"{where} contains a password.",
             "Replace it by ${NAME} and set that variable, name a password_file, or leave it out to be prompted.",
         )
+    secrets = [*SECRET_OPTIONS.finditer(uri)]
+    for found in secrets:
+        if found[3] and not _VARIABLE.fullmatch(found[3]):
+            raise InputError(f"{where} contains the secret {found[2]}.", "Replace it by ${NAME} and set that variable.")
+    user_info = re.match(r"[^/]*//[^/?]*@", uri)
+    # In these places a variable is one value and is encoded; elsewhere it may be any part of the URI.
+    whole = [one.span() for one in (user_info, *secrets) if one]
+    return _expand_variables(uri, environ, where, whole)
 
 
-def _expand_variables(text: str, environ: Mapping[str, str], where: str, *, encode: bool = False) -> str:
-    user_info = re.match(r"[^/]*//[^/?]*@", text) if encode else None
-
+def _expand_variables(
+    text: str, environ: Mapping[str, str], where: str, encoded: Sequence[tuple[int, int]] = ()
+) -> str:
     def value_of(found: re.Match[str]) -> str:
         value = environ.get(found[1])
         if value is None:
             raise InputError(f"{where} needs the environment variable {found[1]}, which is not set.")
-        # Inside user:password@ a variable is one value and is encoded; elsewhere it may be any part of the URI.
-        in_user_info = user_info is not None and found.start() < user_info.end()
-        return quote(value, safe="") if in_user_info else value
+        return quote(value, safe="") if any(start <= found.start() < end for start, end in encoded) else value
 
     return _VARIABLE.sub(value_of, text)

@@ -13,10 +13,11 @@ MASK = "***"
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _URI = re.compile(_SCHEME.pattern + r"[^\s'\"<>]*", re.IGNORECASE)
-_SECRET_OPTIONS = re.compile(
-    r"((?:tlsCertificateKeyFilePassword|sslPEMKeyPassword|proxyPassword|AWS_SESSION_TOKEN)(?:=|:|%3A))[^&,\s]*",
+SECRET_OPTIONS = re.compile(
+    r"((tlsCertificateKeyFilePassword|sslPEMKeyPassword|proxyPassword|AWS_SESSION_TOKEN)(?:=|:|%3A))([^&,\s]*)",
     re.IGNORECASE,
 )
+"""An option of a URI with a secret value: its beginning, within that its name, and the value."""
 # Removing shorter passwords would garble every text; inside a URI they are still masked.
 _SHORTEST_SCRUBBED = 4
 
@@ -62,20 +63,20 @@ def redact(uri: str) -> str:
     """
     scheme = _SCHEME.match(uri)
     if not scheme:
-        return _SECRET_OPTIONS.sub(rf"\1{MASK}", uri)
+        return SECRET_OPTIONS.sub(rf"\1{MASK}", uri)
     rest = uri[scheme.end() :]
     end = _end_of_user_info(rest)
     if end is not None:
         user, colon, _ = rest[:end].partition(":")
         rest = user + (colon and f":{MASK}") + rest[end:]
-    return scheme[0] + _SECRET_OPTIONS.sub(rf"\1{MASK}", rest)
+    return scheme[0] + SECRET_OPTIONS.sub(rf"\1{MASK}", rest)
 
 
 def scrub(text: str) -> str:
     """``text`` with every known secret removed and every URI redacted."""
     for value in sorted(_known, key=len, reverse=True):
         text = text.replace(value, MASK)
-    return _SECRET_OPTIONS.sub(rf"\1{MASK}", _URI.sub(lambda found: redact(found[0]), text))
+    return SECRET_OPTIONS.sub(rf"\1{MASK}", _URI.sub(lambda found: redact(found[0]), text))
 
 
 def password_of(uri: str) -> Secret | None:

@@ -71,7 +71,7 @@ def check_counters(
     if left_out:
         text += f"; {left_out:,} without perfdata"
     details = [f"{LEVEL_NAMES[level]} {name}: {why}" for level, why, name in bad]
-    details += [f"note: {_name(one)} is {one.absence}" for one in snapshot.missing]
+    details += [f"note: {name_of(one)} is {one.absence}" for one in snapshot.missing]
     details += [f"note: {plain(trouble.title)}" for trouble in snapshot.troubles]
     line = f"COUNTERS {LEVEL_NAMES[level]} - {text}" + (f" | {perfdata}" if perfdata else "")
     return CheckResult(level, line, tuple(details))
@@ -85,7 +85,7 @@ def faults(
     others = _with_members([counter for counter in snapshot.counters if not (guesses or counter.may_alarm)])
     every = [*_with_members(rows), *(counter for counter in others if counter.near is not None)]
     graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), name_of(counter)) for counter in every]
-    graded += [(WARNING, GONE, _name(one)) for one in snapshot.missing if _is_alarming(one, snapshot.at)]
+    graded += [(WARNING, GONE, name_of(one)) for one in vanished(snapshot)]
     return sorted((row for row in graded if row[0] != OK), key=lambda row: -SEVERITY[row[0]])
 
 
@@ -102,13 +102,10 @@ def _named(bad: Sequence[tuple[int, str, str]], rows: Sequence[CounterView]) -> 
         yield plural(sum(counter.members.count if counter.members else 1 for counter in rows), "counter")
 
 
-def _name(one: MissingCounter) -> str:
-    return plain(f"{one.ns} {one.id}")
-
-
-def _is_alarming(one: MissingCounter, now: datetime) -> bool:
-    """Whether a counter vanished lately, and not with its collection or as such documents regularly do."""
-    return one.since is not None and not one.routine and now - one.since <= RECENT
+def vanished(snapshot: CountersSnapshot) -> list[MissingCounter]:
+    """The counters that vanished lately, and not with their collection or as such documents regularly do."""
+    missing = (one for one in snapshot.missing if not one.routine)
+    return [one for one in missing if one.since is not None and snapshot.at - one.since <= RECENT]
 
 
 def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]:
@@ -127,7 +124,7 @@ def incomplete(snapshot: CountersSnapshot, *, counted: bool = True) -> list[str]
     unread = [one for one in snapshot.missing if one.absence is Absence.NOT_READ]
     if unread:
         more = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
-        gaps.append(f"{_name(unread[0])}{more} not read")
+        gaps.append(f"{name_of(unread[0])}{more} not read")
     return gaps
 
 

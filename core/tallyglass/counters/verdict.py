@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tallyglass.counters.forecast.series import DAY, HOUR, MIN_STEPS
 from tallyglass.counters.limits import INT32_MAX
-from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Members
+from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Forecast, Members, MissingCounter
 from tallyglass.counters.span import format_span
 from tallyglass.text import clean
 
@@ -219,7 +219,7 @@ def _days_until(moment: datetime | None, now: datetime) -> float | None:
     return None if moment is None else max(0.0, (moment - now).total_seconds() / DAY)
 
 
-def name_of(counter: CounterView) -> str:
+def name_of(counter: CounterView | MissingCounter) -> str:
     """Namespace and id, on one line."""
     return plain(f"{counter.ns} {counter.id}" if counter.id else counter.ns)
 

@@ -181,6 +181,32 @@ def test_profiles_take_passwords_only_from_the_environment(tmp_path: Path) -> No
         load_profile("prod", tmp_path / "none.toml")
 
 
+def test_secret_options_of_a_profile_come_only_from_the_environment(tmp_path: Path) -> None:
+    path, secrets = tmp_path / "profiles.toml", {"KEY": f"{CANARY}&tls=false%+/=:", "TOKEN": f"{CANARY}+/b=="}
+    path.write_text(
+        f"""
+[key]
+uri = "mongodb://h/?tls=true&tlsCertificateKeyFilePassword=${{KEY}}&authMechanismProperties=AWS_SESSION_TOKEN:${{TOKEN}}"
+[tlsCertificateKeyFilePassword]
+uri = "mongodb://h/?tls=true&tlscertificatekeyfilepassword={CANARY}"
+[AWS_SESSION_TOKEN]
+shards = ["mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:{CANARY}"]
+"""
+    )
+    target = Target.parse(load_profile("key", path, secrets).uri)
+    assert (target.uri, {name: secret.reveal() for name, secret in target.secrets}) == (
+        "mongodb://h/?tls=true",
+        {
+            "tlsCertificateKeyFilePassword": secrets["KEY"],
+            "authMechanismProperties": f"AWS_SESSION_TOKEN:{secrets['TOKEN']}",
+        },
+    )
+    for name in ("tlsCertificateKeyFilePassword", "AWS_SESSION_TOKEN"):
+        with pytest.raises(InputError, match=f"(?i)contains the secret {name}") as caught:
+            load_profile(name, path, {})
+        assert CANARY not in str(caught.value)
+
+
 def test_profile_lists_the_shards_of_a_cluster(tmp_path: Path) -> None:
     path = tmp_path / "profiles.toml"
     path.write_text(

@@ -17,6 +17,7 @@ from tallyglass_tui.cli.options import DRIVER_VARIABLE, ConnectionOptions, chose
 from tallyglass_tui.this_program import this_program
 
 if TYPE_CHECKING:
+    from tallyglass.connection.target import Target
     from tallyglass.restore.tools.schedule import TimedCommand
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -84,30 +85,36 @@ def _of_the_environment(given: ConnectionOptions) -> list[str]:
     profile = chosen_profile(given)
     if profile:
         _check_variables(profile.name)
-    hidden = sorted({name for target in targets for name, _ in target.secrets if name != "password"})
-    if hidden:
-        raise InputError(
-            f"A schedule cannot repeat the secret option {', '.join(map(clean_name, hidden))}.",
-            "Connect the timer with a user, or a key file, that needs none.",
-        )
-    relative = [
-        name for name in _FILES for one in targets if (path := one.options.get(name.lower())) and path[0] != "/"
-    ]
-    if relative:
-        raise InputError(
-            f"A timer starts in another folder: it does not find the file of {relative[0]}.", "Give its whole path."
-        )
-    if password_file == "-" or (not password_file and any(one.secrets or one.needs_password for one in targets)):
-        raise InputError(
-            "A timer needs the password in a file: a schedule holds none, and nobody is there to type it.",
-            "Add --password-file FILE, which only the timer's user can read.",
-        )
+    _check_secrets(targets, password_file)
+    _check_files(targets)
     words = []
     if (driver := os.environ.get(DRIVER_VARIABLE)) and not is_given(given, "driver"):
         words.append(f"--driver={driver}")
     if not (profile or is_given(given, "uri") or is_given(given, "shards")):
         words.append(targets[0].uri)
     return words
+
+
+def _check_secrets(targets: Sequence[Target], password_file: str) -> None:
+    hidden = sorted({name for target in targets for name, _ in target.secrets if name != "password"})
+    if hidden:
+        raise InputError(
+            f"A schedule cannot repeat the secret option {', '.join(map(clean_name, hidden))}.",
+            "Connect the timer with a user, or a key file, that needs none.",
+        )
+    if password_file == "-" or (not password_file and any(one.secrets or one.needs_password for one in targets)):
+        raise InputError(
+            "A timer needs the password in a file: a schedule holds none, and nobody is there to type it.",
+            "Add --password-file FILE, which only the timer's user can read.",
+        )
+
+
+def _check_files(targets: Sequence[Target]) -> None:
+    for name in _FILES:
+        if any(not one.options.get(name.lower(), "/").startswith("/") for one in targets):
+            raise InputError(
+                f"A timer starts in another folder: it does not find the file of {name}.", "Give its whole path."
+            )
 
 
 def _check_variables(profile: str) -> None:

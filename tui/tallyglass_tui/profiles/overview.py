@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tallyglass.counters.snapshot import CountersSnapshot, CounterView
-from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade
+from tallyglass.counters.check_line import vanished
+from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterView
+from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade, name_of
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ServerError, TallyglassError
 from tallyglass.mongo.gateway import Gateway, closing
@@ -52,8 +53,8 @@ class ProfileState:
     """One profile in the overview, safe to show. None means unknown, or not known yet.
 
     ``problem`` says why its state has been unknown since ``since``; earlier facts are then discarded. ``counter`` is
-    the most urgent of ``counters`` counters, ``level`` its verdict (0 ok, 1 warning, 2 critical). ``lacking`` says what
-    the user may not read.
+    the most urgent of ``counters`` counters, ``level`` its verdict (0 ok, 1 warning, 2 critical). ``gone`` names the
+    counters that vanished lately, ``lacking`` says what could not be read.
     """
 
     name: str
@@ -67,6 +68,7 @@ class ProfileState:
     counter: CounterView | None = None
     counters: int | None = None
     level: int = 0
+    gone: tuple[str, ...] = ()
     searching: bool = True
     lacking: tuple[str, ...] = ()
 
@@ -201,16 +203,19 @@ async def _last_drill(gateway: Gateway) -> LastDrill | None:
 
 
 def with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:
-    """The state with the worst counter of a snapshot."""
+    """The state with the worst counter of a snapshot, and what it says of those that are not there."""
     counters = [counter for counter in snapshot.counters if counter.may_warn]
     graded = [(grade(counter, Thresholds(), snapshot.at)[0], counter) for counter in counters[:_GRADED]]
     level, worst = max(graded, key=lambda row: row[0] if row[0] <= CRITICAL else WARNING, default=(0, None))
-    unread = [f"Counters: {one.title}" for one in snapshot.troubles if not one.partial][:1]
+    unread = [f"Counters: {one.title}" for one in snapshot.troubles if not one.partial]
+    if not snapshot.discovering:
+        unread += [f"{name_of(one)} is not read." for one in snapshot.missing if one.absence is Absence.NOT_READ]
     return replace(
         state,
         counter=worst,
         counters=len(counters) if counters or not (unread or snapshot.discovering) else None,
         level=level if level <= CRITICAL else WARNING,
+        gone=tuple(map(name_of, vanished(snapshot))),
         searching=snapshot.discovering,
-        lacking=tuple(dict.fromkeys((*state.lacking, *unread))),
+        lacking=tuple(dict.fromkeys((*state.lacking, *unread[:1]))),
     )

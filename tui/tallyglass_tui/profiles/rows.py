@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from tallyglass.counters.verdict import CRITICAL
 from tallyglass.deployment.members import SetMember
 from tallyglass.text import clean, clean_name
 from tallyglass_tui import format as fmt
@@ -38,7 +39,9 @@ def severity(state: ProfileState, now: datetime) -> int:
         return 2
     unwell = state.deployment is not None and is_unwell(state.deployment)
     failed = state.drill is not None and state.drill.made is not None and not state.drill.proved
-    return max(state.level, 1 if unwell or failed or _is_short(state) or _is_old(state, now) else 0)
+    holes = state.drill is not None and state.drill.window is not None and state.drill.window.status != 0
+    some = unwell or failed or holes or state.gone or _is_short(state) or _is_old(state, now)
+    return max(state.level, 1 if some else 0)
 
 
 def cell(state: ProfileState, now: datetime, column: Column, width: int) -> Sequence[Piece]:
@@ -70,6 +73,8 @@ def _known_cell(state: ProfileState, now: datetime, key: str, width: int) -> tup
     if key == "drill":
         return _drill(state, now)
     counter = state.counter
+    if _gone_first(state):
+        return (fit_middle(state.gone[0], width).rstrip() if key == "counter" else "gone"), "table--warn"
     if counter is None:
         searching = "searching" if state.searching else "none" if state.counters == 0 else fmt.UNKNOWN
         return (searching if key == "counter" else "", "table--muted")
@@ -78,27 +83,35 @@ def _known_cell(state: ProfileState, now: datetime, key: str, width: int) -> tup
     return fit_middle(f"{counter.ns} {counter.id}", width).rstrip(), _STYLES[state.level]
 
 
+_ATTENTION = (
+    ("cannot be read", "text--bad"),
+    ("urgent", "text--bad"),
+    ("look at", "text--warn"),
+    ("unknown in part", "text--warn"),
+)
+
+
+def _attention(state: ProfileState, now: datetime) -> tuple[str, str] | None:
+    """The words of the summary for a profile, with their style; None for one that is well or not known yet."""
+    if state.problem:
+        return _ATTENTION[0]
+    level = severity(state, now)
+    return _ATTENTION[3 - level] if level or state.lacking else None
+
+
 def summary(states: Overview | None, now: datetime) -> list[Piece]:
     """The summary in one line: which profile needs attention."""
     if states is None:
         return [(" Reading all profiles ...", "text--muted")]
-    dead = [state.name for state in states if state.problem]
-    bad = [state.name for state in states if not state.problem and severity(state, now) == 2]
-    soon = [state.name for state in states if severity(state, now) == 1]
-    unknown = [state.name for state in states if state.lacking and severity(state, now) == 0]
-    reading = sum(not state.problem and (state.deployment is None or state.searching) for state in states)
     pieces: list[Piece] = [(f" {fmt.plural(len(states), 'profile')}", "")]
-    for names, what, style in (
-        (dead, "cannot be read", "text--bad"),
-        (bad, "urgent", "text--bad"),
-        (soon, "look at", "text--warn"),
-        (unknown, "unknown in part", "text--warn"),
-    ):
-        if names:
-            pieces.append((f" · {what}: {', '.join(clean_name(name, 20) for name in names)}", style))
+    found = [(_attention(state, now), clean_name(state.name, 20)) for state in states]
+    for words in _ATTENTION:
+        if names := [name for attention, name in found if attention == words]:
+            pieces.append((f" · {words[0]}: {', '.join(names)}", words[1]))
+    reading = sum(not state.problem and (state.deployment is None or state.searching) for state in states)
     if reading:
         pieces.append((f" · {reading} still being read", "text--muted"))
-    elif not (dead or bad or soon or unknown):
+    elif len(pieces) == 1:
         pieces.append((" · all well", "text--good"))
     return pieces
 
@@ -130,10 +143,14 @@ def _known_facts(state: ProfileState, now: datetime) -> Iterator[tuple[str, str,
     if deployment:
         members = ", ".join(map(_member, deployment.members))
         yield "server", f"{deployment.title} {deployment.version}{': ' if members else ''}{members}", ""
-    if counter:
+    if _gone_first(state):
+        text = f"{state.gone[0]}{_more(state.gone)} is gone: the next use repeats ids"
+        yield "counter", text, "text--warn"
+    elif counter:
         # Short enough that the end of a counter with a usual name fits on 80 columns.
         name, left = f"{counter.ns} {counter.id}".rstrip(), fmt.time_left(counter.forecast, now)
-        text = f"first of {state.counters or 0:,}: {name}, {fmt.share(counter.used)} used, {fmt.ENDS}: {left}"
+        gone = f" ({len(state.gone):,} gone)" if state.gone else ""
+        text = f"first of {state.counters or 0:,}{gone}: {name}, {fmt.share(counter.used)} used, {fmt.ENDS}: {left}"
         yield "counter", text, _STYLES[state.level].replace("table", "text")
     if window:
         text = ", ".join(filter(None, (f"reaches {_hours(window.hours)} back", fmt.oplog_ahead(window))))
@@ -148,8 +165,16 @@ def _known_facts(state: ProfileState, now: datetime) -> Iterator[tuple[str, str,
             text = f"{fmt.ago(recoverable.made, now)}: {recoverable.line}"
             yield "window", text, "" if recoverable.status == 0 else "text--warn"
     if state.lacking:
-        more = f" (and {len(state.lacking) - 1} more)" if len(state.lacking) > 1 else ""
-        yield "unknown", f"{clean(state.lacking[0], 300)}{more}", "text--warn"
+        yield "unknown", f"{clean(state.lacking[0], 300)}{_more(state.lacking)}", "text--warn"
+
+
+def _more(texts: Sequence[str]) -> str:
+    return f" (and {len(texts) - 1:,} more)" if len(texts) > 1 else ""
+
+
+def _gone_first(state: ProfileState) -> bool:
+    """Whether a counter that is gone is worse than those that are there."""
+    return bool(state.gone) and state.level < CRITICAL
 
 
 def _member(member: SetMember) -> str:

@@ -1,5 +1,5 @@
-"""What became red while the screen was unattended: a counter that is now urgent, an incident that removed data.
-Pure."""
+"""What became red while the screen was unattended: a counter that is now urgent or whose document is gone, an incident
+that removed data. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tallyglass.counters.check_line import GONE, vanished
 from tallyglass.counters.verdict import CRITICAL, Thresholds, grade, name_of
 from tallyglass_tui import format as fmt
 
@@ -30,7 +31,7 @@ class Alarm:
     """Remembers what was red. Only what turns red after the first complete reading is reported, and only once."""
 
     def __init__(self) -> None:
-        self._counters: set[str] | None = None
+        self._counters: set[object] | None = None
         self._incidents: set[object] | None = None
         self._seen: tuple[object, object] = (None, None)
 
@@ -46,19 +47,17 @@ class Alarm:
     def _new_counters(self, snapshot: CountersSnapshot | None) -> Iterator[str]:
         if snapshot is None:
             return
-        red = {
-            counter.key: counter
+        red: dict[object, str] = {
+            counter.key: f"Urgent: {name_of(counter)}, {fmt.ENDS} {fmt.time_left(counter.forecast, snapshot.at)}."
             for counter in snapshot.counters[:_LOOKED_AT]
             if grade(counter, Thresholds(), snapshot.at)[0] == CRITICAL
         }
+        red |= {(one.ns, one.id, one.since): f"{name_of(one)}: {GONE}." for one in vanished(snapshot)}
         if self._counters is None:
             if not snapshot.discovering:
                 self._counters = set(red)
             return
-        for key, counter in red.items():
-            if key not in self._counters:
-                left = fmt.time_left(counter.forecast, snapshot.at)
-                yield f"Urgent: {name_of(counter)}, {fmt.ENDS} {left}."
+        yield from (text for key, text in red.items() if key not in self._counters)
         self._counters |= set(red)
 
     def _new_incidents(self, scan: IncidentScan | None) -> Iterator[str]:
