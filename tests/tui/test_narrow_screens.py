@@ -12,18 +12,19 @@ from rich.cells import cell_len
 from textual import events
 from textual.widgets import Input
 
-from builders.counters import counter
+from builders.counters import counter, snapshot
 from builders.incidents import incident
 from builders.plans import make_plan
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.evidence.facts import Client, RunningOperation
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, IncidentScan, OplogWindow
+from tallyglass.oplog.snapshot import Authorship, Candidate, Certainty, IncidentScan, OplogUpdate, OplogWindow
 from tallyglass.restore.drill.last_window import LastWindow
 from tallyglass.restore.drill.past_drills import LastDrill
 from tallyglass.restore.model.source import Backup, FromImages
 from tallyglass.restore.model.step import Command, Phase
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES, WITHOUT_SPARE, Way
+from tallyglass_tui import clock
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, about, incident_cell
 from tallyglass_tui.oplog.state import scan_lines
 from tallyglass_tui.profiles.overview import ProfileState
@@ -71,6 +72,38 @@ async def test_a_list_that_scrolls_says_where_one_is(screen_at: Any, size: tuple
         await screen.put("incidents", IncidentScan(MANY[:3], 1000, Ts(1, 1), done=True))
         await screen.press("g")
         assert "what happened · " not in screen.text, "all are in view"
+
+
+@pytest.mark.parametrize("key", "12345")
+async def test_a_page_that_is_held_still_fits_each_size_of_the_window(
+    screen_at: Any, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now", lambda: NOW)
+    window = OplogWindow(Ts(1, 1), Ts(700_000, 1), 2**30, 2**31, 1e6)
+    profile = ProfileState("production", "mongodb://db1.example.com:27017/", NOW, "No server listens there.", NOW)
+    values = {
+        "counters": replace(snapshot(*map(counter, range(3))), at=NOW),
+        "oplog": OplogUpdate(NOW, (), 9, 9, 0, None, window, connected_to="db1.example.com:27017"),
+        "incidents": IncidentScan(MANY, 1000, Ts(1, 1), done=True),
+        "profiles": (profile, replace(profile, name="staging")),
+    }
+
+    async def shown(*sizes: tuple[int, int]) -> list[str]:
+        async with screen_at(sizes[0]) as screen:
+            screen.app.profiles = ("production", "staging")
+            await screen.press(key, *"i507f1f77bcf86cd799439011" * (key == "2"), "enter" * (key == "2"))
+            for name, value in values.items():
+                if name in screen.feeds.named:
+                    await screen.put(name, value)
+            await screen.press("p")
+            for size in sizes[1:]:
+                await screen.pilot.resize_terminal(*size)
+                await screen.pilot.pause()
+            return screen.lines
+
+    narrow, wide = (70, 16), (130, 40)
+    assert await shown(narrow, wide) == await shown(wide)
+    assert await shown(wide, narrow) == await shown(narrow)
 
 
 def test_the_parts_fit_and_say_where_one_is_in_them() -> None:

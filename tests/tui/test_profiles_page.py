@@ -205,10 +205,11 @@ async def test_the_deployment_of_the_other_pages_has_their_first_counter_at_once
     async with screen_at() as screen:
         await screen.put("counters", snapshot(counter(9, used=0.95)))
         await open_page(screen)
-        young = replace(WELL, counter=counter(8, forecast=Forecast()), counters=1, searching=True)
+        young = replace(WELL, counter=counter(8, forecast=Forecast()), counters=1, searching=True, window=None)
         await screen.put("profiles", (young, replace(young, name="other", where="mongodb://db2/")))
         prod, other = (next(line for line in screen.lines if name in line[:20]) for name in ("prod", "other"))
         assert ("orders9" in prod, "orders8" in other) == (True, True)
+        assert (" oplog    not read yet" in screen.text, "2 still being read" in screen.text) == (True, True)
         looked_at_once = replace(young, searching=False)
         await screen.put("profiles", (looked_at_once,))
         assert "orders9" in screen.text

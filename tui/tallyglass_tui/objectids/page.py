@@ -102,6 +102,7 @@ class ObjectIdsPage(Page):
 
     def on_resize(self, _: Resize) -> None:
         """Make room for the lines of the filter, which wraps on a narrow screen."""
+        self._show()
         self._show_moment()
 
     def on_tick(self, _: Tick) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 
 from textual import on
 from textual.app import ComposeResult
-from textual.events import ScreenSuspend
+from textual.events import Resize, ScreenSuspend
 
 from tallyglass.connection.profiles import default_path
 from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.errors import TallyglassError
 from tallyglass.text import clean
-from tallyglass_tui import bound
+from tallyglass_tui import bound, clock
 from tallyglass_tui.profiles import rows
 from tallyglass_tui.profiles.overview import (
     NO_END,
@@ -55,6 +55,10 @@ class ProfilesPage(Page):
         self._show()
         self.give_keys(self.query_one(LiveTable))
 
+    def on_resize(self, _: Resize) -> None:
+        """Fit the lines to the window: the next reading may be half a minute away."""
+        self._show()
+
     def on_screen_resume(self) -> None:
         """Open a connection to each profile."""
         if self.shell.profiles and (self._feed is None or self._feed.stopped):
@@ -77,7 +81,10 @@ class ProfilesPage(Page):
 
     def _take(self, states: Overview) -> None:
         known = self.feeds.latest("counters", CountersSnapshot)
-        self._states = tuple(with_counters(one, known) if known and self._is_young(one) else one for one in states)
+        self._states = tuple(
+            replace(with_counters(one, known), searching=one.searching) if known and self._is_young(one) else one
+            for one in states
+        )
         self._show()
 
     def _is_young(self, state: ProfileState) -> bool:
@@ -105,7 +112,7 @@ class ProfilesPage(Page):
     def to_copy(self) -> tuple[str, str] | None:
         """The row in words."""
         state = self._selected
-        return ("the profile", rows.in_words(state, datetime.now(UTC))) if state else None
+        return ("the profile", rows.in_words(state, clock.now())) if state else None
 
     @on(RowList.Chosen)
     def _chosen(self, message: RowList.Chosen) -> None:
@@ -117,7 +124,7 @@ class ProfilesPage(Page):
 
     @on(RowList.Moved)
     def _moved(self) -> None:
-        self._show_facts(datetime.now(UTC))
+        self._show_facts()
 
     @property
     def _selected(self) -> ProfileState | None:
@@ -125,7 +132,7 @@ class ProfilesPage(Page):
         return self._states[cursor] if self._states and cursor < len(self._states) else None
 
     def _show(self) -> None:
-        states, now = self._states, datetime.now(UTC)
+        states, now = self._states, clock.now()
 
         def cell(index: int, column: Column, width: int) -> Sequence[Piece]:
             return rows.cell(states[index], now, column, width) if states else ()
@@ -134,10 +141,10 @@ class ProfilesPage(Page):
         self.query_one(LiveTable).show(keys, cell, self._empty_text())
         summary = rows.summary(states, now) if self.shell.profiles else [(" No profiles here", "text--muted")]
         self.query_one("#summary", TextLines).show(whole_pieces(summary, self.size.width))
-        self._show_facts(now)
+        self._show_facts()
 
-    def _show_facts(self, now: datetime) -> None:
-        self.query_one("#facts", TextLines).show(*rows.facts(self._selected, now, self.size.width))
+    def _show_facts(self) -> None:
+        self.query_one("#facts", TextLines).show(*rows.facts(self._selected, clock.now(), self.size.width))
 
     def _empty_text(self) -> tuple[str, ...]:
         if self.shell.profiles:

@@ -36,6 +36,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.events import Resize
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -182,6 +183,10 @@ class Page(Screen[None]):
     def on_screen_resume(self) -> None:
         """Show the data that arrived while another page was shown."""
         self.shell.flush_now()
+
+    def on_resize(self, _: Resize) -> None:
+        """Fit the status to the window, also in a pause. Textual calls the method of a subclass as well."""
+        self.show_state()
 
     def on_tick(self, message: Tick) -> None:
         """Take the new data of the feeds, then update the status."""
