@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from builders.counters import counter, snapshot
+from builders.counters import NOW, counter, snapshot
 from builders.incidents import SCAN
-from tallyglass.counters.snapshot import Absence, MissingCounter
+from tallyglass.counters.snapshot import Absence, Forecast, MissingCounter
 from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm
@@ -45,6 +45,19 @@ def test_a_counter_whose_document_vanishes_is_reported_each_time() -> None:
     assert [news(gone, orders), news(gone, orders), news(gone), news(replace(orders, since=at))] == [text, "", "", text]
     for quiet in ({"routine": True}, {"since": at - timedelta(days=8)}, {"since": None, "absence": Absence.NOT_READ}):
         assert news(gone, replace(orders, id="carts", **quiet)) == ""
+
+
+def test_a_counter_whose_history_is_only_read_after_the_first_reading_was_red_before() -> None:
+    young = replace(WELL, forecast=Forecast())
+    soon = replace(WELL, forecast=replace(WELL.forecast, early=NOW + timedelta(days=3)))
+    for minutes, told in ((9, ""), (11, "Urgent: shop.counters orders7")):
+        alarm = Alarm()
+        assert alarm.news(snapshot(young), None) == ""
+        assert alarm.news(snapshot(young, later=60), None) == ""
+        assert alarm.news(snapshot(soon, later=60 * minutes), None).startswith(told)
+        assert alarm.news(snapshot(soon, later=60 * minutes + 60), None) == ""
+    alarm = Alarm()
+    assert [alarm.news(snapshot(one), None)[:6] for one in (WELL, soon)] == ["", "Urgent"], "it had a date"
 
 
 def test_an_incident_is_reported_if_it_removed_data_and_is_not_routine() -> None:

@@ -46,6 +46,19 @@ def test_a_number_stays_with_what_it_counts() -> None:
             assert (" ".join(shown), "24" in {line[-2:] for line in shown}, "in 3" in shown) == (text, False, False)
 
 
+def test_a_paragraph_keeps_its_indent() -> None:
+    assert wrap_words("  12:00 a very-long\n\n    \n    x", 8) == [
+        "  12:00",
+        "  a",
+        "  very-l",
+        "  ong",
+        "",
+        "",
+        "    x",
+    ]
+    assert wrap_words("      abc", 4) == ["  ab", "  c"]
+
+
 def test_of_a_long_title_the_collection_stays() -> None:
     (column,) = (one for one in INCIDENT_COLUMNS if one.key == "title")
 

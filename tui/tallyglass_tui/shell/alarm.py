@@ -4,11 +4,12 @@ that removed data. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tallyglass.counters.check_line import GONE, vanished
-from tallyglass.counters.verdict import CRITICAL, Thresholds, grade, name_of
+from tallyglass.counters.verdict import CRITICAL, Thresholds, grade, is_young, name_of
 from tallyglass_tui import format as fmt
 
 if TYPE_CHECKING:
@@ -27,12 +28,18 @@ class AlarmKind(StrEnum):
     NOTIFY = "notify"
 
 
+_HISTORY_READ = timedelta(minutes=10)
+"""For so long after the first complete reading a counter gets its first date because its history was read."""
+
+
 class Alarm:
     """Remembers what was red. Only what turns red after the first complete reading is reported, and only once."""
 
     def __init__(self) -> None:
         self._counters: set[object] | None = None
         self._incidents: set[object] | None = None
+        self._since: datetime | None = None
+        self._undated: set[object] = set()
         self._seen: tuple[object, object] = (None, None)
 
     def news(self, snapshot: CountersSnapshot | None, scan: IncidentScan | None) -> str:
@@ -47,18 +54,21 @@ class Alarm:
     def _new_counters(self, snapshot: CountersSnapshot | None) -> Iterator[str]:
         if snapshot is None:
             return
+        counters, at = snapshot.counters[:_LOOKED_AT], snapshot.at
         red: dict[object, str] = {
-            counter.key: f"Urgent: {name_of(counter)}, {fmt.ENDS} {fmt.time_left(counter.forecast, snapshot.at)}."
-            for counter in snapshot.counters[:_LOOKED_AT]
-            if grade(counter, Thresholds(), snapshot.at)[0] == CRITICAL
+            counter.key: f"Urgent: {name_of(counter)}, {fmt.ENDS} {fmt.time_left(counter.forecast, at)}."
+            for counter in counters
+            if grade(counter, Thresholds(), at)[0] == CRITICAL
         }
         red |= {(one.ns, one.id, one.since): f"{name_of(one)}: {GONE}." for one in vanished(snapshot)}
-        if self._counters is None:
+        before, self._undated = self._undated, {counter.key for counter in counters if is_young(counter, at)}
+        if self._counters is None or self._since is None:
             if not snapshot.discovering:
-                self._counters = set(red)
+                self._counters, self._since = set(red), at
             return
-        yield from (text for key, text in red.items() if key not in self._counters)
+        known = self._counters | (before if at - self._since <= _HISTORY_READ else set())
         self._counters |= set(red)
+        yield from (text for key, text in red.items() if key not in known)
 
     def _new_incidents(self, scan: IncidentScan | None) -> Iterator[str]:
         if scan is None or not scan.done:

@@ -69,20 +69,23 @@ def wrap(text: str, width: int, indent: str = "   ") -> list[str]:
 
 
 def wrap_words(text: str, width: int) -> list[str]:
-    """Break at spaces into lines of at most ``width`` cells; a word that is longer is broken too."""
+    """Break at spaces into lines of at most ``width`` cells; a word that is longer is broken too. All lines of a
+    paragraph are indented as its first one is."""
     lines: list[str] = []
     for paragraph in text.split("\n"):
-        line = ""
-        for word in _words(paragraph):
+        line, words = "", paragraph.lstrip(" ")
+        indent = paragraph[: min(len(paragraph) - len(words), width // 2)]
+        room = width - len(indent)
+        for word in _words(words):
             joined = f"{line} {word}" if line else word
-            if cell_len(joined) <= width:
+            if cell_len(joined) <= room:
                 line = joined
                 continue
             if line:
-                lines.append(line)
-            *whole, line = wrap_cells(word, width)
-            lines += whole
-        lines.append(line)
+                lines.append(indent + line)
+            *whole, line = wrap_cells(word, room)
+            lines += [indent + part for part in whole]
+        lines.append(indent + line if line else "")
     return lines
 
 
