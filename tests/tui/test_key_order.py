@@ -41,6 +41,17 @@ async def test_keys_behind_the_palette_are_typed_into_it(screen_at: Any, turns: 
         assert screen.app.screen.query_one("Input").value == "quit"
 
 
+@pytest.mark.parametrize("key", ["colon", "question_mark"])
+async def test_what_covers_a_page_may_be_closed_twice(screen_at: Any, key: str) -> None:
+    async with screen_at() as screen:
+        await screen.press(key)
+        cover = screen.app.screen
+        cover.dismiss()
+        cover.dismiss()
+        await screen.press("2")
+        assert "What an ObjectId" in screen.text
+
+
 async def test_a_key_whose_widget_was_removed_does_not_stop_the_next(screen_at: Any) -> None:
     async with screen_at() as screen:
         await type_quickly(screen, ("question_mark", "escape", "2", "p"), 0)

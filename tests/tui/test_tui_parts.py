@@ -262,7 +262,9 @@ def test_a_key_after_half_a_character_is_that_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "rest"), [(b"ab", b"q, restore and quit: " * 9), (b"1\xff", b"")], ids=["small", "no key"]
+    ("first", "rest"),
+    [(b"ab", b"q, restore and quit: " * 9), (b"1\xff", b""), (b"=" * 1_001, b"")],
+    ids=["small", "no key", "a long rule"],
 )
 def test_a_paste_whose_first_piece_is_small_is_one_paste(
     monkeypatch: pytest.MonkeyPatch, first: bytes, rest: bytes

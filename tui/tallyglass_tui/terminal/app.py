@@ -10,6 +10,7 @@ import sys
 
 from rich.text import Text
 from textual.app import App
+from textual.await_complete import AwaitComplete
 from textual.timer import Timer, TimerCallback
 
 from tallyglass_tui.terminal.driver import BastionDriver
@@ -55,6 +56,11 @@ class TerminalApp(App[None]):
         timer = super().set_timer(delay, callback, name=name, pause=pause)
         timer._skip = False
         return timer
+
+    def pop_screen(self) -> AwaitComplete:
+        """Close what covers the page, and never the page: on a busy machine a key may reach the palette after another
+        has closed it."""
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete.nothing()
 
     def _set_pointer_shape(self, shape: str) -> None:
         """Do nothing: the mouse belongs to the terminal, and old terminals print unknown sequences."""

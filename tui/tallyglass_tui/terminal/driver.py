@@ -44,8 +44,9 @@ _PASTE_PAUSE, _PASTE_REST = 0.1, 1.0
 _PIECE_PAUSE = 0.05
 """Seconds in which the rest of several characters may come that were read at once: a busy machine delivers a paste in
 pieces, of which the first may be small. A key that comes alone never waits."""
-_TYPED_AT_ONCE, _DIFFERENT_KEYS = 64, 8
-"""Characters, and different ones, that keys typed ahead over a slow link may be; more is a pasted text."""
+_TYPED_AT_ONCE, _DIFFERENT_KEYS, _HELD = 64, 8, 1_000
+"""Characters, and different ones, that keys typed ahead over a slow link may be, and those of a key that is held; more
+is a pasted text. As many keys would keep the program busy for minutes, in which it misses signals."""
 _NO_KEY = "\ufffd"
 """What bytes become that are not UTF-8."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=]*[@-~]|O.|[^\[O])?")
@@ -295,7 +296,8 @@ class BastionDriver(LinuxDriver):
             return False
         typed = _SEQUENCE.sub("", text)
         several = goes_on or _NO_KEY in typed
-        return (several and len(typed) > 1) or (len(typed) > _TYPED_AT_ONCE and len(set(typed)) > _DIFFERENT_KEYS)
+        different = len(set(typed)) > _DIFFERENT_KEYS
+        return (several and len(typed) > 1) or len(typed) > (_TYPED_AT_ONCE if different else _HELD)
 
     def _with_its_rest(self, text: str, decoder: InputDecoder) -> str:
         """``text`` with what follows at once, if it is more than one key and too little to be seen as a paste."""
