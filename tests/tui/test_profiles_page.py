@@ -163,8 +163,9 @@ def test_a_profile_that_waits_for_its_turn_is_not_said_not_to_answer(monkeypatch
                     return [*every]
         raise AssertionError("it never ends")
 
-    for name, value in (("look_at", RS), ("_shortest_window", oplog_of(50)), ("_last_drill", None)):
+    for name, value in (("look_at", RS), ("_shortest_window", oplog_of(50))):
         monkeypatch.setattr(overview, name, AsyncMock(return_value=value))
+    monkeypatch.setattr("tallyglass.restore.drill.past_drills.last_of", AsyncMock(return_value=None))
     monkeypatch.setattr(overview, "open_target", lambda *_, **__: AsyncMock())
     monkeypatch.setattr("tallyglass.counters.follow.watch.Watcher", SlowWatcher)
     assert [one.problem for one in run(overviews())] == [""] * 9

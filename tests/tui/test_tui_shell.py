@@ -15,8 +15,8 @@ from idle import strips_of
 from tallyglass.connection.secret import Secret
 from tallyglass.errors import ReadError
 from tallyglass_tui.pages import PAGES
-from tallyglass_tui.shell.crash import crash_report
 from tallyglass_tui.shell.run import _questions
+from tallyglass_tui.terminal.crash import crash_report
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 15)])

@@ -41,12 +41,10 @@ def deadline_option(text: str) -> Callable[[Command], Command]:
     return click.option("--deadline", callback=duration, metavar="TIME", default="4h", show_default=True, help=text)
 
 
-def emit_option(function: Command) -> Command:
-    """``--emit``: print a schedule for the command."""
-    option = click.option(
-        "--emit", type=click.Choice(["systemd", "cron"]), help="Print a schedule for this; run nothing."
-    )
-    return option(function)
+emit_option = click.option(
+    "--emit", type=click.Choice(["systemd", "cron"]), help="Print a schedule for this; run nothing."
+)
+"""``--emit``: print a schedule for the command."""
 
 
 def as_schedule(kind: str, job: TimedCommand, words: Sequence[str], path: str = "") -> str:

@@ -255,11 +255,8 @@ class ObjectIdsPage(Page):
 
     def _show_moment(self) -> None:
         """The ids of the moment, once one was asked for."""
-        span, title, moment = (
-            self._span,
-            self.query_one("#moment-title", TextLines),
-            self.query_one("#moment", PickList),
-        )
+        span, title = self._span, self.query_one("#moment-title", TextLines)
+        moment = self.query_one("#moment", PickList)
         title.display = moment.display = span is not None
         if span is None:
             return
@@ -271,10 +268,6 @@ class ObjectIdsPage(Page):
                 _item("the filter", "filter", span.filter),
             ]
         )
-        self._fit_moment()
-
-    def _fit_moment(self) -> None:
-        moment = self.query_one("#moment", PickList)
         moment.styles.height = moment.lines_at(self.app.size.width)
 
 

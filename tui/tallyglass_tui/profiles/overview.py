@@ -19,7 +19,7 @@ from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterView
 from tallyglass.counters.verdict import CRITICAL, WARNING, Thresholds, grade, name_of
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ServerError, TallyglassError
-from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.tasks import cancel_all
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import open_target
@@ -159,6 +159,8 @@ class _ProfileReads:
 
     async def at(self, state: ProfileState, deadline: asyncio.Timeout) -> ProfileState:
         """The state now. Raises ConnectError or ReadError if no member answers."""
+        from tallyglass.restore.drill.past_drills import last_of
+
         deployment = await look_at(self.gateway)
         state = replace(state, deployment=deployment, at=datetime.now(UTC), problem="", since=None, lacking=())
         self.put(state)
@@ -168,7 +170,7 @@ class _ProfileReads:
             state = replace(state, window=None, lacking=(*state.lacking, str(error)))
         except (DeploymentError, ServerError) as error:
             state = replace(state, window=None, lacking=(*state.lacking, f"Oplog: {error}"))
-        state = replace(state, drill=await _last_drill(self.gateway))
+        state = replace(state, drill=await last_of(self.gateway))
         self.put(state)
         deadline.reschedule(None)  # how long the others take says nothing about this server
         async with self.turns:
@@ -193,13 +195,6 @@ def hours_left(window: OplogWindow) -> float:
     """How many hours back the oplog reaches, or will reach at the recent rate; infinite if unknown."""
     known = [hours for hours in (window.reach_hours, window.hours) if hours is not None]
     return known[0] if known else math.inf
-
-
-async def _last_drill(gateway: Gateway) -> LastDrill | None:
-    from tallyglass.restore.drill.past_drills import follow_last
-
-    async with closing(follow_last(gateway)) as drills:
-        return await anext(drills)
 
 
 def with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:

@@ -25,7 +25,6 @@ from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
 from tallyglass_tui.shell.alarm import Alarm, AlarmKind
 from tallyglass_tui.shell.context import Context, OpenProfile
-from tallyglass_tui.shell.crash import crash_report
 from tallyglass_tui.shell.deployment import watch_deployment
 from tallyglass_tui.shell.feed import Feed, Feeds
 from tallyglass_tui.shell.key_order import KeyOrder
@@ -380,10 +379,6 @@ class Dashboard(TerminalApp):
         """Whether the deployment does not answer now: what is known about its members is then outdated."""
         feed = self._deployments
         return feed is not None and (feed.trouble is not None or (feed.silent_seconds or 0.0) > _LOOK_DEADLINE)
-
-    def crash_text(self, error: BaseException | None) -> str:
-        """A trace that holds no values, and advice."""
-        return crash_report(error) if error else super().crash_text(error)
 
 
 if TYPE_CHECKING:

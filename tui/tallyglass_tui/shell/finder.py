@@ -81,7 +81,7 @@ class Finder(Provider):
         try:
             at = parse_since(query, clock.now())
         except AmbiguousTime as error:
-            yield PaletteEntry(str(error), "Type which of the two is meant", _nothing)
+            yield PaletteEntry(str(error), "Type which of the two is meant", lambda: None)
             return
         except InputError:
             return
@@ -126,7 +126,3 @@ class Finder(Provider):
     def _profiles(self) -> Iterator[PaletteEntry]:
         for name in self._shell.profiles:
             yield PaletteEntry(f"ctx {name}", "Switch to this profile", partial(self._shell.switch_profile, name))
-
-
-def _nothing() -> None:
-    """Do nothing: the action of a hint."""

@@ -43,7 +43,7 @@ from textual.widgets import Input, Static
 
 from tallyglass_tui import bound, clock
 from tallyglass_tui.shell.bars import Banner, KeysLine, NavLine
-from tallyglass_tui.shell.feed import Feed, Feeds, FeedTrouble
+from tallyglass_tui.shell.feed import Feed, Feeds
 from tallyglass_tui.shell.messages import Tick, Visit
 from tallyglass_tui.shell.protocol import Shell
 from tallyglass_tui.widgets.input_line import InputLine
@@ -122,11 +122,6 @@ class Page(Screen[None]):
         """Show what another page asked for with ``message``."""
 
     @property
-    def feed_troubles(self) -> list[FeedTrouble]:
-        """The current problems of the feeds that this page shows."""
-        return [one.feed.trouble for one in self._subscriptions if one.feed.trouble]
-
-    @property
     def lost_seconds(self) -> float | None:
         """For how long the server has not answered; None while it does."""
         since = min((trouble.since for trouble in self.feeds.troubles if trouble.lost), default=None)
@@ -141,11 +136,6 @@ class Page(Screen[None]):
     def trouble(self) -> str:
         """One sentence for the banner about what this page cannot show; empty for none."""
         return ""
-
-    @property
-    def _old_data(self) -> str:
-        deployment = self.shell.deployment
-        return deployment.old_data if deployment else ""
 
     def help_notes(self) -> Sequence[str]:
         """Paragraphs that the help of this page ends with."""
@@ -197,11 +187,14 @@ class Page(Screen[None]):
 
     def show_state(self) -> None:
         """Update the status and the banner: a lost server first, then the problems of this page."""
+        deployment = self.shell.deployment
         lost = [trouble for trouble in self.feeds.troubles if trouble.lost]
-        worst = next(iter([*lost, *self.feed_troubles]), None)
+        own = [one.feed.trouble for one in self._subscriptions if one.feed.trouble]
+        worst = next(iter([*lost, *own]), None)
         line = self.query_one(NavLine)
         line.show(self.shell.status(self.data_age, line.room))
-        others = (self.trouble, self._old_data, self.feeds.record_ended, self.shell.alarm_trouble)
+        old = deployment.old_data if deployment else ""
+        others = (self.trouble, old, self.feeds.record_ended, self.shell.alarm_trouble)
         said = worst.line if worst else next(filter(None, others), "")
         self.query_one(Banner).show(said, lost=worst.lost if worst else False)
 

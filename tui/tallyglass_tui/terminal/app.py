@@ -13,6 +13,7 @@ from textual.app import App
 from textual.await_complete import AwaitComplete
 from textual.timer import Timer, TimerCallback
 
+from tallyglass_tui.terminal.crash import crash_report
 from tallyglass_tui.terminal.driver import BastionDriver
 
 _SOFTWARE_ERROR = 70
@@ -24,10 +25,6 @@ _LONGEST_NOTIFICATION = 200
 
 class TerminalApp(App[None]):
     """The parts of the app for which Textual has no public API."""
-
-    def crash_text(self, error: BaseException | None) -> str:
-        """What is printed after a crash, once the terminal is restored."""
-        return "The program stopped because of a defect."
 
     @property
     def congested(self) -> bool:
@@ -60,7 +57,7 @@ class TerminalApp(App[None]):
     def pop_screen(self) -> AwaitComplete:
         """Close what covers the page, and never the page: on a busy machine a key may reach the palette after another
         has closed it."""
-        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete.nothing()
+        return super().pop_screen() if len(self.screen_stack) > 1 else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
 
     def _set_pointer_shape(self, shape: str) -> None:
         """Do nothing: the mouse belongs to the terminal, and old terminals print unknown sequences."""
@@ -73,5 +70,5 @@ class TerminalApp(App[None]):
     def _fatal_error(self) -> None:
         """Exit after a crash with a traceback without values. Textual's own prints local variables."""
         self._return_code = _SOFTWARE_ERROR
-        self._exit_renderables.append(Text(self.crash_text(self._exception or sys.exc_info()[1])))
+        self._exit_renderables.append(Text(crash_report(self._exception or sys.exc_info()[1])))
         self._close_messages_no_wait()

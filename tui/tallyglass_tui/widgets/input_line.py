@@ -25,10 +25,6 @@ Complete = Callable[[str], str]
 """A text with its end completed, as Tab does; the same text where there is nothing to complete."""
 
 
-def _ignore(_: str) -> None:
-    """Submit nothing."""
-
-
 class InputLine(Input):
     """One line of text, hidden until :meth:`open`, with a cursor that does not blink.
 
@@ -53,7 +49,7 @@ class InputLine(Input):
         self._prompt = ""
         self._error = ""
         self._refused = ""
-        self._submit: Submit = _ignore
+        self._submit: Submit = lambda _: None
         self._describe: Describe | None = None
         self._complete: Complete | None = None
         self._prefilled = ""

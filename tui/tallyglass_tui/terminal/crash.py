@@ -15,7 +15,7 @@ _LIMIT = 8_000
 """Characters of a report, some hundred lines of a terminal: the innermost frames are the last."""
 
 
-def crash_report(error: BaseException) -> str:
+def crash_report(error: BaseException | None) -> str:
     """The trace of ``error`` without locals, scrubbed of every known secret, and safe to show."""
-    lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_FRAMES)
+    lines = traceback.format_exception(error, limit=-_FRAMES)
     return clean_block(scrub("".join(lines))[-_LIMIT:]) + "\n" + _ADVICE
