@@ -27,6 +27,18 @@ HEX = "656b5e7d0f3c2a1b9d8e7f60"
 HOSTILE = "[/x] \\u{1b}[2J [@click=app.quit]"
 
 
+async def test_the_palette_of_themes_blinks_and_draws_as_little_as_the_other(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        before = screen.app.theme
+        await screen.press("colon")
+        await screen.press("escape")
+        screen.app.action_change_theme()
+        await screen.pilot.pause()
+        assert (screen.app.screen.query_one(Input).cursor_blink, "  :  A theme" in screen.text) == (False, True)
+        await screen.press("escape")
+        assert screen.app.theme == before
+
+
 async def find(screen: Any, query: str, expected: str) -> str:
     """Type into the palette until a hit shows ``expected``; the screen then."""
     await screen.press("colon")

@@ -326,6 +326,15 @@ class Dashboard(TerminalApp):
         if self.page:
             self.push_screen(Palette())
 
+    def search_themes(self) -> None:
+        """Open the palette of the themes."""
+        from textual.theme import ThemeProvider
+
+        from tallyglass_tui.shell.palette import Palette
+
+        if self.page:
+            self.push_screen(Palette(ThemeProvider, finds="A theme"))
+
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """The pages, then every key of this page, then the themes."""
         from tallyglass_tui.shell.palette import commands

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandList, CommandPalette, SearchIcon
+from textual.command import CommandList, CommandPalette, Provider, SearchIcon
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
@@ -28,8 +28,11 @@ class Palette(CommandPalette):
         Binding("pageup", "page(-1)", "Previous page", show=False),
     ]
 
-    def __init__(self) -> None:
-        super().__init__(placeholder="A counter, collection, time, id, profile or key", id="--command-palette")
+    def __init__(
+        self, *providers: type[Provider], finds: str = "A counter, collection, time, id, profile or key"
+    ) -> None:
+        """It searches all that the page offers, or these ``providers``; ``finds`` names what they find."""
+        super().__init__(providers or None, placeholder=finds, id="--command-palette")
 
     def on_mount(self) -> None:
         """Stop the cursor from blinking: each blink would be sent over the link. Not every font has Textual's
