@@ -22,11 +22,12 @@ from tallyglass.connection.profiles import Profile
 from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError
-from tallyglass_tui.cli import error_boundary
+from tallyglass_tui.cli import dashboard, error_boundary, options
 from tallyglass_tui.cli.dashboard import why_no_terminal
 from tallyglass_tui.cli.export import url_of
 from tallyglass_tui.cli.main import COMMANDS, main
 from tallyglass_tui.cli.options import ConnectionOptions, chosen_profile, target_of, target_of_profile, time_of
+from tallyglass_tui.shell.context import OpenProfile
 
 CANARY = "kAnArY7front"
 OID = "656b5e7d0f3c2a1b9d8e7f60"
@@ -230,6 +231,26 @@ def test_a_profile_never_gets_what_belongs_to_another_server(tmp_path: Path, mon
         for profile in (Profile("a", "mongodb://u@h/"), Profile("b", "mongodb://u@h/", password_file=Path("-"))):
             with pytest.raises(ConnectError, match="needs a password"):
                 target_of_profile(profile, ask=False)
+
+
+def test_ctrl_c_at_the_prompt_of_another_profile_leads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "profiles.toml").write_text('[p]\nuri = "mongodb://u@h/"\n')
+    monkeypatch.setattr("tallyglass.connection.profiles.default_path", lambda: tmp_path / "profiles.toml")
+    monkeypatch.setattr(dashboard, "why_no_terminal", lambda: "")
+
+    def interrupted(target: Target, _: str) -> Target:
+        if target.user:
+            raise click.Abort
+        return target
+
+    def opened(*_: object, open_profile: OpenProfile, **__: object) -> int:
+        with pytest.raises(ConnectError, match="No password was typed for p"):
+            open_profile("p")
+        return 0
+
+    monkeypatch.setattr(options, "_with_password", interrupted)
+    monkeypatch.setattr(dashboard, "open_dashboard", opened)
+    assert run("mongodb://other/").exit_code == 0
 
 
 def test_the_password_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallyglass.errors import InputError, TallyglassError
+from tallyglass.errors import ConnectError, InputError, TallyglassError
 from tallyglass.paths import absolute_path
+from tallyglass.text import clean_name
 from tallyglass_tui.cli.counter_look import config_option, history_option, watch_settings
 from tallyglass_tui.cli.options import (
     PATH,
@@ -73,7 +74,11 @@ def command(
 
         found = load_profile(name)
         settings = watch_settings(ConnectionOptions(profile=name), config, history=not no_history)
-        return Context(target_of_profile(found, ask=ask), found.backup, name, settings)
+        try:
+            target = target_of_profile(found, ask=ask)
+        except click.Abort:
+            raise ConnectError(f"No password was typed for {clean_name(name, 60)}.") from None
+        return Context(target, found.backup, name, settings)
 
     return open_dashboard(
         target,
