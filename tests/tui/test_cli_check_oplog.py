@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.doctor import Diagnosis
@@ -15,9 +17,10 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import OplogWindow
 from tallyglass.restore.catalogue import window
+from tallyglass.text import clean_name
+from tallyglass_tui.cli import doctor
 from tallyglass_tui.cli.check import command
 from tallyglass_tui.cli.check_oplog import OplogHours, grade_window, with_restore, worse_of
-from tallyglass_tui.cli.doctor import _lines
 from tallyglass_tui.cli.options import ConnectionOptions
 from tallyglass_tui.cli.restore.window import WindowOptions
 
@@ -27,7 +30,28 @@ YOUNG = OplogWindow(Ts(0, 1), Ts(3_600, 1), 10, 100, 10.0, recent_bytes_per_hour
 
 def test_a_small_rate_of_the_oplog_is_not_shown_as_none() -> None:
     found = Diagnosis(Deployment(Kind.REPLICA_SET, "6.0.5"), False, "", (), (), (), (), FULL)
-    assert "recently 20 B an hour" in "\n".join(_lines(found))
+    assert "recently 20 B an hour" in "\n".join(doctor._lines(found))
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked", "absent"),
+    [
+        (("admin", "shop"), ("shop", "shpo", "Shop"), ["shpo", "Shop"]),
+        (("admin", "shop"), (), []),
+        ((clean_name("a\x1b"),), ("a\x1b",), []),
+        ((), ("shop",), []),
+    ],
+)
+def test_a_database_that_the_server_does_not_list_is_not_all_well(
+    listed: tuple[str, ...], asked: tuple[str, ...], absent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Diagnosis(Deployment(Kind.REPLICA_SET, "6.0.5"), False, "", (), listed, asked, (), FULL)
+    monkeypatch.setattr(doctor, "ask", lambda *_: found)
+    outcome = CliRunner().invoke(doctor.command, [*(f"--db={name}" for name in asked)], standalone_mode=False)
+    words = f"not there    {', '.join(absent)}: misspelled, without data yet, or hidden from this user"
+    assert (outcome.return_value, words in outcome.output) == (int(bool(absent)), bool(absent))
+    facts = CliRunner().invoke(doctor.command, [*(f"--db={name}" for name in asked), "--json"], standalone_mode=False)
+    assert (facts.return_value, json.loads(facts.output)["not_there"]) == (int(bool(absent)), absent)
 
 
 @pytest.mark.parametrize(

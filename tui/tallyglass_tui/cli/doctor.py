@@ -8,7 +8,7 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import iso
-from tallyglass.text import clean, plural
+from tallyglass.text import clean, clean_name, plural
 from tallyglass_tui import format as fmt
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
@@ -35,7 +35,7 @@ def command(
 ) -> int:
     """Show what this user may see, and which role would grant the rest.
 
-    Exit 0 when every job can be done in full, 1 when something is missing.
+    Exit 0 when every job can be done in full, 1 when something is missing, such as a database of --db.
     """
     from tallyglass.doctor import diagnose
 
@@ -46,11 +46,17 @@ def command(
     if "" in databases:
         raise InputError("--db is empty.", "Name a database, such as shop.")
     found = ask(given, lambda gateway: diagnose(gateway, databases), seconds)
+    absent = _not_listed(found, databases)
     if wants_json:
-        print_text(as_json(_facts(found), indent=2))
+        print_text(as_json(_facts(found, absent), indent=2))
     else:
-        print_text("\n".join(_lines(found)))
-    return 0 if all(finding.ok for finding in found.findings) else 1
+        print_text("\n".join(_lines(found, absent)))
+    return 0 if not absent and all(finding.ok for finding in found.findings) else 1
+
+
+def _not_listed(found: Diagnosis, databases: Sequence[str]) -> list[str]:
+    """Those of the databases to check, safe to show, that the server does not list; empty where it lists none."""
+    return [name for name in map(clean_name, databases) if found.databases and name not in found.databases]
 
 
 _SHOWN = 12  # names in one answer, which still fits on a screen; the rest is counted
@@ -126,7 +132,7 @@ def _names(names: Sequence[str]) -> str:
     return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _lines(found: Diagnosis) -> list[str]:
+def _lines(found: Diagnosis, absent: Sequence[str] = ()) -> list[str]:
     from tallyglass.doctor import LOG_IN
 
     rows = [
@@ -143,6 +149,8 @@ def _lines(found: Diagnosis) -> list[str]:
         rows.insert(1, ("reads", str(found.deployment.alone)))
     if found.scope:
         rows.append(("checked for", f"only {', '.join(found.scope)}; --db NAME checks another"))
+    if absent:
+        rows.append(("not there", f"{_names(absent)}: misspelled, without data yet, or hidden from this user"))
     lines = [table(rows), "", *(line for finding in found.findings for line in _job(finding))]
     for finding in found.findings:
         if finding.commands:
@@ -250,7 +258,7 @@ def _job(finding: JobFinding) -> list[str]:
     return [first, *(f"{'':<19}{clean(lack)}" for lack in lacks)]
 
 
-def _facts(found: Diagnosis) -> dict[str, Any]:
+def _facts(found: Diagnosis, absent: Sequence[str]) -> dict[str, Any]:
     from tallyglass.oplog.snapshot import OplogWindow
 
     window = found.window or OplogWindow(None, None)
@@ -276,6 +284,7 @@ def _facts(found: Diagnosis) -> dict[str, Any]:
         "roles": found.roles,
         "databases": found.databases,
         "judged_for": found.scope,
+        "not_there": absent,
         "oplog": {
             "first": window.first,
             "last": window.last,
