@@ -32,11 +32,7 @@ if TYPE_CHECKING:
 @click.option("--id", "document", default="", metavar="ID", help="Print the history of one document.")
 @click.option("--text", default="", metavar="TEXT", help="Match entries with TEXT, or matching /TEXT/.")
 @click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Stop after N entries from --since, else print the newest N; 0: all.",
+    "--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Print N from --since, else the newest N."
 )
 @click.option("--follow", "-f", is_flag=True, help="Follow new entries until Ctrl-C.")
 @click.option("--json", "wants_json", is_flag=True, help="Print whole entries as Extended JSON, one per line.")
