@@ -76,6 +76,7 @@ class Tracker:
     changed_at: float | None = None
     falls: list[Decrease] = field(default_factory=list)
     rose: bool = False
+    _mostly_rose: bool = False
     reset_note: str = ""
     high: Number | None = None
     rewound: tuple[Flag, str] | None = None
@@ -183,9 +184,10 @@ class Tracker:
         self._outdate_forecasts()
 
     def _look_for_descent(self, numbers: Sequence[Number]) -> None:
-        """Note a rise; reverse the direction if the history only falls, by the same amount each time."""
+        """Note which way it mostly went; reverse the direction if it only falls, by the same amount each time."""
         changes = [b - a for a, b in pairwise([*numbers, self.value]) if b != a]
-        self.rose = self.rose or any(change * self.direction > 0 for change in changes)
+        # A counter that descends rises where its document is made again.
+        self._mostly_rose = 2 * sum(change > 0 for change in changes) > len(changes)
         falls_alike = len(changes) >= DESCENDS_AFTER and len(set(changes)) == 1 and changes[0] < 0
         if self._may_descend and falls_alike:
             self._reverse_direction()
@@ -193,7 +195,7 @@ class Tracker:
     @property
     def _may_descend(self) -> bool:
         """Whether it was not seen to rise, nor is its step configured: one in its document may be taken off."""
-        return self.direction > 0 and not (self.rose or self.identity.is_step_configured)
+        return self.direction > 0 and not (self.rose or self._mostly_rose or self.identity.is_step_configured)
 
     def _reverse_direction(self) -> None:
         self.direction = -1
@@ -264,7 +266,8 @@ class Tracker:
             return Movement.DESCENDS
         if known.is_step_configured or (known.is_step_known and (self.rose or not self.falls)):
             return Movement.RISES
-        return movement_of(self.rose, self.falls)
+        found = movement_of(self.rose or self.series.steps > 0, self.falls)
+        return Movement.MIXED if found is Movement.DESCENDS and self._mostly_rose else found
 
     def compare(self, target: IdField, ids: IdSpan, burn: float | None) -> None:
         """Record the ids in the collection that this counter serves; they were read before the counter.
