@@ -160,9 +160,7 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
     """Deletes or updates without a session."""
     fine, coarse = family.fine.bursts(), family.coarse.bursts()
     seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
-    expires = family.op == "d" and family.ns in known.ttl
-    passes = _passes(coarse, known, family.ns) if expires and known.ttl_millis else []
-    repairs = [one for one in coarse if known.by_return(family.ns, one)] if family.op == "u" else []
+    passes, repairs = _explained(family, coarse, known)
     if passes:
         reasons[Reason.TTL] += sum(one.documents for one in passes)
     if explained := passes or repairs:
@@ -181,11 +179,18 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
         if others:
             _take_beginning(row, rows, fine)
         row.about = row.about or others > 0
-        if expires:
-            _doubt_ttl(row, passes, known)
-            row.about = row.about or _pass_is_due(row.burst, passes, known.ttl_millis)
         _tell_form(row, fine, alone=not others)
+    if family.op == "d" and family.ns in known.ttl:
+        _doubt_ttl(rows, passes, known)
     return [*rows, *(Finding(one, Form.MANY, Reason.RETURN) for one in repairs)]
+
+
+def _explained(family: Family, coarse: list[Burst], known: Explanations) -> tuple[list[Burst], list[Burst]]:
+    """The passes of the TTL monitor, and the writes of a return."""
+    if family.op == "u":
+        return [], [one for one in coarse if known.by_return(family.ns, one)]
+    expires = family.op == "d" and family.ns in known.ttl and known.ttl_millis
+    return _passes(coarse, known, family.ns) if expires else [], []
 
 
 def _lower_alike(rows: Iterable[Finding], alike: Recurrence | None, window: Window) -> None:
@@ -195,11 +200,13 @@ def _lower_alike(rows: Iterable[Finding], alike: Recurrence | None, window: Wind
             row.confidence, row.note = "low", row.note or "Much like this recurs in collections with such names."
 
 
-def _doubt_ttl(row: Finding, passes: Iterable[Burst], known: Explanations) -> None:
+def _doubt_ttl(rows: Iterable[Finding], passes: Sequence[Burst], known: Explanations) -> None:
     """Where documents expire it may be a pass: after a pause of the monitor one is out of step with those before."""
-    row.note = MAYBE_TTL
-    if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
-        row.confidence = "low"
+    for row in rows:
+        row.note = MAYBE_TTL
+        if not known.ttl_millis or any(row.burst.documents <= SIMILAR * one.documents for one in passes):
+            row.confidence = "low"
+        row.about = row.about or _pass_is_due(row.burst, passes, known.ttl_millis)
 
 
 def _pass_is_due(burst: Burst, passes: Sequence[Burst], period: int) -> bool:
@@ -551,8 +558,7 @@ def _pools(
     """The acts with those of a pool as one row each, for which no single session accounts."""
     for row in spread:
         inside = [run for run in runs if run.overlaps(row.burst)]
-        held = [run for run in inside if row.burst.holds(run)]
-        by_held = sum(run.documents for run in held)
+        by_held = sum(run.documents for run in inside if row.burst.holds(run))
         by_session = _by_session(inside, row.burst)
         session, most = max(by_session.items(), key=lambda one: one[1], default=(b"", 0))
         shown = [one for one in found if one.burst.overlaps(row.burst)]

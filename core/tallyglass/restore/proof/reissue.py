@@ -81,11 +81,9 @@ async def find_reissues(
         stored = {base.ns: held for ns, held in at_backup.items() if (base := bases.get(ns)) is not None}
         await asyncio.to_thread(_from_archive, archive, stored)
     for ns, held in at_backup.items():
-        base, live = bases.get(ns), _Documents(ns)
-        if base is not None and copy is not None:
-            unknown += await _from_server(copy, base.ns, held, f"{clean_name(ns)} cannot be read on the spare")
-        elif base is not None and base.data is not None and archive is None:
-            await asyncio.to_thread(_from_file, base.data, held)
+        if archive is None and (base := bases.get(ns)) is not None:
+            unknown += await _from_backup(copy, base, held, f"{clean_name(ns)} cannot be read on the spare")
+        live = _Documents(ns)
         unread = await _from_server(gateway, ns, live, f"{clean_name(ns)} cannot be read now")
         unknown += unread if held.counters else []
         has_counters = held.counters or live.counters or inserted is None or ns in inserted
@@ -119,6 +117,15 @@ def _record(search: CounterSearch, ns: str, stored: _Documents, live: _Documents
 def _may_hold_counters(ns: str) -> bool:
     db, _, name = ns.partition(".")
     return bool(name) and not name.startswith(("system.", "$")) and db not in ("admin", "config")
+
+
+async def _from_backup(copy: Gateway | None, base: StoredCollection, held: _Documents, doubt: str) -> list[str]:
+    """Add the documents of a collection in the copy of data files, or in its file; as :func:`_from_server` does."""
+    if copy is not None:
+        return await _from_server(copy, base.ns, held, doubt)
+    if base.data is not None:
+        await asyncio.to_thread(_from_file, base.data, held)
+    return []
 
 
 def _from_file(path: Path, held: _Documents) -> None:

@@ -229,14 +229,7 @@ class WriteGroups:
         """The writes that a statement explains, all of them where its text is not known. Without a count, what speaks
         against one statement is a doubt."""
         if evidence.deletes or not evidence.text:
-            found = self.one_statement(timed=evidence.count is None)
-            tally = together(group.tally for group in self.inside.values())
-            fits = tally.entries == evidence.count
-            twice = list(_hit_twice(tally.entries - self.documents)) if fits and evidence.text else []
-            if fits and not (self._left_out or twice):
-                return replace(found, tally=tally, doubts=(), groups=())  # nothing else was written
-            doubts = [*found.doubts, *twice, *compare_counts(tally.entries, evidence)]
-            return replace(found, tally=tally, doubts=tuple(doubts))
+            return self._explained_by_count(evidence)
         paths = {*evidence.constants, *evidence.computed}
         groups = {
             shape: one for shape, one in self.inside.items() if shape and evidence.always <= shape and shape <= paths
@@ -253,6 +246,17 @@ class WriteGroups:
                 if any(one != value and is_same(one, value) for one in written[path]):
                     doubts.append(f"{path_text(path)} was written with numbers of several types, as by two programs.")
         return replace(found, doubts=tuple(doubts), groups=tuple(_rows(groups)) if doubts else ())
+
+    def _explained_by_count(self, evidence: KnownStatement) -> AttributedWrites:
+        """As :meth:`explained_by`, where the statement does not say which values it writes."""
+        found = self.one_statement(timed=evidence.count is None)
+        tally = together(group.tally for group in self.inside.values())
+        fits = tally.entries == evidence.count
+        twice = list(_hit_twice(tally.entries - self.documents)) if fits and evidence.text else []
+        if fits and not (self._left_out or twice):
+            return replace(found, tally=tally, doubts=(), groups=())  # nothing else was written
+        doubts = [*found.doubts, *twice, *compare_counts(tally.entries, evidence)]
+        return replace(found, tally=tally, doubts=tuple(doubts))
 
     def _attributed(self, effect: UpdateEffect, groups: Groups, doubts: Sequence[str], why: str) -> AttributedWrites:
         """The entries of some groups that have the effect, also where they set a document as a whole; the others are

@@ -136,7 +136,7 @@ def _why_left(row: Return, found: Compared) -> str:
     one, kept = found.written, clean_name(row.away)
     paths = counter_paths(row.ns, found.copy or one.document or found.actual or b"")
     if paths:
-        return next((why for path in paths if (why := _twice(path, one))), "")
+        return next(filter(None, (_twice(path, one) for path in paths)), "")
     if found.copy is not None or (one.fate is OthersDid.THEIRS and one.document is None):
         if one.fate is OthersDid.THEIRS and one.document and one.document == found.copy:
             return ""
