@@ -248,7 +248,7 @@ class WriteGroups:
         return replace(found, doubts=tuple(doubts), groups=tuple(_rows(groups)) if doubts else ())
 
     def _explained_by_count(self, evidence: KnownStatement) -> AttributedWrites:
-        """As :meth:`explained_by`, where the statement does not say which values it writes."""
+        """The writes of a statement that does not say which values it writes: how many there are decides."""
         found = self.one_statement(timed=evidence.count is None)
         tally = together(group.tally for group in self.inside.values())
         fits = tally.entries == evidence.count
