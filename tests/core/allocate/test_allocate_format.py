@@ -95,6 +95,12 @@ def test_short_codes_differ_and_hide_their_order() -> None:
         ShortCode(alphabet="".join(reversed(ShortCode().alphabet))).decode("######")
 
 
+def test_a_body_of_no_given_width_has_one_digit() -> None:
+    assert [Crockford().encode(n) for n in (0, 31)] == ["0", "Z"]
+    with pytest.raises(ValueError, match="must not have more than 1"):
+        Crockford().encode(32)
+
+
 def test_a_number_that_does_not_fit_is_refused() -> None:
     for body in (Digits(3), Crockford(2)):
         with pytest.raises(ValueError, match="must not have more than"):

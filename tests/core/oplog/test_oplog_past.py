@@ -17,7 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.driver_errors import translate
 from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.incidents.incident import scan, watch
+from tallyglass.oplog.incidents.incident import _ttl_millis, scan, watch
 from tallyglass.oplog.read import past as past_module
 from tallyglass.oplog.read.past import SliceLength, backward, newest, past, safe_end
 from tallyglass.oplog.read.stream import EntryPosition, Gap
@@ -234,6 +234,24 @@ async def test_a_collection_is_asked_about_again_where_the_answer_was_lost() -> 
     found = [one for _ in range(2) for one in (await anext(looks)).incidents]
     assert [one.documents for one in found] == [40, 40]
     assert ["or the TTL index of this collection" in one.note for one in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("reply", "millis"),
+    [
+        ({"ttlMonitorSleepSecs": 1.5}, 1_500),
+        ({"ttlMonitorSleepSecs": 60}, 60_000),
+        ({"ttlMonitorSleepSecs": 0}, 0),
+        ({}, 0),
+    ],
+)
+async def test_the_interval_of_the_ttl_monitor_is_the_servers(reply: dict[str, float], millis: int) -> None:
+    class Server:
+        async def command(self, name: str, **how: Any) -> dict[str, float]:
+            assert (name, how) == ("getParameter", {"ttlMonitorSleepSecs": 1})
+            return reply
+
+    assert await _ttl_millis(Server()) == millis  # type: ignore[arg-type]
 
 
 async def seconds(log: Log, since: Ts, until: Ts) -> list[int]:

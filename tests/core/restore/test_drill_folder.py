@@ -39,7 +39,7 @@ def await_gone(folder: Path, seconds: float = 120) -> None:
 
 def test_only_one_runs_and_its_folder_goes_with_it(tmp_path: Path) -> None:
     with sole_run(tmp_path, tmp_path / "other") as folder:
-        assert folder.parent == tmp_path / "other"
+        assert (folder.parent, folder.stat().st_mode & 0o777) == (tmp_path / "other", 0o700)
         with pytest.raises(DrillRunning), sole_run(tmp_path, tmp_path):
             pass
     assert not folder.exists()

@@ -13,13 +13,18 @@ import pytest
 from builders.plans import changed, make_plan
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts, from_seconds
+from tallyglass.paths import home
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json, to_json
 from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue, Slice
 from tallyglass.restore.model.source import WITH_BACKUP, Backup, FromBackup, FromImages
-from tallyglass.restore.model.step import Command, Phase
+from tallyglass.restore.model.step import Command, Phase, PlanSteps
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE
+from tallyglass.restore.plan.facts import plan_needs
+from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.tools.tool_uri import ToolUri
+from tallyglass.text import clean_name
 
 BACKUP = Backup(Path("/b"), "directory", False, Ts(5, 1), None, "oplog", namespaces=("s.c",), bytes=9)
 WITHOUT_IMAGE = Backup(Path("/b"), WITH_BACKUP, False, Ts(5, 1), None, "given")
@@ -136,3 +141,16 @@ def test_a_table_that_was_cut_is_refused(change: dict[str, Any], words: str) -> 
     content["expected"] |= change
     with pytest.raises(InputError, match=words):
         from_json(json.dumps(content))
+
+
+@pytest.mark.parametrize("own_spare", [False, True])
+def test_a_plan_needs_a_folder_programs_and_the_passwords_that_the_tools_ask_for(own_spare: bool) -> None:
+    request = RestoreRequest(Path("/b"), "mongodb://h:1/", before=Ts(1_700_000_000, 7))
+    source, spare = ToolUri("mongodb://h:1/", "ann\n", True, ("h:1",)), ToolUri("mongodb://s:2/", "", True, ("s:2",))
+    found = plan_needs(request, (100, 10), source, spare, own_spare=own_spare)
+    passwords = ("source",) if own_spare else ("source", "spare")
+    folder = str(home() / "tallyglass-20231114-221320-7")
+    assert found == PlanSteps(
+        work_dir=folder, tools_needed="100.10", source_user=clean_name("ann\n"), passwords=passwords
+    )
+    assert plan_needs(replace(request, work_dir="/w"), (100, 10), None).work_dir == "/w"

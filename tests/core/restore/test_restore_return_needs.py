@@ -112,6 +112,14 @@ async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() 
     await check({"authenticatedUsers": []}, Return("s.c", Strategy.WHOLE, "s.c_pitr"))
 
 
+async def test_only_a_collection_that_comes_back_under_its_own_name_at_once_must_not_be_there() -> None:
+    may_all = {"authenticatedUsers": []}
+    for strategy, beside in ((Strategy.WHOLE, "s.back"), (Strategy.MERGE, ""), (Strategy.COPY, "t.back")):
+        await check(may_all, Return("s.weather", strategy, beside))
+    with pytest.raises(InputError, match=r"s\.weather was created since the plan"):
+        await check(may_all, Return("s.weather", Strategy.WHOLE))
+
+
 @pytest.mark.parametrize(
     ("name", "there", "planned", "right"),
     [
