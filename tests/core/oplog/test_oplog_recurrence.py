@@ -64,7 +64,7 @@ def judged(seen: list[Seen], size: int, first: int, last: int, window: Window) -
     others = slots - set(range(first // SLOT, last // SLOT + 1))
     for low, high in runs_of(slots):
         short = (high - low) * SLOT < window.millis / 4
-        over = (high + 1) * SLOT < window.end - SLOT
+        over = (high + 1) * SLOT < window.end - max(SLOT, (high - low) * SLOT // 4)
         if low <= first // SLOT <= high and short and over and len(slots) - (high - low + 1) < 3:
             return Judgment(len(others), apart=len(slots - set(range(low, high + 1))))
     spread = len(others) >= 3 and (max(others) - min(others)) * SLOT >= window.millis / 4
@@ -79,7 +79,7 @@ def test_what_recurs_is_judged_by_the_others_of_similar_size() -> None:
         seen: list[Seen] = []
         for _ in range(rng.choice((1, 2, 4, 5, 6, 20))):
             at = rng.randrange(window.begin, window.end)
-            lasts = rng.choice((0, 0, 900, 9_999, 10_000, 10_001, 25_000))
+            lasts = rng.choice((0, 0, 900, 9_999, 10_000, 10_001, 25_000, 160_000))
             seen.append((rng.choice((1, 2, 5, 7, 8, 20, 80)), at, at + lasts))
         parts = Recurrence(), Recurrence()
         parts[0].add_all(seen[::2])

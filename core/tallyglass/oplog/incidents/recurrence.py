@@ -177,11 +177,15 @@ class _Seen:
     stretches: tuple[tuple[int, int], ...]
 
     def only_stretch(self, slot: int, window: Window) -> tuple[int, int] | None:
-        """The slots without a gap around one, if they are short and over, and hardly any others lie elsewhere."""
+        """The slots without a gap around one, if they are short and over, and hardly any others lie elsewhere.
+
+        They may go on after a pause of a quarter of their time.
+        """
         place = bisect_right(self.stretches, (slot, maxsize)) - 1
         first, last = self.stretches[place] if place >= 0 else (0, -1)
-        short = (last - first) * NEAR_MILLIS < SHARE * window.millis
-        over = (last + 1) * NEAR_MILLIS < window.end - NEAR_MILLIS
+        length = (last - first) * NEAR_MILLIS
+        short = length < SHARE * window.millis
+        over = (last + 1) * NEAR_MILLIS < window.end - max(NEAR_MILLIS, length // SIMILAR)
         only = slot <= last and short and over and self.count - (last - first + 1) < OTHERS
         return (first, last) if only else None
 
