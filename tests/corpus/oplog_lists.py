@@ -1,0 +1,88 @@
+"""The lists of incidents of some worlds, in full: what changes a row in any way shows in ``incident_lists.txt``.
+
+``PYTHONPATH=tests python -m corpus.oplog_lists`` writes that file again. Read its difference before you commit it: each
+line is a change that users see.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from datetime import datetime
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+
+from corpus.oplog_build import BEGIN, Build, Scenario
+from corpus.oplog_corpus import RECIPES, Recipe, build
+from corpus.oplog_entries import OplogWriter
+from corpus.oplog_random import random_scenario
+from corpus.oplog_score import incidents_of
+from corpus.oplog_situations import SITUATIONS
+from tallyglass.moment import Ts
+from tallyglass.oplog.incidents.across_shards import combine
+from tallyglass.oplog.snapshot import Incident, StatementPart
+
+LISTS = Path(__file__).resolve().parents[1] / "core" / "oplog" / "incident_lists.txt"
+SEEDS = (1_000, 1_006, 1_023, 1_051, 1_082, 1_115)
+"""Of worlds with few entries."""
+
+RATE = 0.05
+"""How much the applications of the labelled recipes write, of what they write there."""
+
+
+def lists() -> Iterator[str]:
+    """The lines of the file."""
+    by_seed = {seed: incidents_of(random_scenario(seed), backward=seed % 2 == 0) for seed in SEEDS}
+    for seed, rows in by_seed.items():
+        yield from _block(f"world {seed}", rows)
+    for one, other in pairwise(list(by_seed)[:4]):
+        yield from _block(f"worlds {one} and {other} as two shards", combine({"a": by_seed[one], "b": by_seed[other]}))
+    for scenario in (*_situations(), *_recipes()):
+        yield from _block(scenario.name, incidents_of(scenario))
+
+
+def _situations() -> Iterator[Scenario]:
+    for situation in SITUATIONS:
+        made = Build(random.Random(situation.__name__), OplogWriter(BEGIN, "6.0"), 12, 5, access_control=True)
+        situation(made)
+        yield made.finished(situation.__name__)
+
+
+def _recipes() -> Iterator[Scenario]:
+    for one in RECIPES:
+        if one.minutes <= 20:
+            yield build(Recipe(one.name, one.steps, RATE, one.minutes, one.form), 1)
+
+
+def _block(name: str, rows: Iterable[Incident]) -> Iterator[str]:
+    yield f"# {name}"
+    yield from map(_line, rows)
+    yield ""
+
+
+def _line(row: Incident) -> str:
+    """All fields that differ from their default."""
+    named = ((one.name, getattr(row, one.name), one.default) for one in fields(Incident))
+    return " | ".join(f"{name}={_text(value)}" for name, value, default in named if value != default)
+
+
+def _text(value: object) -> str:
+    match value:
+        case Enum():
+            return str(value.value)
+        case datetime():
+            return f"{value:%d %H:%M:%S.%f}"[:-3]
+        case StatementPart(first, last, documents):
+            return f"{first}..{last}: {documents}"
+        case Ts():
+            return str(value)
+        case tuple():
+            return f"({', '.join(map(_text, value))})"
+    text = str(value)
+    return text[:8] if len(text) >= 32 and text.isalnum() else text
+
+
+if __name__ == "__main__":
+    LISTS.write_text("\n".join(lists()))
