@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
 
+from corpus.oplog_authors import authored
 from corpus.oplog_build import BEGIN, Build, Scenario
 from corpus.oplog_corpus import RECIPES, Recipe, build
 from corpus.oplog_entries import OplogWriter
@@ -22,7 +23,7 @@ from corpus.oplog_score import incidents_of
 from corpus.oplog_situations import SITUATIONS
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.across_shards import combine
-from tallyglass.oplog.snapshot import Incident, StatementPart
+from tallyglass.oplog.snapshot import StatementPart
 
 LISTS = Path(__file__).resolve().parents[1] / "core" / "oplog" / "incident_lists.txt"
 SEEDS = (1_000, 1_006, 1_023, 1_051, 1_082, 1_115)
@@ -41,6 +42,8 @@ def lists() -> Iterator[str]:
         yield from _block(f"worlds {one} and {other} as two shards", combine({"a": by_seed[one], "b": by_seed[other]}))
     for scenario in (*_situations(), *_recipes()):
         yield from _block(scenario.name, incidents_of(scenario))
+    for case, rows in authored():
+        yield from _block(f"authors {case}", rows)
 
 
 def _situations() -> Iterator[Scenario]:
@@ -56,19 +59,14 @@ def _recipes() -> Iterator[Scenario]:
             yield build(Recipe(one.name, one.steps, RATE, one.minutes, one.form), 1)
 
 
-def _block(name: str, rows: Iterable[Incident]) -> Iterator[str]:
+def _block(name: str, rows: Iterable[object]) -> Iterator[str]:
     yield f"# {name}"
-    yield from map(_line, rows)
+    yield from map(_text, rows)
     yield ""
 
 
-def _line(row: Incident) -> str:
-    """All fields that differ from their default."""
-    named = ((one.name, getattr(row, one.name), one.default) for one in fields(Incident))
-    return " | ".join(f"{name}={_text(value)}" for name, value, default in named if value != default)
-
-
 def _text(value: object) -> str:
+    """A value in short; of a row, or of what it holds, all fields that differ from their default."""
     match value:
         case Enum():
             return str(value.value)
@@ -80,6 +78,9 @@ def _text(value: object) -> str:
             return str(value)
         case tuple():
             return f"({', '.join(map(_text, value))})"
+    if is_dataclass(value) and not isinstance(value, type):
+        named = ((one.name, getattr(value, one.name), one.default) for one in fields(value))
+        return " | ".join(f"{name}={_text(own)}" for name, own, default in named if own != default)
     text = str(value)
     return text[:8] if len(text) >= 32 and text.isalnum() else text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,67 +13,36 @@ import bson
 import pytest
 from bson import Binary, Int64, Timestamp
 
+from builders.authors import (
+    ANN,
+    BOB,
+    JOB,
+    LSID,
+    MILLIS,
+    NS,
+    SHELL,
+    TOOL,
+    TTL,
+    Known,
+    Oplog,
+    T,
+    a_delete,
+    a_log,
+    book_of,
+    deletes,
+    named,
+    ran,
+    typed,
+)
 from tallyglass.errors import InputError
 from tallyglass.evidence.book import Book, Coverage, LineTally
-from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement, user_of
+from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.attribution import attribute, concerning, entries_between
 from tallyglass.oplog.incidents.authors import Authors
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
-
-NS, T = "shop.orders", 1_795_409_595
-MILLIS = T * 1000
-ANN = Client("ann@admin", "shell", "10.0.0.1:1", "", "conn1")
-BOB = Client("bob@admin", "shell", "10.0.0.2:1", "", "conn2")
-LSID = {"id": Binary(b"s" * 16, 4), "uid": Binary(user_of("ann", "admin")[1])}
-
-
-class Oplog:
-    """Entries of one second, in place of a server."""
-
-    def __init__(self) -> None:
-        self.raw: list[bytes] = []
-
-    def write(self, at: int, id: Any = 0, op: str = "d", ns: str = NS, **more: Any) -> Oplog:
-        """One entry at that many milliseconds."""
-        body: dict[str, Any] = {"op": op, "ns": ns, "ui": Binary(b"u" * 16, 4)}
-        body |= {"o": {"$v": 2, "diff": {"u": {"x": 1}}}, "o2": {"_id": id}} if op == "u" else {"o": {"_id": id}}
-        stamps = {
-            "ts": Timestamp(T + at // 1000, len(self.raw) + 1),
-            "t": 1,
-            "v": 2,
-            "wall": from_seconds((MILLIS + at) / 1000),
-        }
-        self.raw.append(bson.encode(body | more | stamps))
-        return self
-
-    def many(self, times: range, **how: Any) -> Oplog:
-        for at in times:
-            self.write(at, id=at, **how)
-        return self
-
-    async def find_raw(self, _: Any, query: dict[str, Any], **__: Any) -> AsyncIterator[bytes]:
-        bounds = query["ts"]
-        yield b"".join(one for one in self.raw if bounds["$gte"] <= bson.decode(one)["ts"] < bounds["$lt"])
-
-
-def ran(client: Client, began: int, ended: int, documents: int | None, **more: Any) -> Statement:
-    return Statement("d", NS, client, MILLIS + began, MILLIS + ended, documents, **{"in_session": False, **more})
-
-
-def book_of(*facts: Statement | Definition | tuple[bytes, int | None, Client]) -> Book:
-    book = Book(coverage={"a:1": [Coverage(0, MILLIS * 2)]})
-    for one in facts:
-        match one:
-            case Statement():
-                book.add_statement(one)
-            case Definition():
-                book.add_definition(one)
-            case command:
-                book.add_command(*command)
-    return book
 
 
 async def judge(oplog: Oplog, book: Book, first: int = 0, last: int = 0, **how: Any) -> Authorship:
@@ -346,56 +315,12 @@ async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
     assert told(await judge(oplog, book_of(dropped, other), kind="drop", op="")) == (Certainty.EXACT, [("bob", None)])
 
 
-class Known:
-    """An observer of what a book already has."""
-
-    folder: EvidenceFolder | None = None
-
-    def __init__(self, book: Book) -> None:
-        self.book = book
-
-    def is_due(self, *, urgent: bool) -> bool:
-        return urgent
-
-    def spend(self, commands: int = 1) -> None:
-        pass
-
-    async def read(self, *, urgent: bool) -> None:
-        pass
-
-    async def read_running(self) -> tuple[()]:
-        return ()
-
-
-async def named(oplog: Oplog, book: Book, *incidents: Incident, log: Sequence[Statement] = ()) -> list[Incident]:
-    """The list with what the evidence adds; ``log`` are statements that are read with it."""
-    authors = Authors(oplog, Known(book))  # type: ignore[arg-type]
-    assert book.heard is not None
-    if log:
-        book.coverage["a:1"] = [Coverage(log[0].began, log[-1].ended)]
-    for one in log:
-        book.heard(one)
-        book.add_statement(one)
-    return list((await authors.added_to(IncidentScan(incidents, 0, Ts(T - 10_000, 0), done=True))).incidents)
-
-
 async def test_a_file_of_a_folder_of_evidence_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     observer = Known(Book())
     observer.folder = EvidenceFolder(tmp_path / "kept")
     (tmp_path / "kept" / "a_1_1795409595.log").mkdir()
     with pytest.raises(InputError, match="cannot be read"):
         await Authors(Oplog(), observer).added_to(IncidentScan((), 0, None, done=True))  # type: ignore[arg-type]
-
-
-def a_delete(**how: Any) -> Incident:
-    wall = from_seconds((MILLIS + 10) / 1000)
-    return Incident(
-        1, how.pop("kind", "deleteMany"), "", NS, Harm.LOSS, Ts(T, 1), Ts(T, 30), wall,
-        from_seconds((MILLIS + 39) / 1000), 30, 30, **{"op": "d", **how},
-    )  # fmt: skip
-
-
-TTL = Client(application="TTL", connection="TTLMonitor")
 
 
 async def test_a_pass_of_a_ttl_index_is_routine_if_the_log_says_so() -> None:
@@ -450,27 +375,6 @@ async def test_what_the_evidence_tells_to_be_of_a_shell_is_certain_at_once(
 
 
 # What the log decides
-
-SHELL = replace(ANN, application="mongosh 2.5.6")
-TOOL = replace(BOB, application="cleanup.py")
-JOB = Client("app@admin", "shop", "10.0.0.3:1", "", "conn3")
-
-
-def typed(client: Client, at: int, documents: int = 12, shape: int = 1, **more: Any) -> Statement:
-    """A deleteMany as a log names it, so many milliseconds after the first entry."""
-    return ran(client, at, at + 20, documents, many=True, shape=shape, **more)
-
-
-def a_log(*facts: Statement, minutes: int = 30) -> list[Statement]:
-    """These, and what an application runs every ten seconds, half as long before as after: some at once."""
-    begin, end = -minutes * 20_000, minutes * 40_000
-    usual = [replace(typed(JOB, at, 12, shape=9), ns="shop.sessions") for at in range(begin, end, 10_000)]
-    quick = [replace(one, began=one.ended) for one in usual[::2]]
-    return sorted([*usual[1::2], *quick, *facts], key=lambda one: one.ended)
-
-
-def deletes(at: int, count: int = 12) -> Oplog:
-    return Oplog().many(range(at, at + count))
 
 
 @pytest.mark.parametrize("client", [SHELL, TOOL])
