@@ -18,6 +18,7 @@ from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 
 NS, T = "shop.orders", 1_795_409_595
 MILLIS = T * 1000
+BEGIN = Ts(T - 10_000, 0)
 ANN = Client("ann@admin", "shell", "10.0.0.1:1", "", "conn1")
 BOB = Client("bob@admin", "shell", "10.0.0.2:1", "", "conn2")
 LSID = {"id": Binary(b"s" * 16, 4), "uid": Binary(user_of("ann", "admin")[1])}
@@ -113,8 +114,15 @@ class Known:
         return ()
 
 
-async def named(oplog: Oplog, book: Book, *incidents: Incident, log: Sequence[Statement] = ()) -> list[Incident]:
-    """The list with what the evidence adds; ``log`` are statements that are read with it."""
+async def named(
+    oplog: Oplog,
+    book: Book,
+    *incidents: Incident,
+    log: Sequence[Statement] = (),
+    reached: Ts | None = BEGIN,
+) -> list[Incident]:
+    """The list with what the evidence adds; ``log`` are statements that are read with it, ``reached`` is how far back
+    the oplog was read."""
     authors = Authors(oplog, Known(book))  # type: ignore[arg-type]
     assert book.heard is not None
     if log:
@@ -122,7 +130,7 @@ async def named(oplog: Oplog, book: Book, *incidents: Incident, log: Sequence[St
     for one in log:
         book.heard(one)
         book.add_statement(one)
-    return list((await authors.added_to(IncidentScan(incidents, 0, Ts(T - 10_000, 0), done=True))).incidents)
+    return list((await authors.added_to(IncidentScan(incidents, 0, reached, done=True))).incidents)
 
 
 def a_delete(**how: Any) -> Incident:

@@ -32,6 +32,7 @@ TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$lte": lambda value, most: TYPES["number"](value) and value <= most,
     "$gt": lambda value, least: isinstance(value, type(least)) and value > least,
     "$exists": lambda value, wanted: (value is not MISSING) is wanted,
+    "$in": lambda value, wanted: value in wanted,
     "$not": lambda value, inner: not holds(value, inner),
 }
 

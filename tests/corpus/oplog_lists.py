@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
 from itertools import pairwise
@@ -21,14 +21,18 @@ from corpus.oplog_entries import OplogWriter
 from corpus.oplog_random import random_scenario
 from corpus.oplog_score import incidents_of
 from corpus.oplog_situations import SITUATIONS
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.moment import Ts
 from tallyglass.oplog.incidents.across_shards import combine
+from tallyglass.oplog.incidents.report import document_of
 from tallyglass.oplog.snapshot import StatementPart
+from tallyglass.report.markdown import to_markdown
 
 LISTS = Path(__file__).resolve().parents[1] / "core" / "oplog" / "incident_lists.txt"
 SEEDS = (1_000, 1_006, 1_023, 1_051, 1_082, 1_115)
 """Of worlds with few entries."""
 
+DEPLOYMENT = Deployment(Kind.REPLICA_SET, "6.0.5", "rs0")
 RATE = 0.05
 """How much the applications of the labelled recipes write, of what they write there."""
 
@@ -42,8 +46,15 @@ def lists() -> Iterator[str]:
         yield from _block(f"worlds {one} and {other} as two shards", combine({"a": by_seed[one], "b": by_seed[other]}))
     for scenario in (*_situations(), *_recipes()):
         yield from _block(scenario.name, incidents_of(scenario))
-    for case, rows in authored():
+    cases = dict(authored())
+    for case, rows in cases.items():
         yield from _block(f"authors {case}", rows)
+    for one, other in pairwise(cases):
+        if one % 3 == 0:
+            yield from _block(f"authors {one} and {other} as two shards", combine({"a": cases[one], "b": cases[other]}))
+    for case, rows in list(cases.items())[::12]:
+        report = document_of(rows[0], rows, DEPLOYMENT, rows[0].last.time, values=case % 24 == 0)
+        yield from _block(f"report {case}", to_markdown(replace(report, made="")).splitlines())
 
 
 def _situations() -> Iterator[Scenario]:

@@ -39,6 +39,7 @@ from tallyglass.evidence.book import Book, Coverage, LineTally
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.moment import Ts, from_seconds
+from tallyglass.oplog.incidents import authors as authors_module
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.attribution import attribute, concerning, entries_between
 from tallyglass.oplog.incidents.authors import Authors
@@ -315,6 +316,18 @@ async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
     assert told(await judge(oplog, book_of(dropped, other), kind="drop", op="")) == (Certainty.EXACT, [("bob", None)])
 
 
+async def test_log_files_are_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(authors_module, "read_files", lambda _, files, *__, **___: read.extend(files))
+    observer: Any = Known(Book())
+    observer.last_lines = {}
+    authors = Authors(Oplog(), observer, [tmp_path / "mongod.log"])  # type: ignore[arg-type]
+    await authors.begin()
+    for _ in range(3):
+        await authors.added_to(IncidentScan((), 0, None, done=True))
+    assert read == [tmp_path / "mongod.log"]
+
+
 async def test_a_file_of_a_folder_of_evidence_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     observer = Known(Book())
     observer.folder = EvidenceFolder(tmp_path / "kept")
@@ -393,8 +406,10 @@ async def test_a_statement_of_usual_size_that_no_application_runs_is_found_by_it
     # One that the entries show has a row already.
     shown = replace(a_delete(), last_wall=from_seconds((MILLIS + 16) / 1000))
     assert [one.number for one in await named(deletes(5), book_of(), shown, log=a_log(typed(client, 3)))] == [1]
-    # Its entries are not in this oplog.
+    # Its entries are not in this oplog, or lie before where reading ended or began.
     assert await named(Oplog(), book_of(), log=a_log(typed(client, 3))) == []
+    for reached in (Ts(T + 1, 0), None):
+        assert await named(deletes(5), book_of(), log=a_log(typed(client, 3)), reached=reached) == []
 
 
 async def test_its_number_comes_after_those_of_the_entries() -> None:

@@ -7,8 +7,10 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import bson
 import pytest
 
+from builders.memory_mongo import matches
 from corpus.oplog_build import BEGIN, Build
 from corpus.oplog_corpus import RECIPES, Recipe, build
 from corpus.oplog_entries import OplogWriter, Session
@@ -16,6 +18,7 @@ from corpus.oplog_random import random_scenario
 from corpus.oplog_score import Score, add, incidents_of
 from corpus.oplog_situations import SITUATIONS
 from tallyglass.oplog.incidents.grouper import FINISHED_LIMIT, ROUTINE_LIMIT, Grouper
+from tallyglass.oplog.incidents.incident import MATCH
 from tallyglass.oplog.snapshot import Incident
 
 LEAST = {False: (1.0, 0.95, 0.98), True: (0.98, 0.95, 0.97)}
@@ -104,6 +107,23 @@ def test_direction_and_size_of_batches_do_not_matter(name: str, rate: float) -> 
     forward = shape(incidents_of(scenario))
     assert shape(incidents_of(scenario, backward=True)) == forward
     assert shape(incidents_of(scenario, batch=171)) == forward
+
+
+def test_what_a_server_is_asked_for_is_all_that_incidents_are_made_of() -> None:
+    writer = OplogWriter(BEGIN)
+    for number in range(20):
+        writer.write(number * 500, "i", "shop.orders", number)
+    writer.entry(20_000, "n", "shop.orders", {"msg": ""}, o2={"shardCollection": "shop.orders"})
+    (commands,) = [one for one in RECIPES if one.name == "commands"]
+    for entries in (writer.stream()[0], build(Recipe("", commands.steps, 0.05, 20), 1).entries):
+        asked = [raw for raw in entries if matches(bson.decode(raw), MATCH)]
+        found = []
+        for some in (entries, asked):
+            grouper = Grouper()
+            grouper.feed_batch(b"".join(some))
+            found.append(shape(grouper.incidents()))
+        assert found[0] == found[1] != []
+        assert len(asked) < len(entries)
 
 
 def test_memory_is_bounded_over_namespaces_and_sessions() -> None:

@@ -383,6 +383,16 @@ def test_a_transaction_is_named_after_all_its_entries_and_removes_data_if_one_op
     assert (found.harm, found.point) == (Harm.LOSS, end)
 
 
+@pytest.mark.parametrize("ops", ["du", "ud", "uu"])
+def test_transactions_of_a_session_one_after_the_other_remove_data_if_one_of_them_does(ops: str) -> None:
+    log, first = Log(), {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+    for n, op in enumerate(ops):
+        inner = [{"op": op, "ns": "shop.orders", "o": {"_id": one}, "o2": {"_id": one}} for one in range(30)]
+        log.apply(2 * n, inner, lsid=SESSION["lsid"], txnNumber=Int64(n), **first)
+    (found,) = log.incidents()
+    assert (found.documents, found.harm) == (60, Harm.LOSS if "d" in ops else Harm.CHANGE)
+
+
 @pytest.mark.parametrize("minutes", [3, 30])
 def test_transactions_that_recur_are_routine_and_one_that_does_not_is_listed(minutes: int) -> None:
     """An application changes five to thirty documents in one; once it, or a person, changes two hundred."""

@@ -202,6 +202,24 @@ async def test_an_interruption_while_new_entries_are_followed_is_told_at_once_wi
     assert after == replace(before, trouble="The server closed the connection.")
 
 
+async def test_of_one_collection_the_incidents_of_its_database_are_shown_too() -> None:
+    drops = {500: ("shop", {"drop": "orders"}), 510: ("shop", {"drop": "carts"})}
+    drops |= {700: ("shop", {"dropDatabase": 1}), 710: ("crm", {"drop": "orders"})}
+
+    class Dropping(Plain):
+        async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
+            async for batch in super().find_raw(*args, **how):
+                for row in map(bson.decode, entries(batch)):
+                    db, o = drops.get(row["ts"].time, ("", {}))
+                    yield bson.encode(row | ({"op": "c", "ns": f"{db}.$cmd", "o": o} if db else {}))
+
+    *_, found = [one async for one in scan(Dropping(900, 100), ns="shop.orders")]  # type: ignore[arg-type]
+    assert [(one.number, one.kind, one.ns) for one in found.incidents] == [
+        (0, "dropDatabase", "shop"),
+        (0, "drop", "shop.orders"),
+    ]
+
+
 async def test_a_collection_is_asked_about_again_where_the_answer_was_lost() -> None:
     """What its TTL index removes is not called a person's for as long as one watches."""
 
