@@ -195,8 +195,12 @@ class Gateway(Protocol):
         limit: int = 0,
         batch_size: int = RAW_BATCH,
         time_ms: int = DEFAULT_TIME_MS,
+        on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
-        """Yield the matching documents as undecoded batches: each is a concatenation of complete BSON documents."""
+        """Yield the matching documents as undecoded batches: each is a concatenation of complete BSON documents.
+
+        ``on_open`` is called once with the member (``host:port``) of the cursor, before the first batch.
+        """
         ...
 
     def tail_raw(
@@ -215,8 +219,8 @@ class Gateway(Protocol):
         Yields undecoded batches, and ``b""`` each time ``await_ms`` milliseconds pass without one, so that a caller can
         tell an idle server from a dead one. Ends when the server closes the cursor, for any reason: the caller must
         check for a gap when it opens the next one. The read concern is local, so entries may still be rolled back.
-        ``on_open`` is called once with the member (``host:port``) of the cursor. After a batch that is not full, the
-        next is asked for ``least_seconds`` after it at the earliest.
+        ``on_open`` as for :meth:`find_raw`. After a batch that is not full, the next is asked for ``least_seconds``
+        after it at the earliest.
         """
         ...
 

@@ -283,22 +283,21 @@ class Link:
 
 
 class HeldCursor:
-    """A driver cursor on one session. It runs one call at a time, and is closed after the last one has finished."""
+    """A driver cursor on one session. It runs one call at a time, and is closed after the last one has finished.
 
-    def __init__(self, session: Session, cursor: Any) -> None:
+    ``on_open`` is called with ``host:port`` of the cursor's member before the first batch.
+    """
+
+    def __init__(self, session: Session, cursor: Any, on_open: Callable[[str], None] | None = None) -> None:
         self._session = session
         self._cursor = cursor
+        self._on_open = on_open
         self._call: asyncio.Future[Any] | None = None
 
     @property
     def alive(self) -> bool:
         """Whether the cursor may return more."""
         return bool(self._cursor.alive)
-
-    @property
-    def member(self) -> str:
-        """``host:port`` of the cursor's member; empty before the first answer."""
-        return ":".join(map(str, self._cursor.address)) if self._cursor.address else ""
 
     @property
     def resume_token(self) -> str:
@@ -312,7 +311,11 @@ class HeldCursor:
 
     async def batch(self) -> bytes | None:
         """Return the next undecoded batch, or None at the end or if a tailable cursor has nothing new."""
-        return cast("bytes | None", await self._answer(_next(self._cursor)))
+        found = cast("bytes | None", await self._answer(_next(self._cursor)))
+        if self._on_open and self._cursor.address:
+            self._on_open(":".join(map(str, self._cursor.address)))
+            self._on_open = None
+        return found
 
     async def changes(self, most: int) -> list[Any]:
         """Return at most ``most`` further events of a change stream; empty if there is nothing new."""

@@ -197,9 +197,10 @@ class MongoGateway:
         limit: int = 0,
         batch_size: int = RAW_BATCH,
         time_ms: int = DEFAULT_TIME_MS,
+        on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
         how = {"sort": list(sort) or None, "limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
-        async with self._cursor("find_raw_batches", ns, query, how) as cursor:
+        async with self._cursor("find_raw_batches", ns, query, how, on_open=on_open) as cursor:
             while (batch := await cursor.batch()) is not None:
                 yield batch
 
@@ -217,16 +218,12 @@ class MongoGateway:
         prefers = prefer_secondary and not self._own_preference
         options = {"read_preference": SecondaryPreferred()} if prefers else {}
         how = {"cursor_type": CursorType.TAILABLE_AWAIT, "batch_size": batch_size, "max_time_ms": _SEEK_MS}
-        async with self._cursor("find_raw_batches", ns, query, how, await_ms, **options) as cursor:
-            reported = on_open is None
+        async with self._cursor("find_raw_batches", ns, query, how, await_ms, on_open, **options) as cursor:
             while cursor.alive:
                 asked = time.monotonic()
                 batch = await cursor.batch()
                 if batch is None and not cursor.alive:
                     return
-                if not reported and on_open and cursor.member:
-                    on_open(cursor.member)
-                    reported = True
                 yield batch or b""
                 if not _holds(batch or b"", batch_size):
                     await asyncio.sleep(asked + least_seconds - time.monotonic())
@@ -270,14 +267,21 @@ class MongoGateway:
 
     @asynccontextmanager
     async def _cursor(
-        self, method: str, ns: Namespace, query: Document, how: dict[str, Any], await_ms: int = 0, **options: Any
+        self,
+        method: str,
+        ns: Namespace,
+        query: Document,
+        how: dict[str, Any],
+        await_ms: int = 0,
+        on_open: Callable[[str], None] | None = None,
+        **options: Any,
     ) -> AsyncIterator[HeldCursor]:
         """A cursor, closed at the end. With ``await_ms`` it is a tailable cursor on a capped collection."""
         async with self._session(f"{'tail of' if await_ms else 'find on'} {ns}") as session:
             if await_ms:
                 options["read_concern"] = ReadConcern("local")
             cursor = getattr(_collection(session, ns, **options), method)(query, **how)
-            held = HeldCursor(session, cursor.max_await_time_ms(await_ms) if await_ms else cursor)
+            held = HeldCursor(session, cursor.max_await_time_ms(await_ms) if await_ms else cursor, on_open)
             try:
                 yield held
             finally:

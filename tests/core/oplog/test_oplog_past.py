@@ -52,8 +52,47 @@ class Log:
 
 
 async def test_a_hole_before_the_first_entry_read_begins_where_reading_did() -> None:
-    found = [part async for part in past(Log(900, 100, 700), Ts(100, 1), Ts(901, 0))]  # type: ignore[arg-type]
+    found = [part async for part in past(Log(900, 700), Ts(100, 1), Ts(901, 0))]  # type: ignore[arg-type]
     assert found[0] == Gap(Ts(100, 1), Ts(700, 1))
+
+
+class Rolling(Log):
+    """A server that overwrites the entries before a second while a cursor is opened, or after it was."""
+
+    def __init__(self, to: int, *, later: bool = False, found: int = 0) -> None:
+        super().__init__(140, 100)
+        self.to, self.later, self.found = to, later, found
+
+    async def find_raw(self, *args: Any, on_open: Any, **how: Any) -> AsyncIterator[bytes]:
+        on_open("rs2:1")
+        self.oldest = [100 if self.later else self.to]
+        async for batch in super().find_raw(*args, **how):
+            self.oldest = [self.to]
+            yield b"".join(raw for raw in entries(batch) if bson.decode(raw)["ts"].time >= self.found)
+
+    async def find_one(self, *args: Any, member: str = "", **how: Any) -> dict[str, Any]:
+        """Another member, of which no cursor was opened, still has all of them."""
+        return await super().find_one(*args, **how) if member == "rs2:1" else {"ts": Timestamp(100, 1)}
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (Rolling(100), [*range(100, 141)]),
+        (Rolling(110), [Gap(Ts(100, 1), Ts(110, 1)), *range(110, 141)]),
+        (Rolling(135), [Gap(Ts(100, 1), Ts(135, 1)), *range(135, 141)]),
+        (Rolling(150), [Gap(Ts(100, 1), Ts(150, 1))]),
+        (Rolling(110, found=120), [Gap(Ts(100, 1), Ts(110, 1)), *range(120, 141)]),
+        (Rolling(115, later=True), [*range(100, 141)]),
+        (Rolling(115, later=True, found=103), [Gap(Ts(100, 1), Ts(103, 1)), *range(103, 141)]),
+        (Rolling(115, later=True, found=135), [Gap(Ts(100, 1), Ts(115, 1)), *range(135, 141)]),
+    ],
+)
+async def test_what_is_overwritten_while_a_cursor_is_opened_is_a_gap(log: Rolling, expected: list[Any]) -> None:
+    found: list[Any] = []
+    async for part in past(log, Ts(100, 1), Ts(141, 0)):  # type: ignore[arg-type]
+        found += [part] if isinstance(part, Gap) else [bson.decode(raw)["ts"].time for raw in entries(part)]
+    assert found == expected
 
 
 async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
@@ -172,7 +211,7 @@ async def test_why_the_newest_may_not_be_all_is_said_before_them(error: ReadErro
 
 @pytest.mark.parametrize(("limit", "last"), [(0, 900), (1, 700), (3, 702)])
 async def test_the_first_from_a_moment_are_as_many_as_asked_for_beside_a_gap(limit: int, last: int) -> None:
-    log: Any = Log(900, 100, 100, 700)
+    log: Any = Log(900, 100, 700)
     how = {"limit": limit} if limit else {}
     found = [(row.kind, row.ts.t) async for row in read(log, OplogFilter(since=Ts(100, 1)), **how)]
     gap, *others = found

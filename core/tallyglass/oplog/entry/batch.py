@@ -295,6 +295,11 @@ def last_start(batch: bytes) -> int:
     return found
 
 
+def first_ts(batch: bytes) -> Ts:
+    """The ``ts`` of the first entry of a batch; 0:0 where it cannot be read."""
+    return position(batch, 0, int.from_bytes(batch[:4], "little"))[0]
+
+
 def last_ts(batch: bytes) -> Ts:
     """The ``ts`` of the last entry of a batch. Raises Malformed."""
     return position(batch, last_start(batch), len(batch))[0]

@@ -10,7 +10,7 @@ from itertools import chain
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import row as rows
-from tallyglass.oplog.entry.batch import EntryGroup, Envelope, Walker, chosen, counted, last_ts, position
+from tallyglass.oplog.entry.batch import EntryGroup, Envelope, Walker, chosen, counted, first_ts, last_ts, position
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.operations import PartCount, PartCounts
 from tallyglass.oplog.entry.walk import Malformed
@@ -110,7 +110,7 @@ class Collector:
 
     def _rate(self, batch: bytes, counts: Mapping[Envelope, int], groups: Sequence[EntryGroup]) -> None:
         last = last_ts(batch)
-        first = position(batch, 0, int.from_bytes(batch[:4], "little"))[0]
+        first = first_ts(batch)
         self.last = last if last != ZERO else self.last
         if first == ZERO or first.t // BUCKET_SECONDS == last.t // BUCKET_SECONDS:
             self.rates.add(last.t, counts)

@@ -27,11 +27,10 @@ def rolled_back(event: RolledBack) -> OplogRow:
     return row if event.count is None else replace(row, documents=event.count)
 
 
-def begins_later(wanted: Ts, oldest: Ts) -> OplogRow:
-    """The requested past is no longer in the oplog."""
-    return _row(
-        RowKind.NOTE, oldest, f"the oplog begins here, {duration(oldest.t - wanted.t)} after the requested time"
-    )
+def begins_later(event: Gap) -> OplogRow:
+    """The requested past is no longer in the oplog: what is missing follows the requested time."""
+    later = duration(event.first.t - event.after.t)
+    return _row(RowKind.NOTE, event.first, f"the oplog begins here, {later} after the requested time")
 
 
 def search_cut_short(found: Incomplete) -> OplogRow:

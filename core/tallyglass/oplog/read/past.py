@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from tallyglass.errors import ReadError, RefusedError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.driver_errors import closed_oplog
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, closing
-from tallyglass.oplog.entry.batch import entries, last_ts
+from tallyglass.oplog.entry.batch import entries, first_ts, last_ts
 from tallyglass.oplog.entry.entry import Txn, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.filter.compile import CompiledFilter
@@ -200,27 +200,29 @@ class SliceLength:
 
 
 async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = None) -> AsyncIterator[bytes | Gap]:
-    """Batches of entries from ``since`` up to before ``until``, oldest first, and every place where the oplog rolled
-    past the reader. Resumed where the link is lost. Errors: those of the gateway, after five failed attempts."""
+    """Batches of entries from ``since``, or from the oldest for 0:0, up to before ``until``, oldest first, and every
+    place where some may be missing. Resumed where the link is lost. Errors: those of the gateway, after five failed
+    attempts."""
     pace, failures = SliceLength(), 0
-    begin = max(since, await end_of_oplog(gateway, 1) or ZERO)
+    begin = since if since > ZERO else await end_of_oplog(gateway, 1) or ZERO
     while begin < until:
         end = min(Ts(begin.t + pace.seconds, 0), until)
-        began = time.monotonic()
+        began, member, first = time.monotonic(), list[str](), True
+        query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **(match or {})}
         try:
-            oldest = await end_of_oplog(gateway, 1) or ZERO
-            if oldest > begin:
-                yield Gap(begin, oldest)
-                begin = oldest
-                continue
-            query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **(match or {})}
-            async with closing(gateway.find_raw(OPLOG, query, time_ms=_PAST_MS)) as batches:
-                async for batch in batches:
+            batches = gateway.find_raw(OPLOG, query, time_ms=_PAST_MS, on_open=member.append)
+            async with closing(batches) as held:
+                async for batch in held:
                     if batch:
-                        begin, failures = last_ts(batch).next, 0
+                        if first and (gap := await _gap(gateway, member, begin, first_ts(batch))):
+                            yield gap
+                        begin, first, failures = max(begin, last_ts(batch).next), False, 0
                         yield batch
-            begin = end
-            failures = 0
+            if first and (gap := await _gap(gateway, member, begin, None)):
+                yield gap
+                begin = gap.first
+                continue
+            begin, failures = end, 0
             pace.took(time.monotonic() - began)
         except ReadError:
             failures += 1
@@ -228,6 +230,18 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
                 raise
             pace.slower()
             await asyncio.sleep(0.5 * failures)
+
+
+async def _gap(gateway: Gateway, member: Sequence[str], begin: Ts, first: Ts | None) -> Gap | None:
+    """What may be lost between ``begin`` and the ``first`` entry that a cursor has found, if it has found any.
+
+    Asked of the cursor's own member, and only after it was opened: what is there still, the cursor has passed.
+    """
+    if first == begin:
+        return None
+    oldest = await end_of_oplog(gateway, 1, member="".join(member)) or ZERO
+    after = oldest if first is None else min(oldest, first)
+    return Gap(begin, after) if after > begin else None
 
 
 async def backward(
@@ -244,15 +258,16 @@ async def backward(
         begin = max(Ts(max(end.t - pace.seconds, 0), 0), since)
         began = time.monotonic()
         query = {"ts": {"$gte": Timestamp(*begin), "$lt": Timestamp(*end)}, **match}
-        held, size, left = list[bytes](), 0, begin
+        held, size, left, member = list[bytes](), 0, begin, list[str]()
         try:
-            async with closing(gateway.find_raw(OPLOG, query, time_ms=_PAST_MS)) as batches:
-                async for batch in batches:
+            batches = gateway.find_raw(OPLOG, query, time_ms=_PAST_MS, on_open=member.append)
+            async with closing(batches) as found:
+                async for batch in found:
                     held.append(batch)
                     size += len(batch)
                     if size > _SLICE_BYTES and pace.seconds > 1:
                         break
-            left = max(begin, await end_of_oplog(gateway, 1, among) or ZERO)
+            left = max(begin, await end_of_oplog(gateway, 1, among, member="".join(member)) or ZERO)
         except ReadError:
             failures += 1
             if failures >= ATTEMPTS:

@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 
 from tallyglass.deployment.cluster import require_oplog
 from tallyglass.errors import ConnectError, PrivilegeError, ReadError
-from tallyglass.moment import ZERO, Ts
+from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.batch import last_ts
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
 from tallyglass.oplog.read import notes
 from tallyglass.oplog.read.collect import Collector
-from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.read.past import BACKLOG, Incomplete, end_of_past, safe_end, wanted_past
 from tallyglass.oplog.read.stream import Arrived, Gap, Interruption, Opened, OplogStream, RolledBack
 from tallyglass.oplog.read.window import WindowReader, window
@@ -140,17 +139,13 @@ class _Tail:
     async def _catch_up(self, end: Ts) -> None:
         """What is wanted of the past before ``end``, from where an attempt that failed has come to."""
         since = self.reached or self.wanted.since
-        oldest = await end_of_oplog(self.gateway, 1) if since else None
-        if since and oldest is not None and oldest > since > ZERO:
-            if self.reached is None:
-                self.collector.insert(notes.begins_later(since, oldest))
-            else:
-                self._handle(Gap(since, oldest))
-            since = self.reached = oldest
         wanted = replace(self.wanted, since=since)
         async for found in wanted_past(self.gateway, wanted, end, self.backlog, backlog=True):
             if isinstance(found, Gap):
-                self._handle(found)
+                if found.after == self.wanted.since:
+                    self.collector.insert(notes.begins_later(found))
+                else:
+                    self._handle(found)
                 self.reached = found.first
             elif isinstance(found, Incomplete):
                 self.older_unread = True
