@@ -22,8 +22,10 @@ from tallyglass.mongo.gateway import GET_MORE_SECONDS, OPLOG, RAW_BATCH, Documen
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import is_no_op, last_start, position
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.read.batch_reader import BatchReader
 from tallyglass.oplog.read.entries import end_of_oplog, op_time
+
+ANSWER_SECONDS = 12.0
+"""A cursor without an answer for this long is given up."""
 
 SILENT_SECONDS = 30.0
 """A cursor without an entry for this long is opened again; a primary writes a no-op every 10 s."""
@@ -195,14 +197,13 @@ class OplogStream:
         With ``unfiltered`` the server sends everything: one that looks for what is rare may take too long to answer.
         """
         self._member = ""
-        batches = BatchReader(self._open(unfiltered))
         checked = self._anchor is None
         now = asyncio.get_running_loop().time
         last_entry = now()
         reported = False
-        try:
+        async with closing(self._open(unfiltered)) as batches:
             while now() - last_entry < SILENT_SECONDS:
-                batch = await batches.next(self._member)
+                batch = await self._next(batches)
                 if batch is None:
                     return
                 if self._member and not reported:
@@ -226,8 +227,15 @@ class OplogStream:
                             continue
                 self._note(batch)
                 yield Arrived(batch)
-        finally:
-            await batches.close()
+
+    async def _next(self, batches: AsyncIterator[bytes]) -> bytes | None:
+        """The next batch; None where the cursor has ended. Raises ReadError where the server stays silent."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await anext(batches, None)
+        except TimeoutError:
+            where = f"{self._member} does not answer" if self._member else "No server answers"
+            raise ReadError(f"{where} since {ANSWER_SECONDS:.0f} s.") from None
 
     def _open(self, unfiltered: bool) -> AsyncIterator[bytes]:
         begin = Timestamp(*(self._anchor.ts if self._anchor else self._start))
