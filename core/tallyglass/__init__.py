@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 __getattr__ = lazy(
     __name__,
     {
-        "TallyglassError": "tallyglass.errors",
-        "open_gateway": "tallyglass.mongo.client",
+        "errors": "TallyglassError",
+        "mongo.client": "open_gateway",
     },
 )

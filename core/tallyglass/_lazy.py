@@ -7,13 +7,14 @@ from importlib import import_module
 
 
 def lazy(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """The ``__getattr__`` of a package: ``homes`` has the ``module`` of each exported name, or
-    ``module:name`` where it has another name there (PEP 562)."""
+    """The ``__getattr__`` of a package (PEP 562): ``homes`` has the exported names of each module within it, with a
+    space between them, each as ``name`` or as ``name:other`` where the module has it under another name."""
+    named = {name.partition(":")[0]: (module, name) for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> object:
-        if name not in homes:
+        if name not in named:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, own_name = homes[name].partition(":")
-        return getattr(import_module(module), own_name or name)
+        module, whole = named[name]
+        return getattr(import_module(f"{package}.{module}"), whole.rpartition(":")[2])
 
     return find

@@ -17,6 +17,7 @@ from tallyglass.evidence.kept import EvidenceKept, evidence_kept
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.window import window
 from tallyglass.oplog.snapshot import OplogWindow
+from tallyglass.tasks import answer_or
 from tallyglass.text import clean_name
 from tallyglass.trial import reads_one_namespace, why_unread
 
@@ -97,10 +98,10 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         access_control,
         clean_name(f"{name}@{home}") if users else "",
         tuple(clean_name(f"{role.get('role')}@{role.get('db')}") for role in roles),
-        tuple(clean_name(db) for db in await _databases(gateway)),
+        tuple(clean_name(db) for db in sorted(await answer_or([], gateway.list_databases()))),
         tuple(clean_name(db) for db in scope),
         tuple(findings),
-        None if no_oplog else await _window(gateway),
+        None if no_oplog else await answer_or(None, window(gateway, recent=True)),
         None if no_oplog else await evidence_kept(gateway),
     )
 
@@ -143,17 +144,3 @@ async def _may_read_status(gateway: Gateway) -> bool:
     except RefusedError:
         pass
     return True
-
-
-async def _databases(gateway: Gateway) -> list[str]:
-    try:
-        return sorted(await gateway.list_databases())
-    except TallyglassError:
-        return []
-
-
-async def _window(gateway: Gateway) -> OplogWindow | None:
-    try:
-        return await window(gateway, recent=True)
-    except TallyglassError:
-        return None

@@ -9,6 +9,15 @@ from typing import Any, TypeVar
 from tallyglass.errors import TallyglassError
 
 Answer = TypeVar("Answer")
+Default = TypeVar("Default")
+
+
+async def answer_or(default: Default, answer: Awaitable[Answer]) -> Answer | Default:
+    """The answer, or ``default`` where an error of this package comes instead of it."""
+    try:
+        return await answer
+    except TallyglassError:
+        return default
 
 
 async def answers_by_name(

@@ -46,19 +46,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "WatchSettings": "tallyglass.counters.follow.settings",
-        "look": "tallyglass.counters.follow.watch",
-        "watch": "tallyglass.counters.follow.watch",
-        "CountersConfig": "tallyglass.counters.recognise.config",
-        "load_config": "tallyglass.counters.recognise.config",
-        "Ceiling": "tallyglass.counters.snapshot",
-        "CounterView": "tallyglass.counters.snapshot",
-        "CounterTrouble": "tallyglass.counters.snapshot",
-        "CountersSnapshot": "tallyglass.counters.snapshot",
-        "Flag": "tallyglass.counters.snapshot",
-        "Forecast": "tallyglass.counters.snapshot",
-        "NumericType": "tallyglass.counters.snapshot",
-        "PoolView": "tallyglass.counters.snapshot",
-        "Semantics": "tallyglass.counters.snapshot",
+        "follow.settings": "WatchSettings",
+        "follow.watch": "look watch",
+        "recognise.config": "CountersConfig load_config",
+        "snapshot": "Ceiling CounterView CounterTrouble CountersSnapshot Flag Forecast NumericType PoolView Semantics",
     },
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tallyglass.errors import TallyglassError
 from tallyglass.evidence.facts import within
 from tallyglass.evidence.log_lines import lines_in_memory, parse_line
 from tallyglass.evidence.profile import DATABASES_LIMIT, PROFILE
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
+from tallyglass.tasks import answer_or
 
 SLOWMS = 100
 """The server's default threshold in milliseconds."""
@@ -18,6 +18,8 @@ SLOWMS = 100
 COSTS = ((100, 54, 34, 30), (20, 168, 103, 34), (5, 280, 167, 35), (0, 662, 381, 44))
 """What a threshold costs and gives, measured on a recording of 18 applications: slowms, lines and kB of log for 1,000
 writes, and how many of 45 acts of people are named."""
+
+_NOTHING: Document = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,13 @@ def command_for_more(kept: EvidenceKept) -> str:
 
 async def evidence_kept(gateway: Gateway) -> EvidenceKept:
     """Read what this server keeps; what may not be read is unknown."""
-    log = await _answer(gateway, "getLog", "global")
+    log = await answer_or(_NOTHING, gateway.command("getLog", "global"))
     times = [line.at for text in lines_in_memory(log) if (line := parse_line(text))]
-    settings = await _answer(gateway, "profile", -1)
-    parsed = (await _answer(gateway, "getCmdLineOpts", 1)).get("parsed", {})
+    settings = await answer_or(_NOTHING, gateway.command("profile", -1))
+    parsed = (await answer_or(_NOTHING, gateway.command("getCmdLineOpts"))).get("parsed", {})
     slowms, rate = settings.get("slowms"), settings.get("sampleRate")
-    names = await _databases(gateway)
+    names = [name for name in await answer_or([], gateway.list_databases()) if name != "local"]
+    profiles = {name: await _profile(gateway, name) for name in names[:DATABASES_LIMIT]}
     return EvidenceKept(
         (max(times) - min(times)) / 1000 if times else None,
         int(slowms) if isinstance(slowms, (int, float)) else None,
@@ -69,40 +72,19 @@ async def evidence_kept(gateway: Gateway) -> EvidenceKept:
         str(within(parsed, "systemLog", "path") or within(parsed, "systemLog", "destination") or ""),
         str(within(parsed, "auditLog", "path") or within(parsed, "auditLog", "destination") or ""),
         within(parsed, "security", "redactClientLogData") is True,
-        await _profiles(gateway, names[:DATABASES_LIMIT]),
+        {name: one for name, one in profiles.items() if one.level or one.seconds is not None},
         max(len(names) - DATABASES_LIMIT, 0),
     )
 
 
-async def _databases(gateway: Gateway) -> list[str]:
-    try:
-        return [name for name in await gateway.list_databases() if name != "local"]
-    except TallyglassError:
-        return []
-
-
-async def _profiles(gateway: Gateway, names: Sequence[str]) -> dict[str, ProfileKept]:
-    found = {name: await _profile(gateway, name) for name in names}
-    return {name: one for name, one in found.items() if one.level or one.seconds is not None}
-
-
 async def _profile(gateway: Gateway, db: str) -> ProfileKept:
-    level = (await _answer(gateway, "profile", -1, db)).get("was")
+    level = (await answer_or(_NOTHING, gateway.command("profile", -1, db=db))).get("was")
     times = []
-    try:
-        for order in (1, -1):
-            row = await gateway.find_one(Namespace(db, PROFILE), {}, projection={"ts": 1}, sort=(("$natural", order),))
-            times += [row["ts"]] if row and isinstance(row.get("ts"), datetime) else []
-    except TallyglassError:
-        pass
+    for order in (1, -1):
+        found = gateway.find_one(Namespace(db, PROFILE), {}, projection={"ts": 1}, sort=(("$natural", order),))
+        row = await answer_or(None, found)
+        times += [row["ts"]] if row and isinstance(row.get("ts"), datetime) else []
     return ProfileKept(
         level if isinstance(level, int) else None,
         max((times[-1] - times[0]).total_seconds(), 0.0) if len(times) > 1 else None,
     )
-
-
-async def _answer(gateway: Gateway, name: str, value: object, db: str = "admin") -> Document:
-    try:
-        return await gateway.command(name, value, db=db)
-    except TallyglassError:
-        return {}

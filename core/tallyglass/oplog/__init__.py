@@ -34,17 +34,9 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "EVERYTHING": "tallyglass.oplog.read.tail",
-        "OplogFilter": "tallyglass.oplog.filter.query",
-        "scan": "tallyglass.oplog.incidents.incident",
-        "follow": "tallyglass.oplog.read.tail",
-        "read_past": "tallyglass.oplog.read.tail:read",
-        "Harm": "tallyglass.oplog.snapshot",
-        "Incident": "tallyglass.oplog.snapshot",
-        "IncidentScan": "tallyglass.oplog.snapshot",
-        "OplogRow": "tallyglass.oplog.snapshot",
-        "OplogUpdate": "tallyglass.oplog.snapshot",
-        "OplogWindow": "tallyglass.oplog.snapshot",
-        "RowKind": "tallyglass.oplog.snapshot",
+        "filter.query": "OplogFilter",
+        "incidents.incident": "scan",
+        "read.tail": "EVERYTHING follow read_past:read",
+        "snapshot": "Harm Incident IncidentScan OplogRow OplogUpdate OplogWindow RowKind",
     },
 )
