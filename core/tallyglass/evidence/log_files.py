@@ -129,9 +129,11 @@ async def log_beside(gateway: Gateway) -> Path | None:
 
 def _ends_with_any(path: Path, lines: set[str]) -> bool:
     try:
+        if not path.is_file():  # a server may log to a device or a pipe, which is never read to its end
+            return False
         with open(path, "rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - LINE_LIMIT, 0))
-            return not lines.isdisjoint(file.read().decode("utf-8", "replace").split("\n"))
+            return not lines.isdisjoint(file.read(LINE_LIMIT).decode("utf-8", "replace").split("\n"))
     except (OSError, ValueError):
         return False
 

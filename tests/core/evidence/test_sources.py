@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -317,6 +318,14 @@ async def test_memory_goes_on_after_the_last_line_that_the_server_wrote_whole(tm
         await one.read(urgent=True)
         one._rings["a:1"].reader.flush()
         assert sizes(one.book) == [1, 2], "a statement that is counted twice names nobody"
+
+
+async def test_the_log_of_a_server_that_names_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
+    """A container logs to ``/dev/stdout``, and a hostile server names ``/dev/zero``, which has no end."""
+    server = Server(metadata(), login())
+    os.mkfifo(tmp_path / "pipe")
+    for server.path in (str(tmp_path / "pipe"), "/dev/zero", str(tmp_path), "\0"):
+        assert await log_beside(server) is None  # type: ignore[arg-type]
 
 
 async def test_the_log_beside_the_server_is_believed_only_with_its_own_lines(tmp_path: Path) -> None:

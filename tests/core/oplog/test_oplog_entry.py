@@ -382,10 +382,19 @@ def test_the_whole_entry_begins_with_what_it_changes() -> None:
     ],
     ids=["user", "credentials", "a part", "a part of a part", "a path"],
 )
-def test_credentials_stay_hidden(op: str, o: dict[str, Any]) -> None:
-    change = {"op": op, "ns": "admin.system.users", "o": o} | ({"o2": {"_id": 1}} if op == "u" else {})
-    for shown in (entry(op, "admin.system.users", o, change.get("o2")), apply(change, **TXN)):
+@pytest.mark.parametrize("ns", ["admin.system.users", "admin.system.backup_users", "admin.tempusers"])
+def test_credentials_stay_hidden(ns: str, op: str, o: dict[str, Any]) -> None:
+    """Also where ``mongorestore`` keeps users until it merges them."""
+    change = {"op": op, "ns": ns, "o": o} | ({"o2": {"_id": 1}} if op == "u" else {})
+    for shown in (entry(op, ns, o, change.get("o2")), apply(change, **TXN)):
         assert "s3cret" not in detail(shown) + to_json(shown) + row(shown).what
+
+
+@pytest.mark.parametrize(("ns", "hidden"), [("admin.system.keys", True), ("admin.keys", False), ("shop.keys", False)])
+def test_signing_keys_stay_hidden_and_other_keys_do_not(ns: str, hidden: bool) -> None:
+    o = {"_id": 1, "key": "s3cret"}
+    for shown in (entry("i", ns, o), apply({"op": "i", "ns": ns, "o": o})):
+        assert ("s3cret" not in detail(shown) and "s3cret" not in to_json(shown)) is hidden
 
 
 @pytest.mark.parametrize("id_", [7, Int64(7), 7.0, "7", None, {"a": 7}, ObjectId(bytes(12))])

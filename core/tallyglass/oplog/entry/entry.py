@@ -19,17 +19,9 @@ from tallyglass.oplog.entry.walk import Element, Malformed
 NESTING_LIMIT = 8
 """Levels of applyOps within applyOps that are read; a server writes one, ``mongorestore`` two."""
 
-SECRETS = {
-    "admin.system.users": frozenset({b"credentials"}),
-    "admin.system.keys": frozenset({b"key"}),
-    "admin.system.backup_users": frozenset({b"credentials"}),
-}
-"""Elements of some collections that must never reach a screen or a file."""
+SIGNING_KEYS = "admin.system.keys"
 
-ALL_SECRETS: frozenset[bytes] = frozenset().union(*SECRETS.values()) - {b"key"}
-"""The secrets of an entry that may hold operations on any collection; ``key`` is too common a name to hide there."""
-
-_NONE: frozenset[bytes] = frozenset()
+_CREDENTIALS, _KEY, _NONE = frozenset({b"credentials"}), frozenset({b"key"}), frozenset[bytes]()
 
 VECTORED_INSERT, LINKED_WRITES = 1, 2
 """``multiOpType`` of an applyOps that is no transaction: the inserts of one command (8.0), the single writes of one
@@ -87,8 +79,11 @@ class Entry:
 
     @property
     def secrets(self) -> frozenset[bytes]:
-        """Names of elements that must not be shown: a user's credentials, the cluster's signing keys."""
-        return SECRETS.get(self.ns, _NONE)
+        """Names of elements that must never reach a screen or a file: the cluster's signing keys, and the credentials
+        of users, which ``mongorestore`` also keeps in another collection of ``admin`` for a while."""
+        if self.ns == SIGNING_KEYS:
+            return _KEY
+        return _CREDENTIALS if self.db == "admin" else _NONE
 
     # Its documents
 

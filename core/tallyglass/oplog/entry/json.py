@@ -21,7 +21,7 @@ from bson import json_util
 
 from tallyglass.moment import from_millis, iso
 from tallyglass.oplog.entry import layout, walk
-from tallyglass.oplog.entry.entry import ALL_SECRETS, Entry, read_entry
+from tallyglass.oplog.entry.entry import SIGNING_KEYS, Entry, read_entry
 from tallyglass.oplog.entry.walk import (
     ARRAY,
     BINARY,
@@ -50,6 +50,7 @@ _YEAR_10000 = 253_402_300_800_000
 _REPEATED_BYTES = 40
 """Binary values up to this size, such as sessions, users and UUIDs, recur in many entries."""
 
+_KEYS_NAMED = SIGNING_KEYS.encode() + b"\0"
 _NOTHING: frozenset[str] = frozenset()
 _NESTED = (DOCUMENT, ARRAY)
 _int = struct.Struct("<i").unpack_from
@@ -69,7 +70,7 @@ def to_json(raw: bytes, *, kind: str = "", shard: str = "", relaxed: bool = Fals
     first = json.dumps(named)[1:-1]
     try:
         hidden = _NOTHING
-        if b"credentials" in raw or b"admin.system.keys\0" in raw:
+        if b"credentials" in raw or _KEYS_NAMED in raw:
             hidden = frozenset(name.decode() for name in hidden_names(read_entry(raw)))
         return exact(raw, hidden, first, canonical=not relaxed)
     except (Malformed, ValueError, TypeError):
@@ -77,9 +78,11 @@ def to_json(raw: bytes, *, kind: str = "", shard: str = "", relaxed: bool = Fals
 
 
 def hidden_names(entry: Entry) -> frozenset[bytes]:
-    """Names of the elements of an entry that must not be shown: in an applyOps, the secrets of any collection. Each
-    also as a diff names what changes within it."""
-    names = ALL_SECRETS if entry.op == "c" and entry.ns == "admin.$cmd" else entry.secrets
+    """Names of the elements of an entry that must not be shown: in an applyOps, the secrets of each collection in it.
+    Each also as a diff names what changes within it."""
+    names = entry.secrets
+    if entry.op == "c" and _KEYS_NAMED in entry.raw:
+        names |= {b"key"}
     return names | {b"s" + name for name in names}
 
 
