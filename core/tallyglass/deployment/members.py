@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from tallyglass.errors import PrivilegeError, RefusedError
+from tallyglass.mongo.codec import whole_number
 from tallyglass.mongo.gateway import Document, Gateway
 from tallyglass.text import clean, clean_name
 
@@ -95,8 +96,7 @@ def _member(row: Document, config: Document, newest: datetime | None) -> SetMemb
 
 def _delay(config: Document) -> int:
     """The configured delay in seconds; before MongoDB 5.0 it is called ``slaveDelay``."""
-    delay = config.get("secondaryDelaySecs", config.get("slaveDelay", 0))
-    return int(delay) if isinstance(delay, (int, float)) else 0
+    return whole_number(config.get("secondaryDelaySecs", config.get("slaveDelay"))) or 0
 
 
 def _applied(row: Document) -> datetime | None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from tallyglass.evidence.facts import within
 from tallyglass.evidence.log_lines import lines_in_memory, parse_line
 from tallyglass.evidence.profile import DATABASES_LIMIT, PROFILE
+from tallyglass.mongo.codec import whole_number
 from tallyglass.mongo.gateway import Document, Gateway, Namespace
 from tallyglass.tasks import answer_or
 
@@ -62,12 +63,12 @@ async def evidence_kept(gateway: Gateway) -> EvidenceKept:
     times = [line.at for text in lines_in_memory(log) if (line := parse_line(text))]
     settings = await answer_or(_NOTHING, gateway.command("profile", -1))
     parsed = (await answer_or(_NOTHING, gateway.command("getCmdLineOpts"))).get("parsed", {})
-    slowms, rate = settings.get("slowms"), settings.get("sampleRate")
+    rate = settings.get("sampleRate")
     names = [name for name in await answer_or([], gateway.list_databases()) if name != "local"]
     profiles = {name: await _profile(gateway, name) for name in names[:DATABASES_LIMIT]}
     return EvidenceKept(
         (max(times) - min(times)) / 1000 if times else None,
-        int(slowms) if isinstance(slowms, (int, float)) else None,
+        whole_number(settings.get("slowms")),
         float(rate) if isinstance(rate, (int, float)) else None,
         str(within(parsed, "systemLog", "path") or within(parsed, "systemLog", "destination") or ""),
         str(within(parsed, "auditLog", "path") or within(parsed, "auditLog", "destination") or ""),

@@ -18,6 +18,7 @@ from tallyglass.evidence.log_lines import LogReader, lines_in_memory, lines_of
 from tallyglass.evidence.profile import DATABASES_LIMIT, OPERATIONS, PROFILE, read_profile
 from tallyglass.evidence.running import running_of
 from tallyglass.evidence.store import EvidenceFolder
+from tallyglass.mongo.codec import whole_number
 from tallyglass.mongo.gateway import Document, Gateway, Namespace, closing
 from tallyglass.text import clean_name
 
@@ -189,7 +190,7 @@ class Observer:
             answer = await self.router.command("getLog", "global")
         else:
             answer = await self.gateway.command("getLog", "global", member=name)
-        lines, written = lines_in_memory(answer), int(answer.get("totalLinesWritten", 0))
+        lines, written = lines_in_memory(answer), whole_number(answer.get("totalLinesWritten")) or 0
         kept = self.last_lines.get(self.folder.name_of(name), {}) if self.folder is not None else {}
         read = kept or self.last_lines.get("", {})
         if not ring.last and (same := read.get(_last_of(lines, read))):

@@ -1,7 +1,8 @@
-"""The codec options for all documents of a server."""
+"""How the documents of a server are decoded, and its numbers read."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from bson.codec_options import CodecOptions, DatetimeConversion
@@ -12,3 +13,8 @@ CODEC: CodecOptions[dict[str, Any]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO,
     tz_aware=True,
 )
+
+
+def whole_number(value: object) -> int | None:
+    """A number that a server reports, without its fraction; None for anything else, and for what is not finite."""
+    return int(value) if isinstance(value, (int, float)) and math.isfinite(value) else None

@@ -69,6 +69,7 @@ async def test_no_delay_is_taken_for_lag_where_the_connection_is_lost() -> None:
     [
         ({"secondary": True}, "The data are 50 s old: they come from h:1."),
         ({"secondary": True, "secondaryDelaySecs": 40}, "h:1, which is delayed by 40 s."),
+        ({"secondary": True, "secondaryDelaySecs": float("nan")}, "h:1."),
         ({"secondary": False}, "h:1, which is recovering."),
         ({"isWritablePrimary": True}, ""),
         ({"secondary": True, "lastWrite": {"lastWriteDate": NOW - timedelta(seconds=10)}}, ""),

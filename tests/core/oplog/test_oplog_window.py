@@ -21,12 +21,12 @@ SIZE = 100
 class Server:
     """A gateway to an oplog of so many entries in each second; it holds them from ``first`` to ``now``."""
 
-    def __init__(self, writes: list[int], now: int) -> None:
-        self.writes, self.now = writes, now
+    def __init__(self, writes: list[int], now: int, first: int = 0) -> None:
+        self.writes, self.now, self.first = writes, now, first
         self.added_up: list[int] = []
 
     async def find_one(self, *_: Any, sort: Any, **__: Any) -> dict[str, Any]:
-        return {"ts": Timestamp(0, 1) if sort[0][1] > 0 else Timestamp(self.now, 1)}
+        return {"ts": Timestamp(self.first if sort[0][1] > 0 else self.now, 1)}
 
     async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
         return {"size": sum(self.writes[: self.now]) * SIZE, "maxSize": 10**9} if name == "collStats" else {}
@@ -74,10 +74,10 @@ async def test_an_oplog_of_some_seconds_has_no_growth() -> None:
 
 
 class Asked(Server):
-    """An oplog of 100 entries a second for a minute and a half, of whose commands the answers are given."""
+    """An oplog of 100 entries a second for 80 s, of whose commands the answers are given."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
-        super().__init__([100] * 90, 90)
+        super().__init__([100] * 90, 90, first=10)
         self.answers = answers
 
     async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
@@ -94,9 +94,10 @@ def kept(hours: object) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("stats", "options", "found"),
     [
-        ({"size": 900, "maxSize": 5_000.0}, kept(2), (900, 5_000, 36_000.0, "", 2.0)),
-        ({"size": Int64(900)}, kept(0.5), (900, None, 36_000.0, "", 0.5)),
+        ({"size": 900, "maxSize": 5_000.0}, kept(2), (900, 5_000, 40_500.0, "", 2.0)),
+        ({"size": Int64(900)}, kept(0.5), (900, None, 40_500.0, "", 0.5)),
         ({"size": "900", "maxSize": None}, kept(0), (None, None, None, "", None)),
+        ({"size": float("nan"), "maxSize": float("inf")}, kept(2), (None, None, None, "", 2.0)),
         (PrivilegeError("no"), kept("2"), (None, None, None, "collStats on local.oplog.rs", None)),
         (ReadError("lost"), ReadError("lost"), (None, None, None, "", None)),
         ({"size": 0}, PrivilegeError("no"), (0, None, 0.0, "", None)), ({}, {"parsed": {}}, (None,) * 3 + ("", None)),
@@ -107,12 +108,12 @@ async def test_what_may_not_be_read_of_the_window_is_not_known(
 ) -> None:
     used, most, growth, lacking, hours = found
     server: Any = Asked({"collStats": stats, "getCmdLineOpts": options})
-    plain = OplogWindow(Ts(0, 1), Ts(90, 1), used, most, growth, lacking)
+    plain = OplogWindow(Ts(10, 1), Ts(90, 1), used, most, growth, lacking)
     assert await window(server) == plain
     assert server.added_up == []
     late = 100 * SIZE * 3600.0
     assert await window(server, recent=True) == replace(plain, recent_bytes_per_hour=late, kept_hours=hours)
-    assert server.added_up == [100, 1_000, 6_000, 9_000]
+    assert server.added_up == [100, 1_000, 6_000, 8_000]
     server.find_one = empty
     assert await window(server, recent=True) == replace(
         plain, first=None, last=None, bytes_per_hour=None, kept_hours=hours

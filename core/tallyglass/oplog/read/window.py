@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 from bson import Timestamp
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.moment import Ts
+from tallyglass.mongo.codec import whole_number
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.oplog.snapshot import OplogWindow
@@ -65,7 +65,7 @@ async def window(gateway: Gateway, *, recent: bool = False) -> OplogWindow:
     used, maximum, lacking = None, None, ""
     try:
         stats = await gateway.command("collStats", OPLOG.collection, db=OPLOG.db)
-        used, maximum = _number(stats.get("size")), _number(stats.get("maxSize"))
+        used, maximum = whole_number(stats.get("size")), whole_number(stats.get("maxSize"))
     except PrivilegeError:
         lacking = f"collStats on {OPLOG}"
     except ReadError:
@@ -108,7 +108,3 @@ async def _kept_hours(gateway: Gateway) -> float | None:
         return None
     hours = options.get("storage", {}).get("oplogMinRetentionHours")
     return float(hours) if isinstance(hours, (int, float)) and hours > 0 else None
-
-
-def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, (int, float)) else None
