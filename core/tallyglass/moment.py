@@ -269,11 +269,24 @@ class _Reader:
         if not found:
             return None
         self._check_fields(found)
-        clock, when = _clock(found), (found["when"] or "").lower()
-        if found["zone"]:
-            return self._on_its_day(clock, found["zone"], when)
-        self._ask_for_zone(self._text[: found.end()], *(self._clock_in(clock, zone, when) for zone in ("utc", "local")))
-        return self._on_its_day(clock, "utc", when)
+        when, zone = (found["when"] or "").lower(), found["zone"] or "utc"
+
+        def in_zone(zone: str) -> datetime:
+            """The time of day on the day that was named, else today."""
+            day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
+            return datetime.combine(day, _clock(found))
+
+        if not found["zone"]:
+            utc, local = (self._in_zone(in_zone(zone), zone) for zone in ("utc", "local"))
+            self._ask_for_zone(self._text[: found.end()], utc, local)
+        moment = self._once(in_zone(zone), zone)
+        if moment > self._now and not when:
+            raise InputError(
+                f"'{clean(self._text, 60)}' is still to come today.",
+                f"Write yesterday {self._text}, or today {self._text}.",
+                position=self._offset,
+            )
+        return moment
 
     def _ask_for_zone(self, written: str, utc: datetime, local: datetime) -> None:
         """Refuse a text without a zone if it means two times."""
@@ -283,22 +296,6 @@ class _Reader:
                 f"Write {written}Z for {iso(utc)}, {written} local for {iso(local)}.",
                 position=self._offset + len(written),
             )
-
-    def _on_its_day(self, clock: time, zone: str, when: str) -> datetime:
-        """A time of day on the day that was named, else today: a time that is still to come is asked about."""
-        day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
-        found = self._once(datetime.combine(day, clock), zone)
-        if found > self._now and not when:
-            raise InputError(
-                f"'{clean(self._text, 60)}' is still to come today.",
-                f"Write yesterday {self._text}, or today {self._text}.",
-                position=self._offset,
-            )
-        return found
-
-    def _clock_in(self, clock: time, zone: str, when: str) -> datetime:
-        day = self._now.astimezone(self._tz(zone)).date() - timedelta(days=when == "yesterday")
-        return self._in_zone(datetime.combine(day, clock), zone)
 
     def _once(self, when: datetime, zone: str) -> datetime:
         """A time in a zone, refused where its clocks showed it twice or not at all."""

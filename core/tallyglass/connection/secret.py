@@ -61,15 +61,12 @@ def redact(uri: str) -> str:
 
     If the password is not percent-encoded and its end is ambiguous, everything that may belong to it is masked.
     """
-    scheme = _SCHEME.match(uri)
-    if not scheme:
-        return SECRET_OPTIONS.sub(rf"\1{MASK}", uri)
-    rest = uri[scheme.end() :]
-    end = _end_of_user_info(rest)
+    scheme, rest = _split(uri)
+    end = _end_of_user_info(rest) if scheme else None
     if end is not None:
         user, colon, _ = rest[:end].partition(":")
         rest = user + (colon and f":{MASK}") + rest[end:]
-    return scheme[0] + SECRET_OPTIONS.sub(rf"\1{MASK}", rest)
+    return scheme + SECRET_OPTIONS.sub(rf"\1{MASK}", rest)
 
 
 def scrub(text: str) -> str:
@@ -81,31 +78,32 @@ def scrub(text: str) -> str:
 
 def password_of(uri: str) -> Secret | None:
     """The password in a well-formed URI, decoded; None without one."""
-    scheme = _SCHEME.match(uri)
-    rest = uri[scheme.end() :] if scheme else uri
-    user_info, at, _ = _authority(rest).rpartition("@")
+    user_info, at, _ = _authority(_split(uri)[1]).rpartition("@")
     _, colon, password = user_info.partition(":")
     return Secret(unquote_plus(password)) if at and colon else None
 
 
 def without_password(uri: str) -> str:
     """A well-formed URI with the user name but not the password."""
-    scheme = _SCHEME.match(uri)
-    start = scheme[0] if scheme else ""
-    rest = uri[len(start) :]
+    start, rest = _split(uri)
     user_info, at, hosts = _authority(rest).rpartition("@")
     return start + user_info.partition(":")[0] + at + hosts + rest[len(_authority(rest)) :]
 
 
 def is_ambiguous(uri: str) -> bool:
     """Whether a character of the user name or password that should be percent-encoded is not."""
-    scheme = _SCHEME.match(uri)
-    rest = uri[scheme.end() :] if scheme else uri
+    _, rest = _split(uri)
     authority = _authority(rest)
     user_info, at, _ = authority.rpartition("@")
     if at and (user_info.count(":") > 1 or "@" in user_info or re.search(r"%(?![0-9a-fA-F]{2})", user_info)):
         return True
     return _end_of_user_info(rest) != (len(user_info) if at else None)
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """The scheme with its slashes, empty without one, and the rest."""
+    scheme = _SCHEME.match(uri)
+    return (scheme[0], uri[scheme.end() :]) if scheme else ("", uri)
 
 
 def _authority(rest: str) -> str:

@@ -132,16 +132,16 @@ def meaning_of(message: str, meanings: Meanings) -> tuple[str, str] | None:
     return None
 
 
-def why(message: str) -> tuple[str, str]:
-    """Return the sentence and the advice for the driver's text when it finds no server: of the text only the addresses
-    remain, unless nothing in it is known."""
+def unreachable(message: str) -> ReadError:
+    """Return the error of a read for which no server was found, which may be temporary: of the driver's text only the
+    addresses remain, unless nothing in it is known."""
     detail = clean(scrub(message), 200)
     addresses = _addresses(detail)
     found = meaning_of(message, NO_SERVER)
     if found is None:
-        return "No server answers.", f"({detail})"
+        return ReadError("No server answers.", f"({detail})")
     title, advice = found
-    return title, f"{advice} ({addresses})" if addresses else advice
+    return ReadError(title, f"{advice} ({addresses})" if addresses else advice)
 
 
 def login_refused(message: str) -> ConnectError | None:
@@ -160,11 +160,6 @@ def lost(message: str) -> tuple[str, str]:
     title = "The server stopped answering." if "cancelled" in message else "The connection to the server was lost."
     addresses = _addresses(clean(scrub(message), 200))
     return title, f"({addresses})" if addresses else ""
-
-
-def unreachable(message: str) -> ReadError:
-    """Return the error of a read for which no server was found, which may be temporary."""
-    return ReadError(*why(message))
 
 
 def not_resolved(message: str) -> ConnectError | None:

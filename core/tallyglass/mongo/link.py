@@ -106,7 +106,7 @@ class Session:
             if call.done():
                 continue
             if self._silent_since is not None and self._silent_since >= began:
-                raise self._silence()
+                raise ReadError(f"No server has answered for {time.monotonic() - self.answered:.0f} s.")
             if self._examine and time.monotonic() - began >= SUSPICIOUS_SECONDS:
                 self._examine(self)
 
@@ -117,10 +117,6 @@ class Session:
         elif self._examine and time.monotonic() - self.answered >= SUSPICIOUS_SECONDS:
             self._examine(self)
         return call.result()
-
-    def _silence(self) -> ReadError:
-        seconds = time.monotonic() - self.answered
-        return ReadError(f"No server has answered for {seconds:.0f} s.")
 
     async def pings(self, seconds: float) -> bool:
         """Whether any server answers ``hello`` within ``seconds``."""
@@ -311,7 +307,7 @@ class HeldCursor:
 
     async def batch(self) -> bytes | None:
         """Return the next undecoded batch, or None at the end or if a tailable cursor has nothing new."""
-        found = cast("bytes | None", await self._answer(_next(self._cursor)))
+        found = cast("bytes | None", await self._answer(anext(self._cursor, None)))
         if self._on_open and self._cursor.address:
             self._on_open(":".join(map(str, self._cursor.address)))
             self._on_open = None
@@ -336,10 +332,6 @@ class HeldCursor:
         if call is not None and not call.done():
             await asyncio.wait({call})
         await _awaited(self._cursor.close())
-
-
-async def _next(cursor: Any) -> Any:
-    return await anext(cursor, None)
 
 
 async def _changes(stream: Any, most: int) -> list[Any]:

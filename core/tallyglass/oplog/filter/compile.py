@@ -20,8 +20,9 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry import json, walk
 from tallyglass.oplog.entry.batch import UNREADABLE, Walker, chosen, entries
 from tallyglass.oplog.entry.describe import describe
-from tallyglass.oplog.entry.entry import NESTING_LIMIT, Entry, element_key, read_entry
+from tallyglass.oplog.entry.entry import Entry, element_key, read_entry
 from tallyglass.oplog.entry.identity import candidates
+from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Element, Malformed
 from tallyglass.oplog.filter.query import OplogFilter, compile_text, glob_pattern, is_glob
 from tallyglass.text import unescape_name
@@ -97,13 +98,12 @@ class CompiledFilter:
             return False
         if self._transaction and (entry.session_text, entry.txn_number) != self._transaction:
             return False
-        return self._wants_operation(entry, 0) and (self._text is None or self._text.found_in(entry))
+        wants = self._wants_apply_ops if entry.command == "applyOps" else self._wants_operation
+        return wants(entry) and (self._text is None or self._text.found_in(entry))
 
-    def _wants_operation(self, entry: Entry, depth: int) -> bool:
-        if entry.command == "applyOps" and depth < NESTING_LIMIT:
-            return self._wants_apply_ops(entry, depth)
+    def _wants_operation(self, entry: Entry, *, within: bool = False) -> bool:
         # Who asks for commands means an applyOps whole: the writes in it need not be asked for.
-        belongs_to_command = depth > 0 and "c" in self._keep_ops and entry.op in "iud"
+        belongs_to_command = within and "c" in self._keep_ops and entry.op in "iud"
         if not belongs_to_command and not self._wants_op(entry.op):
             return False
         if not self._wants_command(entry) if entry.op == "c" else not self._wants_ns(entry.ns):
@@ -112,13 +112,13 @@ class CompiledFilter:
             return False
         return self._ids is None or self._ids.match(entry)
 
-    def _wants_apply_ops(self, entry: Entry, depth: int) -> bool:
+    def _wants_apply_ops(self, entry: Entry) -> bool:
         if "c" in self._leave_ops:
             return False
         narrowed = self._keep_ns or self._leave_ns or self._ids or self.wanted.destructive
         if not narrowed and ("c" in self._keep_ops or not self.wanted.ops):
             return True
-        return any(self._wants_operation(inner, depth + 1) for inner in entry.inner())
+        return any(self._wants_operation(inner, within=True) for inner in operations_of(entry))
 
     def _wants_op(self, op: str) -> bool:
         return op not in self._leave_ops and (not self._keep_ops or op in self._keep_ops)

@@ -90,7 +90,7 @@ class _Lottery:
     the same chance, and neither their order nor an entry that is read twice changes it."""
 
     def __init__(self, seed: int) -> None:
-        self._key = seed.to_bytes(8, "big", signed=False)
+        self._key = seed.to_bytes(8, "big")
         self.first: dict[Stratum, tuple[bytes, Ts]] = {}
 
     def write(
