@@ -1,16 +1,13 @@
 """A backup of the whole deployment in mongodump's directory format, with the oplog written while it was taken.
 
-mongodump takes the backup if installed. Otherwise this module writes the same files: one ``.bson`` and one
-``.metadata.json`` per collection, ``prelude.json``, and a top-level ``oplog.bson``. The layout follows the
-MongoDB Database Tools (mongodump/prepare.go, metadata_dump.go and oplog_dump.go).
+One ``.bson`` and one ``.metadata.json`` per collection, ``prelude.json``, and a top-level ``oplog.bson``. The layout
+follows the MongoDB Database Tools (mongodump/prepare.go, metadata_dump.go and oplog_dump.go).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -23,48 +20,21 @@ from pymongo.database import Database
 
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.backup.file_names import file_stem
-from tallyglass.text import clean
 
 Document = dict[str, Any]
 
-_DUMP_SECONDS = 600  # a guard against a hanging tool: the demo's few documents take seconds
 _JSON = json_util.CANONICAL_JSON_OPTIONS.with_options(uuid_representation=UuidRepresentation.STANDARD)
 _NOT_DUMPED = frozenset({"local", "config"})
 
 
 def take(uri: str, folder: Path) -> Path:
-    """Back up the whole deployment into ``folder``, which must not exist yet; returns its path.
-
-    ``uri`` must contain no password: it is passed to mongodump on the command line. Raises EmbeddedServerError.
-    """
-    tool = shutil.which("mongodump")
-    if tool:
-        _with_mongodump(tool, uri, folder)
-    else:
-        with MongoClient[Document](uri) as client:
-            write(client, folder)
-    return folder
-
-
-def _with_mongodump(tool: str, uri: str, folder: Path) -> None:
-    try:
-        done = subprocess.run(
-            [tool, f"--uri={uri}", "--oplog", f"--out={folder}", "--quiet"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_DUMP_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EmbeddedServerError(f"{tool} failed: {clean(str(error), 200)}.") from error
-    if done.returncode:
-        raise EmbeddedServerError(f"{tool} exited with status {done.returncode}.", clean(done.stderr.strip(), 400))
+    """Back up the whole deployment into ``folder``, which must not exist yet; returns its path."""
+    with MongoClient[Document](uri) as client:
+        return write(client, folder)
 
 
 def write(client: MongoClient[Document], folder: Path, at: float | None = None) -> Path:
-    """Back up without mongodump; the server need not be a member of a set.
+    """Back up through a client; the server need not be a member of a set.
 
     ``at``, in seconds since 1970, becomes the modification time of the files; the default is now.
     """
