@@ -168,7 +168,7 @@ async def look_at(gateway: Gateway) -> Deployment:
         members=await read_members(gateway, hello) if kind is Kind.REPLICA_SET else (),
         shard_unknown=unknown and not is_part,
         shard_name=clean_name(str(state.get("shardName", ""))),
-        cluster_id=clean(str(state.get("clusterId", "")), 40),
+        cluster_id=clean(str(state.get("clusterId", ""))),
         config_servers=clean_name(str(state.get("configServer", "")), 400),
         config_server=config_server,
         alone=gateway.link.alone if isinstance(gateway, MongoGateway) else None,

@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic, TypeVar
 
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement
@@ -88,8 +89,7 @@ class Coverage:
     last: int = 0
 
 
-def _end(statement: Statement) -> int:
-    return statement.ended
+_end = attrgetter("ended")
 
 
 class Timelines(Generic[Key]):

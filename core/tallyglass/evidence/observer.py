@@ -162,25 +162,21 @@ class Observer:
             await self._try(Source.OPERATIONS, self._running())
         return self.running
 
-    async def _running(self) -> int:
+    async def _running(self) -> None:
         self.spend()
-        rows = await self.gateway.inspect("$currentOp", {"allUsers": True}, limit=ROWS_LIMIT)
-        self.running = running_of(rows)
-        return len(self.running)
+        self.running = running_of(await self.gateway.inspect("$currentOp", {"allUsers": True}, limit=ROWS_LIMIT))
 
-    async def _try(self, source: Source, reading: Awaitable[int]) -> int:
-        """How much a source gave; 0 if it cannot be read."""
+    async def _try(self, source: Source, reading: Awaitable[None]) -> None:
         try:
-            found = await reading
+            await reading
         except PrivilegeError:
             self.book.refused[source] = _NEEDS[source]
-            return 0
         except (ReadError, ConnectError):
-            return 0
-        self.book.refused.pop(source, None)
-        return found
+            pass
+        else:
+            self.book.refused.pop(source, None)
 
-    async def _log(self, name: str) -> int:
+    async def _log(self, name: str) -> None:
         """Read the new lines of a member's log, or of the router's."""
         self.spend()
         asked = _now()
@@ -208,11 +204,10 @@ class Observer:
         ring.written, ring.last = written, lines[-1] if lines else ring.last
         pause = LINES_A_POLL * (asked - ring.read_at) / max(len(new), 1) if ring.read_at else LEAST_PAUSE
         ring.read_at, ring.due = asked, asked + min(max(pause, LEAST_PAUSE), MOST_PAUSE)
-        return len(new)
 
-    async def _read_profiles(self) -> int:
+    async def _read_profiles(self) -> None:
         """Read what is new in each profile, and now and then look where there is one."""
-        now, count = _now(), 0
+        now = _now()
         if not self._searched_at or now - self._searched_at >= SEARCH_PAUSE:
             self._searched_at = now
             self.spend()
@@ -221,13 +216,12 @@ class Observer:
         elif now - self._profiles_at >= PROFILE_PAUSE * len(self._profiles):
             wanted = dict.fromkeys(self._profiles)
         else:
-            return 0
+            return
         self._profiles_at = now
         for name in wanted:
-            count += await self._profile(name)
-        return count
+            await self._profile(name)
 
-    async def _profile(self, db: str) -> int:
+    async def _profile(self, db: str) -> None:
         self.spend()
         known = self._profiles.get(db) or _Profile()
         query: dict[str, object] = {"op": {"$in": list(OPERATIONS)}}
@@ -245,7 +239,7 @@ class Observer:
             self._profiles[db] = known
             since = known.last - _OVERLAP
             known.seen = {key: at for key, at in known.seen.items() if at >= since}
-        return read_profile(self.book, new)
+        read_profile(self.book, new)
 
     def _member_of(self, row: Document) -> str:
         """The member of a row of ``$currentOp``, which names its host perhaps otherwise than clients do; empty where
@@ -259,7 +253,7 @@ class Observer:
                 return found[0]
         return ""
 
-    async def _operations(self, gateway: Gateway) -> int:
+    async def _operations(self, gateway: Gateway) -> None:
         self.spend()
         options = {"allUsers": True, "idleConnections": True}
         # Without this a router answers with the connections of the shards.
@@ -276,16 +270,14 @@ class Observer:
                     self.folder.write(member, lines_of(client))
                 self.book.is_connected(client)
                 self.book.add_command(session_of(row)[0], None, client)
-        return len(rows)
 
-    async def _sessions(self) -> int:
+    async def _sessions(self) -> None:
         self.spend()
         rows = await self.gateway.inspect("$listLocalSessions", {"allUsers": True}, limit=ROWS_LIMIT)
         for row in rows:
             key, user = row.get("_id"), row.get("user")
             if isinstance(key, Mapping) and isinstance(key.get("uid"), bytes) and isinstance(user, str) and user:
                 self.book.users[bytes(key["uid"])] = clean_name(user, 120)
-        return len(rows)
 
 
 def _now() -> float:

@@ -31,29 +31,30 @@ _OUTSIDE_TRANSACTIONS = "ParallelBatchWriterMode"
 _DEFINITIONS = ("drop", "dropDatabase", "dropIndexes", "createIndexes", "collMod")
 
 
-def read_profile(book: Book, rows: Iterable[Document]) -> int:
-    """Add what documents of ``system.profile`` say to a book; how many of them said something."""
-    return sum(_read(book, row) for row in rows)
+def read_profile(book: Book, rows: Iterable[Document]) -> None:
+    """Add what documents of ``system.profile`` say to a book."""
+    for row in rows:
+        _read(book, row)
 
 
-def _read(book: Book, row: Document) -> bool:
+def _read(book: Book, row: Document) -> None:
     at, millis, body = row.get("ts"), row.get("millis"), row.get("command")
     if not isinstance(at, datetime) or not isinstance(millis, int) or not isinstance(body, Mapping):
-        return False
+        return
     ended = round(at.timestamp() * 1000)
     client = Client(*(clean_name(str(row.get(name, "")), NAME_CELLS) for name in ("user", "appName", "client")))
     if row.get("op") in ("remove", "update") or is_find_and_modify(body):
-        return _add_write(book, dict(row), body, client, ended - millis, ended)
+        _add_write(book, dict(row), body, client, ended - millis, ended)
+        return
     name = next((one for one in _DEFINITIONS if one in body), "")
     if name and "errCode" not in row:
         db = str(body.get("$db", row.get("ns", ""))).partition(".")[0]
         ns = {"dropDatabase": db, "collMod": str(body[name])}.get(name, f"{db}.{body[name]}")
         text = clean(f"{name}: {shell_text(body[name])}", 200)
         book.add_definition(Definition(name, clean_name(ns, 255), client, ended, text=text))
-    return bool(name)
 
 
-def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, began: int, ended: int) -> bool:
+def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, began: int, ended: int) -> None:
     if "$truncated" in body:
         row["truncated"] = True
     write = write_of(row, client, began, ended, 0, book.tally, Source.PROFILE)
@@ -62,7 +63,6 @@ def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, 
     if write is not None:
         in_session = txn is not None if session else _in_session(row, body)
         book.add_statement(replace(write, session=session, txn=txn, in_session=in_session, after=after))
-    return write is not None or bool(session)
 
 
 def _in_session(row: Document, body: Document) -> bool | None:

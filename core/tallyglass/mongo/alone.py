@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +46,7 @@ async def cut_off(address: str, hello: Mapping[str, Any], wanted: str) -> Alone 
             _other_set(address, hello, set_name), "Correct or remove replicaSet in the connection string."
         )
     names = tuple(str(name) for kind in ("hosts", "passives") for name in hello.get(kind, ()))
-    if not set_name or address in names or await _any_accepts(names):
+    if not set_name or address in names or any(await asyncio.gather(*map(_accepts, names))):
         return None
     return Alone(address, names)
 
@@ -57,10 +57,6 @@ def _other_set(address: str, hello: Mapping[str, Any], set_name: str) -> str:
         return f"{shown} belongs to another replica set than the one in the connection string: {clean_name(set_name)}."
     kind = "mongos" if hello.get("msg") == "isdbgrid" else "standalone"
     return f"{shown} is a {kind}, not a member of the replica set in the connection string."
-
-
-async def _any_accepts(names: Iterable[str]) -> bool:
-    return any(await asyncio.gather(*(_accepts(name) for name in names)))
 
 
 async def _accepts(name: str) -> bool:

@@ -39,7 +39,6 @@ DEFAULTS: dict[str, Any] = {
     "serverSelectionTimeoutMS": 5_000,
     "socketTimeoutMS": 75_000,
     "readPreference": "primaryPreferred",
-    "retryReads": True,
 }
 """Client options that apply unless the connection string or the caller sets them."""
 

@@ -281,9 +281,8 @@ READABLE_DEPTH = 60
 
 _BROKEN = "(not readable)"
 _READ_AS_OTHERS = frozenset({"null", "true", "false", "nan", "inf", "infinity"})
-_MIN_KEY, _MAX_KEY, _UNDEFINED = 0xFF, 0x7F, 0x06  # types of the BSON specification
-_ALIKE = frozenset({INT32, INT64, DOUBLE, OBJECT_ID, BOOL, NULL, TIMESTAMP, _MIN_KEY, _MAX_KEY})
-"""Types whose readable spelling is the relaxed one."""
+_ALIKE = frozenset({INT32, INT64, DOUBLE, OBJECT_ID, BOOL, NULL, TIMESTAMP})
+"""Usual types whose readable spelling is the relaxed one."""
 
 
 def one_line(raw: bytes, element: Element | None = None, limit: int = LINE_LIMIT) -> str:
@@ -385,7 +384,7 @@ def uuid_text(body: bytes) -> str:
 
 
 def _rare(raw: bytes, element: Element, limit: int) -> str:
-    if element.type == _UNDEFINED:
+    if element.type == walk.UNDEFINED:
         return '{"$undefined": true}'
     if element.end - element.start > limit * 8:
         return f"({element.end - element.start:,} bytes)"

@@ -182,9 +182,20 @@ class SliceLength:
 
     def __init__(self) -> None:
         self.seconds = 30
+        self.failures = 0
+        """Attempts that failed since something was read."""
+
+    async def failed(self, error: ReadError) -> None:
+        """Wait for another attempt, at half a slice. Raises the error of the last of :data:`ATTEMPTS` in a row."""
+        self.failures += 1
+        if self.failures >= ATTEMPTS:
+            raise error
+        self.slower()
+        await asyncio.sleep(0.5 * self.failures)
 
     def took(self, seconds: float, size: int = 0) -> None:
         """Adjust to how long the last slice took, and to its size in bytes."""
+        self.failures = 0
         if seconds < 0.5 and size < _SLICE_BYTES // 2:
             self.seconds = min(self.seconds * 2, 86_400)
         elif seconds > 2.0:
@@ -203,7 +214,7 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
     """Batches of entries from ``since``, or from the oldest for 0:0, up to before ``until``, oldest first, and every
     place where some may be missing. Resumed where the link is lost. Errors: those of the gateway, after five failed
     attempts."""
-    pace, failures = SliceLength(), 0
+    pace = SliceLength()
     begin = since if since > ZERO else await end_of_oplog(gateway, 1) or ZERO
     while begin < until:
         end = min(Ts(begin.t + pace.seconds, 0), until)
@@ -216,20 +227,16 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
                     if batch:
                         if first and (gap := await _gap(gateway, member, begin, first_ts(batch))):
                             yield gap
-                        begin, first, failures = max(begin, last_ts(batch).next), False, 0
+                        begin, first, pace.failures = max(begin, last_ts(batch).next), False, 0
                         yield batch
             if first and (gap := await _gap(gateway, member, begin, None)):
                 yield gap
                 begin = gap.first
                 continue
-            begin, failures = end, 0
+            begin = end
             pace.took(time.monotonic() - began)
-        except ReadError:
-            failures += 1
-            if failures >= ATTEMPTS:
-                raise
-            pace.slower()
-            await asyncio.sleep(0.5 * failures)
+        except ReadError as error:
+            await pace.failed(error)
 
 
 async def _gap(gateway: Gateway, member: Sequence[str], begin: Ts, first: Ts | None) -> Gap | None:
@@ -253,7 +260,7 @@ async def backward(
     the query that a service demands for the oldest entry. If the oplog rolls past ``since`` meanwhile, the last slice
     begins at the oldest entry that is left: what lies before it was not read. Errors: as for :func:`past`.
     """
-    pace, failures, end = SliceLength(), 0, until
+    pace, end = SliceLength(), until
     while end > since:
         begin = max(Ts(max(end.t - pace.seconds, 0), 0), since)
         began = time.monotonic()
@@ -268,12 +275,8 @@ async def backward(
                     if size > _SLICE_BYTES and pace.seconds > 1:
                         break
             left = max(begin, await end_of_oplog(gateway, 1, among, member="".join(member)) or ZERO)
-        except ReadError:
-            failures += 1
-            if failures >= ATTEMPTS:
-                raise
-            pace.slower()
-            await asyncio.sleep(0.5 * failures)
+        except ReadError as error:
+            await pace.failed(error)
             continue
         if size > _SLICE_BYTES and pace.seconds > 1:
             try:
@@ -281,7 +284,6 @@ async def backward(
             except Malformed:
                 pace.slower()
             continue
-        failures = 0
         pace.took(time.monotonic() - began, size)
         yield _newest_first(held), left
         if left > begin:
