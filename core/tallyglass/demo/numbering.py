@@ -11,7 +11,7 @@ import dataclasses
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from bson import Int64
 from pymongo import AsyncMongoClient, MongoClient, ReturnDocument
@@ -35,28 +35,6 @@ class Advance:
     identity: Any
     changes: Document
     number: int | float
-
-
-class Numbers(Protocol):
-    """A source of numbers kept in one collection."""
-
-    ns: Namespace
-
-    def seed(self, client: MongoClient[Document]) -> None:
-        """Write the initial state."""
-        ...
-
-    def earlier(self, ago: Sequence[int]) -> list[int | float]:
-        """For each count in ``ago``, the number taken that many numbers before the last one."""
-        ...
-
-    def advance(self, count: int) -> Advance:
-        """Advance by about ``count`` numbers in memory, before the workload starts."""
-        ...
-
-    async def next_number(self, client: Client) -> int | float:
-        """Return the next number, and advance the counter."""
-        ...
 
 
 def _collection(client: Client, ns: Namespace) -> AsyncCollection[Document]:
@@ -86,18 +64,22 @@ class KeyedCounter:
     _left: list[int | float] = dataclasses.field(default_factory=list)
 
     def seed(self, client: MongoClient[Document]) -> None:
+        """Write the initial state."""
         bound = {} if self.limit is None else {"MAX_VALUE": self.limit}
         document = {**self.key, self.field: self.start, **self.more, **bound}
         self._identity = client[self.ns.db][self.ns.collection].insert_one(document).inserted_id
 
     def earlier(self, ago: Sequence[int]) -> list[int | float]:
+        """For each count in ``ago``, the number taken that many numbers before the last one."""
         return [self.start - n * self.step for n in ago]
 
     def advance(self, count: int) -> Advance:
+        """Advance by about ``count`` numbers in memory, before the workload starts."""
         self.start += max(1, round(count / self.block)) * self.block * self.step
         return Advance(self._identity, {self.field: self.start}, self.start)
 
     async def next_number(self, client: Client) -> int | float:
+        """Return the next number, and advance the counter."""
         if not self._left:
             after = await _collection(client, self.ns).find_one_and_update(
                 dict(self.key),

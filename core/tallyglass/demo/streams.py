@@ -19,7 +19,6 @@ from tallyglass.demo.numbering import (
     Client,
     Document,
     KeyedCounter,
-    Numbers,
     RaisedCounter,
 )
 from tallyglass.mongo.gateway import Namespace
@@ -40,7 +39,7 @@ class Stream:
     """
 
     target: Namespace
-    numbers: Numbers
+    numbers: KeyedCounter | ArticlePool
     make: Make
     per_second: float
     batch: int = 1

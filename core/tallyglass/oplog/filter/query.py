@@ -6,7 +6,7 @@ The server's part only leaves out what cannot match: :class:`tallyglass.oplog.fi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -162,56 +162,47 @@ def _read_word(wanted: OplogFilter, word: str, free: list[str], now: datetime | 
         return replace(wanted, destructive=True)
     if word == "noops":
         return replace(wanted, noops=True)
-    if not colon or key not in (*_WORDS, *_TIMES):
+    if not colon or key not in _KEYS:
         free.append(word.replace('"', ""))
         return wanted
     if value.startswith("!"):
         inverse, value = "!", value[1:]
     if not value:
         raise InputError(f"{word!r} lacks a value.", "Write such as ns:shop.* or op:d.")
-    if inverse and key in (*_TIMES, "txn"):
+    if inverse and key == "id":
+        raise InputError("An id cannot be left out.", "Write id:VALUE to see the history of one document.")
+    if inverse and key not in ("ns", "op"):
         raise InputError(f"What {key}: names cannot be left out.", "Write it without the !.")
     value = value if key == "id" else value.replace('"', "")
-    if key == "since":
-        return replace(wanted, since=parse_since(value, now))
-    return replace(wanted, until=parse_since(value, now)) if key == "until" else _WORDS[key](wanted, inverse, value)
+    match key:
+        case "ns":
+            globs = tuple(inverse + glob for glob in value.split(",") if glob)
+            return replace(wanted, namespaces=wanted.namespaces + globs)
+        case "op":
+            noops = wanted.noops or ("n" in value and not inverse)
+            return replace(wanted, ops=wanted.ops | _operations(inverse, value), noops=noops)
+        case "id":
+            return replace(wanted, id=value)
+        case "txn":
+            _transaction_number(value)
+            return replace(wanted, transaction=value)
+        case "since":
+            return replace(wanted, since=parse_since(value, now))
+    return replace(wanted, until=parse_since(value, now))
 
 
-def _read_ns(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
-    globs = tuple(inverse + glob for glob in value.split(",") if glob)
-    return replace(wanted, namespaces=wanted.namespaces + globs)
+_KEYS = ("ns", "op", "id", "txn", "since", "until")
 
 
-def _read_op(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
-    unknown = set(value) - set(OPERATIONS)
+def _operations(inverse: str, letters: str) -> set[str]:
+    unknown = set(letters) - set(OPERATIONS)
     if unknown:
         raise InputError(
             f"{''.join(sorted(unknown))!r} is not an operation.",
             "i is an insert, u an update, d a delete, c a command, n a no-op.",
-            position=min(map(value.index, unknown)),
+            position=min(map(letters.index, unknown)),
         )
-    noops = wanted.noops or ("n" in value and not inverse)
-    return replace(wanted, ops=wanted.ops | {inverse + letter for letter in value}, noops=noops)
-
-
-def _read_id(wanted: OplogFilter, inverse: str, value: str) -> OplogFilter:
-    if inverse:
-        raise InputError("An id cannot be left out.", "Write id:VALUE to see the history of one document.")
-    return replace(wanted, id=value)
-
-
-def _read_transaction(wanted: OplogFilter, _: str, value: str) -> OplogFilter:
-    _transaction_number(value)
-    return replace(wanted, transaction=value)
-
-
-_TIMES = ("since", "until")
-_WORDS: Mapping[str, Callable[[OplogFilter, str, str], OplogFilter]] = {
-    "ns": _read_ns,
-    "op": _read_op,
-    "id": _read_id,
-    "txn": _read_transaction,
-}
+    return {inverse + letter for letter in letters}
 
 
 def _namespace_conditions(namespaces: tuple[str, ...]) -> list[dict[str, Any]]:
