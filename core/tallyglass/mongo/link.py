@@ -69,7 +69,7 @@ class OpenClient:
 class Session:
     """One client while it is in use, and the state of its answers."""
 
-    def __init__(self, opened: OpenClient, examine: Callable[[Session], None] | None = None) -> None:
+    def __init__(self, opened: OpenClient, examine: Callable[[Session], None]) -> None:
         self.client = opened.client
         self.certificate = opened.certificate
         self.answered = time.monotonic()
@@ -107,14 +107,14 @@ class Session:
                 continue
             if self._silent_since is not None and self._silent_since >= began:
                 raise ReadError(f"No server has answered for {time.monotonic() - self.answered:.0f} s.")
-            if self._examine and time.monotonic() - began >= SUSPICIOUS_SECONDS:
+            if time.monotonic() - began >= SUSPICIOUS_SECONDS:
                 self._examine(self)
 
     def _heard(self, call: asyncio.Future[T]) -> T:
         error = call.exception()
         if not isinstance(error, ConnectionFailure):
             self.answered = time.monotonic()
-        elif self._examine and time.monotonic() - self.answered >= SUSPICIOUS_SECONDS:
+        elif time.monotonic() - self.answered >= SUSPICIOUS_SECONDS:
             self._examine(self)
         return call.result()
 

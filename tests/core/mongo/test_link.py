@@ -140,6 +140,27 @@ def test_all_calls_that_wait_fail_at_once_and_later_ones_are_tried_again() -> No
     run(scene())
 
 
+def test_calls_that_wait_at_once_have_a_client_examined_once() -> None:
+    async def scene() -> None:
+        link = linked(Client())
+        first = asyncio.ensure_future(asked(link, 7))
+        await asyncio.sleep(0.5)
+        await asyncio.gather(first, asked(link, 6.5))
+        assert link.session.client.hellos == 1
+
+    run(scene())
+
+
+def test_a_client_that_answers_a_call_meanwhile_is_given_another_chance() -> None:
+    async def scene() -> None:
+        link = linked(Client(None), Client(None), Client(None))
+        waiting, answered = await asyncio.gather(asked(link, None), asked(link, 7))
+        assert answered == ("answered", 7)
+        assert waiting == ("No server has answered for 11 s.", 18)
+
+    run(scene())
+
+
 def test_without_a_new_client_nothing_is_answered() -> None:
     async def scene() -> None:
         link = linked(Client(None), InputError("The certificate is gone."))
@@ -299,3 +320,14 @@ def test_a_cursor_is_closed_after_its_call_and_not_where_the_driver_has_closed_i
         assert slow.closed_at is not None
 
     run(scene())
+
+
+async def test_the_changes_that_there_are_come_up_to_the_number_asked_for() -> None:
+    left = [1, 2, 3, None, 4, None]
+
+    class Stream:
+        async def try_next(self) -> int | None:
+            return left.pop(0)
+
+    held = HeldCursor(linked(Client()).session, Stream())
+    assert [await held.changes(2) for _ in range(3)] == [[1, 2], [3], [4]]
