@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from tallyglass.deployment.shards import shards_of
 from tallyglass.errors import DeploymentError, PrivilegeError, ReadError
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import OPLOG, Namespace
+from tallyglass.mongo.mongo_gateway import MongoGateway
 
 NS = Namespace("shop", "orders")
 
@@ -103,6 +104,46 @@ async def test_without_any_shard_there_is_nothing_to_read() -> None:
         )
     with pytest.raises(DeploymentError, match="None of the shards"):
         await shards_of(cluster(Shard("cfg", hello={"configsvr": 2})))
+
+
+class Router(MongoGateway):
+    """A mongos, or with ``msg`` another server; ``error`` in place of its list of shards."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]], msg: str = "isdbgrid", error: Exception | None = None) -> None:
+        self.rows, self.msg, self.error = rows, msg, error
+
+    async def command(self, name: str, *_: Any, **__: Any) -> dict[str, Any]:
+        assert name == "hello"
+        return {"msg": self.msg}
+
+    async def find(self, ns: Namespace, query: object, **_: Any) -> AsyncIterator[dict[str, Any]]:
+        assert (str(ns), query) == ("config.shards", {})
+        if self.error:
+            raise self.error
+        for row in self.rows:
+            yield row
+
+    def sibling(self, hosts: str, set_name: str) -> Any:
+        return Shard(f"{set_name} at {hosts}")
+
+
+async def test_a_router_lists_its_shards_and_no_other_server_does() -> None:
+    rows = [
+        {"_id": "s0", "host": "rs0/a:1,b:2"},
+        {"_id": "s1\x1b", "host": "rs1/c:3"},
+        {"_id": "old", "host": "d:4"},
+        {},
+    ]
+    found = await shards_of(Router(rows))
+    assert found is not None
+    assert list(found.gateways) == ["rs0 at a:1,b:2", "rs1 at c:3"]
+    assert (found.left_out, found.warnings) == ((), ())
+    assert await shards_of(Router(rows, msg="")) is None
+    assert await shards_of(Shard("s0")) is None  # type: ignore[arg-type]
+    with pytest.raises(DeploymentError, match=r"lists no shards. Name each shard with --shard."):
+        await shards_of(Router([]))
+    with pytest.raises(DeploymentError, match=r"may not read config.shards. Grant clusterMonitor, or name each shard"):
+        await shards_of(Router(rows, error=PrivilegeError("no")))
 
 
 async def test_answers_of_all_shards_are_one_answer() -> None:

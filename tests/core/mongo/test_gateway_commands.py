@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pymongo.asynchronous.settings import TopologySettings
+from pymongo.errors import OperationFailure
 from pymongo.hello import Hello
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
-from tallyglass.mongo.gateway import ONLY_VALUE, READ_COMMANDS
+from tallyglass.errors import PrivilegeError, RefusedError
+from tallyglass.mongo.gateway import ONLY_VALUE, READ_COMMANDS, CollectionInfo, Namespace
 from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway
 
@@ -79,3 +83,52 @@ async def test_inspects_the_server_only_with_stages_that_read(stage: str) -> Non
     gateway = MongoGateway(Link(lambda: OpenClient(Client())))
     with pytest.raises(ValueError, match="only reads"):
         await gateway.inspect(stage, {}, limit=1)
+
+
+class Listing:
+    """A client whose lists have a row, if it is asked as the user may; it fails with ``code`` otherwise."""
+
+    def __init__(self, code: int, allowed: dict[str, Any]) -> None:
+        self.code, self.allowed, self.asked = code, allowed, list[dict[str, Any]]()
+
+    def __getitem__(self, _: str) -> Listing:
+        return self
+
+    async def list_collections(self, **how: Any) -> AsyncIterator[dict[str, Any]]:
+        self.asked.append(how)
+        if how != self.allowed:
+            raise OperationFailure("not authorized on shop to execute command", self.code)
+        return rows(
+            {"name": "a.b"}, {"name": "v", "type": "view", "options": {"viewOn": "a.b"}, "info": {"uuid": UUID4}}
+        )
+
+
+async def rows(*found: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    for row in found:
+        yield row
+
+
+UUID4 = UUID("7b9b4a3c-6f0e-4c43-9b5d-1f6f0a0b0c0d")
+EVERYTHING = {"maxTimeMS": 5_000}
+NAMES = {"maxTimeMS": 5_000, "nameOnly": True, "authorizedCollections": True}
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed", "asked"),
+    [(13, EVERYTHING, [EVERYTHING]), (13, NAMES, [EVERYTHING, NAMES]), (13, {}, [EVERYTHING, NAMES]),
+     (26, NAMES, [EVERYTHING])],
+)  # fmt: skip
+async def test_a_user_who_may_only_list_names_sees_those_that_it_may_read(
+    code: int, allowed: dict[str, Any], asked: list[dict[str, Any]]
+) -> None:
+    client = Listing(code, allowed)
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
+    if allowed in asked:
+        assert await gateway.list_collections("shop") == [
+            CollectionInfo(Namespace("shop", "a.b")),
+            CollectionInfo(Namespace("shop", "v"), "view", {"viewOn": "a.b"}, UUID4.bytes),
+        ]
+    else:
+        with pytest.raises(PrivilegeError if code == 13 else RefusedError):
+            await gateway.list_collections("shop")
+    assert client.asked == asked
