@@ -160,6 +160,8 @@ async def test_of_the_newest_a_transaction_counts_once_and_is_whole(
     assert [WITH_TRANSACTIONS.index(raw) + 1 for raw in found] == expected
     assert incomplete is None
     if count:
+        if at_once == 1 and names != ("a.d",):
+            assert server.answers == 11 - expected[0], "nothing before the first of them"
         assert server.asked == {"sort": [("$natural", -1)], "batch_size": 1_000 if names else count, "time_ms": 30_000}
         shown = [row async for row in read(Held(WITH_TRANSACTIONS, at_once), wanted, limit=count)]  # type: ignore[arg-type]
         assert len(shown) == rows
@@ -344,6 +346,46 @@ async def test_after_a_lost_link_it_goes_on_behind_the_last_entry(monkeypatch: p
     log = Losing(200, 100)
     assert await seconds(log, Ts(100, 1), Ts(201, 0)) == list(range(100, 201))
     assert log.failures == 3
+
+
+class Large(Log):
+    """A server whose entries are of so many bytes; ``spans`` are the seconds that it was asked for."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(900, 100)
+        self.size, self.spans = size, list[tuple[int, int]]()
+
+    async def find_raw(self, ns: Any, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+        assert how.keys() == {"time_ms", "on_open"}
+        assert how["time_ms"] == 60_000
+        first, last = (query["ts"][bound].time for bound in ("$gte", "$lt"))
+        self.spans.append((first, last))
+        for second in range(first, last):
+            yield held(second, "b", pad=self.size)
+
+
+@pytest.mark.parametrize(
+    ("size", "spans"),
+    [
+        (1, "870-900 810-870 690-810 450-690 100-450"),
+        (1_500, "870-900 810-870 750-810 690-750"),
+        (9_000, "870-900! 894-900 882-894 870-882 858-870"),
+        (130_000, "870-900! 899-900 898-899 897-898 896-897"),
+    ],
+)
+async def test_a_read_backwards_holds_so_many_bytes_at_most(
+    size: int, spans: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slices that are too large, marked here, are read again in smaller ones."""
+    monkeypatch.setattr(past_module, "_SLICE_BYTES", 120_000)
+    server, found = Large(size), set[tuple[int, int]]()
+    async for batches, begin in backward(server, Ts(100, 0), Ts(900, 0), {}):  # type: ignore[arg-type]
+        times = [bson.decode(batch)["ts"].time for batch in batches]
+        assert times == list(range(times[0], begin.t - 1, -1))
+        found.add((begin.t, times[0] + 1))
+        if len(found) == 4 + (size == 1):
+            break
+    assert " ".join(f"{first}-{last}{'' if (first, last) in found else '!'}" for first, last in server.spans) == spans
 
 
 class Failing(Log):

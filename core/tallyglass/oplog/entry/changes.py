@@ -99,7 +99,7 @@ _FORM = frozenset({b"$v", b"diff", *_MODIFIERS})
 
 def _in_diff(raw: bytes, holder: Element, path: Path, array: int) -> Iterator[Change]:
     sections = list(walk.elements(raw, holder.start, holder.end))
-    if any(one.name == b"a" and one.type == walk.BOOL for one in sections):
+    if any(one.name == b"a" for one in sections):
         array = len(path) if array < 0 else array
         for section in sections:
             name, below = section.name, (*path, section.name[1:])
