@@ -85,6 +85,7 @@ class Server:
         self.path = ""
         self.names: tuple[str, ...] = ("a:1",)
         self.logs = list[str]()
+        self.inspected = list[tuple[str, Any]]()
 
     def members(self) -> tuple[str, ...]:
         return self.names
@@ -93,7 +94,7 @@ class Server:
         self.asked.append(name)
         if name == "getLog":
             self.logs.append(member)
-            if member not in ("", self.names[0]):
+            if member not in ("", *self.names[:1]):
                 return {"log": [], "totalLinesWritten": 0}
         if name in self.refused:
             raise self.refused[name]
@@ -114,6 +115,7 @@ class Server:
 
     async def inspect(self, stage: str, options: Any, **_: Any) -> Any:
         self.asked.append(stage)
+        self.inspected.append((stage, options))
         if stage in self.refused:
             raise self.refused[stage]
         return self.rows["localOps" if options.get("localOps") else stage]

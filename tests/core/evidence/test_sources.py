@@ -120,6 +120,9 @@ async def test_an_open_connection_is_kept_for_the_member_that_has_it(tmp_path: P
     router.rows["localOps"] = [CONNECTION | {"host": "db2:27017", "desc": "conn9"}]
     folder = EvidenceFolder(tmp_path / "kept")
     await observing(server, router=router, folder=folder, keeps=True).read()
+    everything = {"allUsers": True, "idleConnections": True}
+    assert server.inspected == [("$currentOp", everything), ("$listLocalSessions", {"allUsers": True})]
+    assert router.inspected == [("$currentOp", everything | {"localOps": True})]
     kept = {
         member: set(re.findall(r"conn\d", "".join(path.read_text() for path in paths)))
         for member, paths in folder.by_member().items()
@@ -257,6 +260,10 @@ async def test_statements_of_another_shard_are_not_joined(tmp_path: Path) -> Non
     files = files_of(tmp_path)
     others = await foreign_files(server, files)  # type: ignore[arg-type]
     assert [path.name for path in others] == ["s1.log"]
+    assert server.logs == ["a:1"]
+    server.names = ()
+    assert await foreign_files(server, files) == others, "of any member"  # type: ignore[arg-type]
+    server.names = ("a:1",)
     book = Book()
     read_files(book, files, others=others)
     assert sizes(book) == [9, 1, 2]
