@@ -95,7 +95,8 @@ async def test_the_answers_of_all_shards_are_one() -> None:
     assert await found.find_one(NS, {}) == {"_id": 2}
     assert await found.find_one(NS, {}, sort=[("_id", -1)]) == {"_id": 3}
     assert [row["_id"] async for row in found.find(NS, {})] == [2, 1, 3]
-    assert [row["_id"] async for row in found.find(NS, {}, limit=2)] == [2, 1]
+    for limit in (1, 2, 3, 4):
+        assert [row["_id"] async for row in found.find(NS, {}, limit=limit)] == [2, 1, 3][:limit]
     assert found.lost == {"s1": "no"}
     assert (await cluster(lost, docs(1)).command("x", 5, db="d")) == {
         "of": ({"_id": 1},),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from typing import Any
@@ -17,6 +17,7 @@ from tallyglass.oplog.entry import layout
 from tallyglass.oplog.entry.batch import BatchWalker, Envelope, Walker
 from tallyglass.oplog.entry.entry import Entry, parse_entry, read_entry
 from tallyglass.oplog.entry.layout import OP_AT, SESSION_OP_AT
+from tallyglass.oplog.entry.walk import Malformed, document_end
 
 UI = Binary(uuid.UUID(int=7).bytes, 4)
 WALL = datetime(2026, 11, 20, 18, 6, 14, 250_000, UTC)
@@ -132,6 +133,23 @@ def test_a_usual_write_is_read_by_its_places_alone() -> None:
         assert layout.documents_at(batch, rest, tail) == (wanted.ui, *shift, start + last.end)
         assert layout.after_ui(batch, rest) == rest + 25
         assert layout.after_ui(batch, tail) == tail
+
+
+@pytest.mark.parametrize(
+    "raw", [write("i", 1), write("u", "x", session="user", stmtId=3), write("d", ObjectId(), session="user")]
+)
+def test_a_damaged_entry_is_read_as_it_is_element_by_element_or_not_at_all(raw: bytes) -> None:
+    def read(how: Callable[[bytes], Entry], damaged: bytes) -> dict[str, Any]:
+        try:
+            return fields(how(damaged))
+        except Malformed:
+            return {}
+
+    for place, byte in enumerate(raw):
+        for other in {0, 1, byte ^ 1, (byte + 7) % 256, 255} - {byte}:
+            damaged = raw[:place] + bytes((other,)) + raw[place + 1 :]
+            parsed = read(lambda one: parse_entry(one, 0, document_end(one)), damaged)
+            assert read(read_entry, damaged) == parsed, (place, other)
 
 
 def names(raw: bytes, entry: Entry) -> Iterator[bytes]:
