@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tallyglass.deployment.privileges import State, allows, create_role, fix, jobs, judge, readable
-from tallyglass.trial import reads_one_namespace
+from tallyglass.errors import PrivilegeError
+from tallyglass.mongo.gateway import CollectionInfo, Namespace
+from tallyglass.trial import reads_one_namespace, why_unread
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 ANY = {"db": "", "collection": ""}
@@ -63,3 +65,39 @@ class _Empty:
 
 async def test_where_no_collection_is_seen_none_can_be_read_alone() -> None:
     assert not await reads_one_namespace(_Empty(), ())  # type: ignore[arg-type]
+
+
+class _Listed:
+    """A gateway on collections by database, none of which may be read."""
+
+    def __init__(self, **databases: list[CollectionInfo]) -> None:
+        self.databases = databases
+        self.asked: list[object] = []
+
+    async def list_databases(self) -> list[str]:
+        return [*self.databases]
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return self.databases[db]
+
+    async def find_one(self, ns: Namespace, query: object) -> None:
+        self.asked.append((str(ns), query))
+        raise PrivilegeError("This user may not run find.")
+
+    async def command(self, name: str) -> None:
+        self.asked.append(name)
+
+
+async def test_the_first_collection_with_data_is_read_to_see_whether_it_may_be() -> None:
+    def listed(*names: str, kind: str = "collection") -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace.parse(name), kind) for name in names]
+
+    gateway = _Listed(
+        admin=listed("admin.x"), local=listed("local.x"), config=listed("config.x"),
+        crm=listed("crm.v", kind="view") + listed("crm.system.js"), shop=listed("shop.a", "shop.b"),
+    )  # fmt: skip
+    assert await why_unread(gateway, "counters", ()) == "This user may not run find."  # type: ignore[arg-type]
+    assert gateway.asked == [("shop.a", {})]
+    assert await why_unread(gateway, "counters", ("crm", "admin")) == ""  # type: ignore[arg-type]
+    assert await why_unread(gateway, "members", ()) == ""  # type: ignore[arg-type]
+    assert gateway.asked == [("shop.a", {}), "replSetGetStatus"]
