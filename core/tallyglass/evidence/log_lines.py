@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -314,48 +314,38 @@ class LogReader:
 
     # Definitions
 
-    def _define(
-        self, name: str, line: Line, ns: str, commit: Ts = ZERO, text: str = "", client: Client | None = None
-    ) -> None:
-        client = client or self._client(line)
-        if client.connection.startswith("conn"):
-            self._book.add_definition(Definition(name, clean_name(ns, 255), client, line.at, commit, clean(text, 400)))
-
-    def _dropped(self, line: Line) -> None:
-        ns = str(line.attr.get("namespace", ""))
-        self._define("drop", line, ns, timestamp(line.attr.get("commitTimestamp")), f"drop {ns}")
-
-    def _dropped_index(self, line: Line) -> None:
-        ns, index = str(line.attr.get("namespace", "")), line.attr.get("index", "")
-        self._define(
-            "dropIndexes", line, ns, timestamp(line.attr.get("commitTimestamp")), f"dropIndexes {index} on {ns}"
-        )
-
     def _registered(self, line: Line) -> None:
         build = json.dumps(line.attr.get("buildUUID"))
         self._builds[build] = self._client(line)
         if len(self._builds) > 1_000:
             self._builds.pop(next(iter(self._builds)))
 
-    def _built(self, line: Line) -> None:
-        build = line.attr.get("buildUUID")
-        client = self._builds.get(json.dumps(build)) if build else None
-        ns, commit = str(line.attr.get("namespace", "")), timestamp(line.attr.get("commitTimestamp"))
-        self._define("createIndexes", line, ns, commit, f"createIndexes {line.attr.get('index', '')} on {ns}", client)
-
-    def _database(self, line: Line) -> None:
-        db = str(line.attr.get("db", ""))
-        commit = timestamp(within(line.attr, "mostRecentDropOpTime", "ts"))
-        self._define("dropDatabase", line, db, commit, f"dropDatabase {db}")
-
-    def _renamed(self, line: Line) -> None:
-        source, target = str(line.attr.get("fromName", "")), str(line.attr.get("toName", ""))
-        self._define("rename", line, source, text=f"rename {source} to {target}")
+    def _defined(self, line: Line) -> None:
+        name, attribute, text = _DEFINITIONS[line.id]
+        attr = defaultdict(str, line.attr)
+        build = attr["buildUUID"] if line.id == BUILT else None
+        client = (self._builds.get(json.dumps(build)) if build else None) or self._client(line)
+        commit = attr["commitTimestamp"] or within(attr["mostRecentDropOpTime"], "ts")
+        self._define(name, line, str(attr[attribute]), text.format_map(attr), client, timestamp(commit))
 
     def _coll_mod(self, line: Line) -> None:
         body = line.attr.get("cmdObj")
         name = str(body.get("collMod", "")) if isinstance(body, dict) else ""
-        self._define("collMod", line, name, text=f"collMod {json.dumps(body)[:300]}")
+        self._define("collMod", line, name, f"collMod {json.dumps(body)[:300]}", self._client(line))
+
+    def _define(self, name: str, line: Line, ns: str, text: str, client: Client, commit: Ts = ZERO) -> None:
+        if client.connection.startswith("conn"):
+            self._book.add_definition(Definition(name, clean_name(ns, 255), client, line.at, commit, clean(text, 400)))
+
+
+_DEFINITIONS = {
+    DROPPED_TABLE: ("drop", "namespace", "drop {namespace}"),
+    DROPPED_INDEX: ("dropIndexes", "namespace", "dropIndexes {index} on {namespace}"),
+    BUILT: ("createIndexes", "namespace", "createIndexes {index} on {namespace}"),
+    DROP_DATABASE: ("dropDatabase", "db", "dropDatabase {db}"),
+    RENAMED: ("rename", "fromName", "rename {fromName} to {toName}"),
+}
+"""Of a line about a definition: the command, the attribute that it is about, and the command in words."""
 
 
 def _is_told(body: Mapping[str, Any]) -> bool:
@@ -409,7 +399,6 @@ _READERS: dict[int, Callable[[LogReader, Line], None]] = {
     STARTING: LogReader._starting, ACCEPTED: LogReader._accepted, ENDED: LogReader._ended,
     METADATA: LogReader._metadata, LOGIN: LogReader._login, LOGIN_7: LogReader._login,
     SLOW: LogReader._slow, TTL: LogReader._ttl,
-    DROPPED_TABLE: LogReader._dropped, DROPPED_INDEX: LogReader._dropped_index, BUILT: LogReader._built,
-    REGISTERED: LogReader._registered, DROP_DATABASE: LogReader._database, RENAMED: LogReader._renamed,
-    COLL_MOD: LogReader._coll_mod,
+    REGISTERED: LogReader._registered, COLL_MOD: LogReader._coll_mod,
+    **dict.fromkeys(_DEFINITIONS, LogReader._defined),
 }  # fmt: skip

@@ -186,12 +186,26 @@ def test_definitions_of_clients_only() -> None:
         line(20345, 540, {"buildUUID": build, "namespace": "shop.items", "index": "x_1", "commitTimestamp": commit},
              ctx="IndexBuildsCoordinatorMongod-0"),
         line(5324200, 550, {"cmdObj": {"collMod": "items", "index": {"name": "x_1"}}}),
+        line(22206, 560, {"namespace": "shop.items", "index": "x\x1b{db}", "commitTimestamp": commit}),
+        line(20342, 570, {"db": "old", "mostRecentDropOpTime": {"ts": commit, "t": 1}}),
+        line(20342, 575, {"db": "older"}),
+        line(20319, 580, {"fromName": "shop.items", "toName": "shop.wares"}), line(20319, 590, {}),
+        line(20345, 600, {"buildUUID": None, "namespace": "shop.b", "index": "y_1"}),
+        line(20345, 610, {"buildUUID": build | {"x": 1}, "namespace": "shop.c", "index": "z_1"}),
     )  # fmt: skip
-    names = frozenset({"drop", "createIndexes", "collMod"})
+    names = frozenset({"drop", "createIndexes", "collMod", "dropIndexes", "dropDatabase", "rename"})
     found = book.definitions(names, 0, MILLIS * 2)
-    assert [(one.name, one.commit.i, one.client.user) for one in found] == [
-        ("drop", 261, "alice@admin"), ("createIndexes", 261, "alice@admin"), ("collMod", 0, "alice@admin"),
+    assert [(one.name, one.ns, one.at - MILLIS, one.commit.i, one.text) for one in found] == [
+        ("drop", "shop.items", 529, 261, "drop shop.items"),
+        ("createIndexes", "shop.items", 540, 261, "createIndexes x_1 on shop.items"),
+        ("collMod", "items", 550, 0, 'collMod {"collMod": "items", "index": {"name": "x_1"}}'),
+        ("dropIndexes", "shop.items", 560, 261, r"dropIndexes x\u{1b}{db} on shop.items"),
+        ("dropDatabase", "old", 570, 261, "dropDatabase old"), ("dropDatabase", "older", 575, 0, "dropDatabase older"),
+        ("rename", "shop.items", 580, 0, "rename shop.items to shop.wares"), ("rename", "", 590, 0, "rename  to "),
+        ("createIndexes", "shop.b", 600, 0, "createIndexes y_1 on shop.b"),
+        ("createIndexes", "shop.c", 610, 0, "createIndexes z_1 on shop.c"),
     ]  # fmt: skip
+    assert {one.client.user for one in found} == {"alice@admin"}
 
 
 def test_a_change_of_users_that_was_refused_is_no_ones() -> None:
