@@ -52,7 +52,8 @@ class Servers:
         for port in ports:
             require_free(port)
         self._binary = find_mongod(mongod)
-        self._set_name = set_name
+        self.set_name = set_name
+        """The replica set's name; None for a standalone."""
         # Diagnostic data is not needed here: without it an idle server uses a third less CPU.
         quiet = ["--setParameter", "diagnosticDataCollectionEnabled=false"]
         self._options = [*options, *quiet, "--wiredTigerCacheSizeGB", str(cache_gb)]
@@ -70,7 +71,7 @@ class Servers:
                 for n in range(members)
             ]
             for member in self.members:
-                member.start(self._binary, self._set_name, self._options)
+                member.start(self._binary, self.set_name, self._options)
             for member in self.members:
                 member.await_ready()
         except BaseException:
@@ -86,15 +87,10 @@ class Servers:
         self.stop()
 
     @property
-    def set_name(self) -> str | None:
-        """The replica set's name; None for a standalone."""
-        return self._set_name
-
-    @property
     def uri(self) -> str:
         """A URI that names every member."""
         hosts = ",".join(member.address for member in self.members)
-        return f"mongodb://{hosts}/" + (f"?replicaSet={self._set_name}" if self._set_name else "")
+        return f"mongodb://{hosts}/" + (f"?replicaSet={self.set_name}" if self.set_name else "")
 
     def direct_uri(self, index: int = 0) -> str:
         """A URI to one member alone."""
@@ -120,7 +116,7 @@ class Servers:
         """Start a member that was killed or shut down, on its own data."""
         member = self.members[index]
         if member.process is None:
-            member.start(self._binary, self._set_name, self._options)
+            member.start(self._binary, self.set_name, self._options)
             member.await_ready()
 
     def stop(self) -> None:
@@ -136,7 +132,7 @@ class Servers:
     def client(self, index: int | None = None, **options: Any) -> MongoClient[Document]:
         """A synchronous client for the whole set, or for one member. The caller closes it."""
         uri = self.uri if index is None else self.direct_uri(index)
-        majority = {"w": "majority"} if self._set_name else {}  # which is the default only from MongoDB 5.0 on
+        majority = {"w": "majority"} if self.set_name else {}  # which is the default only from MongoDB 5.0 on
         return MongoClient(uri, **({"serverSelectionTimeoutMS": 30_000} | majority | options))
 
     def _start_guard(self) -> subprocess.Popen[bytes]:
@@ -182,7 +178,7 @@ class ReplicaSet(Servers):
             raise
 
     def _become(self, set_name: str) -> None:
-        self._set_name = set_name
+        self.set_name = set_name
         for index in range(len(self.members)):
             self.shut_down(index)
             self.restart(index)

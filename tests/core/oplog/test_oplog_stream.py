@@ -193,7 +193,7 @@ def rolled_back(left: int, *, commit: int = 0, **how: int) -> Event:
                 if event == Arrived(entry(5) + entry(6)):
                     before = following.kept_bytes
                     following.commit(Ts(100 + commit, 1))
-                    assert following.last == EntryPosition(Ts(106, 1), 1)
+                    assert following._anchor == EntryPosition(Ts(106, 1), 1)
                     assert before - following.kept_bytes == commit * len(entry(1))
                 if isinstance(event, RolledBack):
                     return event

@@ -64,13 +64,9 @@ class Collector:
         for start, end, envelope in chosen(groups):
             if envelope.tag is wanted:
                 self.matched += 1
-                self._wait(_Waiting(batch[start:end]))
+                self.insert(_Waiting(batch[start:end]))
             elif envelope.tag is whole or self._filter.may_want(batch, start, end):
                 self._read(batch[start:end])
-
-    def insert(self, row: OplogRow) -> None:
-        """Insert a row that is not an entry, in its place; entries are dropped before it."""
-        self._wait(row)
 
     def break_here(self) -> None:
         """The oplog is interrupted here: forget unfinished transactions."""
@@ -93,15 +89,16 @@ class Collector:
                 if parts is None or not parts.wanted:
                     return
                 self.matched += 1
-                self._wait(_Waiting(raw, parts if parts.entries > 1 else None))
+                self.insert(_Waiting(raw, parts if parts.entries > 1 else None))
                 return
         except Malformed:
             wanted = True
         if wanted:
             self.matched += 1
-            self._wait(_Waiting(raw))
+            self.insert(_Waiting(raw))
 
-    def _wait(self, item: _Waiting | OplogRow) -> None:
+    def insert(self, item: _Waiting | OplogRow) -> None:
+        """Insert an entry, or a row that is none, in its place; entries are dropped before such rows."""
         if len(self._waiting) >= self._room_now:
             oldest_entry = next((n for n, held in enumerate(self._waiting) if isinstance(held, _Waiting)), 0)
             del self._waiting[oldest_entry]

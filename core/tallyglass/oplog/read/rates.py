@@ -29,7 +29,8 @@ class Rates:
         self._buckets: deque[tuple[int, Counts]] = deque()
         self._total: Counts = Counter()
         self._first: int | None = None
-        self._last = 0
+        self.newest = 0
+        """The newest second that was counted."""
 
     def add(self, seconds: int, counts: Mapping[Envelope, int]) -> None:
         """Count entries whose ``ts`` lies in the five seconds around ``seconds``."""
@@ -45,12 +46,7 @@ class Rates:
     def reach(self, first: int, last: int) -> None:
         """Say which seconds were looked at."""
         self._first = first if self._first is None else min(self._first, first)
-        self._last = max(self._last, last)
-
-    @property
-    def newest(self) -> int:
-        """The newest second that was counted."""
-        return self._last
+        self.newest = max(self.newest, last)
 
     def over(self, seconds: int, now: int) -> tuple[NamespaceRate, ...]:
         """The rates over the ``seconds`` before ``now``, a time of the oplog; busiest first."""
@@ -63,7 +59,7 @@ class Rates:
 
     def overall(self) -> tuple[NamespaceRate, ...]:
         """The rates over everything that was counted."""
-        span = self._last - self._first + 1 if self._first is not None else 1
+        span = self.newest - self._first + 1 if self._first is not None else 1
         return _rates(self._total, span)
 
 

@@ -131,39 +131,26 @@ class OplogStream:
         self._anchor = anchor
         self._trail: deque[EntryPosition] = deque([anchor] if anchor else (), maxlen=_TRAIL)
         self._kept: deque[tuple[EntryPosition, bytes]] = deque()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
+        """Bytes of the entries that may still be rolled back, as far as :meth:`commit` knows."""
         self._most_kept = kept_bytes
         self._lost_kept = False
-        self._member = ""
-        self._trouble_since: datetime | None = None
-
-    @property
-    def member(self) -> str:
+        self.member = ""
         """The member that carries the cursor, or carried the last one."""
-        return self._member
-
-    @property
-    def last(self) -> EntryPosition | None:
-        """The last entry that arrived."""
-        return self._anchor
-
-    @property
-    def kept_bytes(self) -> int:
-        """Bytes of the entries that may still be rolled back, as far as :meth:`commit` knows."""
-        return self._kept_bytes
+        self._trouble_since: datetime | None = None
 
     def commit(self, majority: Ts) -> None:
         """Forget the entries up to ``majority``: they cannot be rolled back."""
         while self._kept and self._kept[0][0].ts <= majority:
             _, batch = self._kept.popleft()
-            self._kept_bytes -= len(batch)
+            self.kept_bytes -= len(batch)
         if not self._kept:
             self._lost_kept = False
 
     async def read_ends(self) -> tuple[Ts | None, Ts | None]:
         """The newest entry of the member that is read and the newest that a majority has, up to which entries are
         forgotten; None where it does not say. Errors: those of the gateway."""
-        last_write = (await self._gateway.command("hello", member=self._member)).get("lastWrite", {})
+        last_write = (await self._gateway.command("hello", member=self.member)).get("lastWrite", {})
         newest, majority = op_time(last_write.get("opTime")), op_time(last_write.get("majorityOpTime"))
         if majority is not None:
             self.commit(majority)
@@ -196,7 +183,7 @@ class OplogStream:
 
         With ``unfiltered`` the server sends everything: one that looks for what is rare may take too long to answer.
         """
-        self._member = ""
+        self.member = ""
         checked = self._anchor is None
         now = asyncio.get_running_loop().time
         last_entry = now()
@@ -206,9 +193,9 @@ class OplogStream:
                 batch = await self._next(batches)
                 if batch is None:
                     return
-                if self._member and not reported:
+                if self.member and not reported:
                     reported, self._trouble_since = True, None
-                    yield Opened(self._member)
+                    yield Opened(self.member)
                 if not batch:
                     yield Arrived(b"")
                     continue
@@ -234,7 +221,7 @@ class OplogStream:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await anext(batches, None)
         except TimeoutError:
-            where = f"{self._member} does not answer" if self._member else "No server answers"
+            where = f"{self.member} does not answer" if self.member else "No server answers"
             raise ReadError(f"{where} since {ANSWER_SECONDS:.0f} s.") from None
 
     def _open(self, unfiltered: bool) -> AsyncIterator[bytes]:
@@ -249,7 +236,7 @@ class OplogStream:
         )  # fmt: skip
 
     def _on_open(self, member: str) -> None:
-        self._member = member
+        self.member = member
 
     def _note(self, batch: bytes) -> None:
         start = last_start(batch)
@@ -258,10 +245,10 @@ class OplogStream:
         self._anchor = place
         self._trail.append(place)
         self._kept.append((place, batch))
-        self._kept_bytes += len(batch)
-        while self._kept_bytes > self._most_kept and len(self._kept) > 1:
+        self.kept_bytes += len(batch)
+        while self.kept_bytes > self._most_kept and len(self._kept) > 1:
             _, old = self._kept.popleft()
-            self._kept_bytes -= len(old)
+            self.kept_bytes -= len(old)
             self._lost_kept = True
 
     async def _continuity(self, batch: bytes, first_end: int) -> Gap | RolledBack | None:
@@ -270,7 +257,7 @@ class OplogStream:
         first = EntryPosition(*position(batch, 0, first_end))
         if first == self._anchor:
             return None
-        oldest = await end_of_oplog(self._gateway, 1, member=self._member)
+        oldest = await end_of_oplog(self._gateway, 1, member=self.member)
         if oldest is not None and oldest > self._anchor.ts:
             # With a filter the first entry is only the next match: the hole ends where the oplog begins.
             gap = Gap(self._anchor.ts, min(oldest, first.ts))
@@ -318,11 +305,11 @@ class OplogStream:
 
     async def _exists(self, place: EntryPosition) -> bool:
         found = await self._gateway.find_one(
-            OPLOG, {"ts": Timestamp(*place.ts)}, projection={"ts": 1, "t": 1}, member=self._member
+            OPLOG, {"ts": Timestamp(*place.ts)}, projection={"ts": 1, "t": 1}, member=self.member
         )
         return found is not None and (place.term is None or found.get("t") == place.term)
 
     def _forget_kept(self) -> None:
         self._kept.clear()
-        self._kept_bytes = 0
+        self.kept_bytes = 0
         self._lost_kept = False
