@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from tallyglass.evidence.book import Book
+from tallyglass.evidence.book import Book, Recent
 from tallyglass.evidence.facts import (
     NAME_CELLS,
     STATEMENT_CELLS,
@@ -49,7 +49,7 @@ class AuditReader:
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        self._applications: dict[str, tuple[str, str]] = {}
+        self._applications = Recent[str, tuple[str, str]](_REMOTES_LIMIT)
 
     def feed(self, lines: Iterable[str]) -> None:
         """Read more lines, each a JSON text. One that is cut or of another form is counted."""
@@ -67,8 +67,6 @@ class AuditReader:
         address = _address(row)
         if name == "clientMetadata":
             self._applications[address] = application_of(param.get("clientMetadata"))
-            if len(self._applications) > _REMOTES_LIMIT:
-                self._applications.pop(next(iter(self._applications)))
             return
         if (row.get("result") or 0) != 0 or (row.get("local") or {}).get("isSystemUser"):
             return

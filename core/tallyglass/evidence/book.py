@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Generic, TypeVar
@@ -27,29 +27,18 @@ Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class Recent(Generic[Key, Value]):
-    """A dictionary that drops the entry that was written longest ago when it is full."""
+class Recent(OrderedDict[Key, Value]):
+    """A dictionary in the order of writing, which drops the entry that was written longest ago when it is full."""
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self._items: OrderedDict[Key, Value] = OrderedDict()
 
     def __setitem__(self, key: Key, value: Value) -> None:
-        self._items[key] = value
-        self._items.move_to_end(key)
-        if len(self._items) > self._limit:
-            self._items.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def get(self, key: Key) -> Value | None:
-        """The value of a key; None if unknown."""
-        return self._items.get(key)
-
-    def items(self) -> Iterable[tuple[Key, Value]]:
-        """All pairs, the one written longest ago first."""
-        return self._items.items()
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._limit:
+            self.popitem(last=False)
 
 
 @dataclass(slots=True)

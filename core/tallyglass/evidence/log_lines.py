@@ -45,6 +45,9 @@ _ID_WITHIN = 160
 _PENDING_LIMIT = 5_000
 """Deletes and updates of one command that wait for its line."""
 
+_BUILDS_LIMIT = 1_000
+"""Builds of indexes whose clients are kept until they are done."""
+
 BESIDE_LIMIT = 500
 """Statements of one client that are kept beside those of the incidents: what else it did."""
 
@@ -109,7 +112,7 @@ class LogReader:
         self._pending: dict[str, list[Statement]] = {}
         self._settled: dict[bytes, list[Statement]] = {}
         self._last: dict[str, int] = {}
-        self._builds: dict[str, Client] = {}
+        self._builds = Recent[str, Client](_BUILDS_LIMIT)
         self._covered = Coverage()
         self._wrote: Recent[bytes, int] = Recent(_PENDING_LIMIT)
         """When each session last began to write something."""
@@ -315,10 +318,7 @@ class LogReader:
     # Definitions
 
     def _registered(self, line: Line) -> None:
-        build = json.dumps(line.attr.get("buildUUID"))
-        self._builds[build] = self._client(line)
-        if len(self._builds) > 1_000:
-            self._builds.pop(next(iter(self._builds)))
+        self._builds[json.dumps(line.attr.get("buildUUID"))] = self._client(line)
 
     def _defined(self, line: Line) -> None:
         name, attribute, text = _DEFINITIONS[line.id]
