@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 import bson
@@ -34,7 +35,7 @@ _NUMBER = re.compile(r"-?\d{1,19}(\.\d{1,19})?", re.ASCII)
 """A number as text that is looked for among numbers as well."""
 
 _CACHE_LIMIT = 20_000
-"""Namespaces whose verdict is remembered, some 3 MB; all are forgotten when there are more."""
+"""Namespaces whose verdict is remembered, some 3 MB."""
 
 
 class Needed(IntEnum):
@@ -51,7 +52,7 @@ class Needed(IntEnum):
 
 
 class CompiledFilter:
-    """Decides which entries a filter wants. Caches the verdict on each namespace."""
+    """Decides which entries a filter wants."""
 
     def __init__(self, wanted: OplogFilter) -> None:
         self.wanted = wanted
@@ -61,7 +62,6 @@ class CompiledFilter:
         self._leave_ns = _names(tuple(n[1:] for n in wanted.namespaces if n.startswith("!")))
         self._ids = IdMatcher(wanted.id) if wanted.id else None
         self._text = TextMatcher(wanted.text) if wanted.text else None
-        self._ns_verdicts: dict[str, bool] = {}
         session, _, number = wanted.transaction.partition(":")
         self._transaction = (session, int(number)) if number.isdecimal() else None
         asks_more = wanted.id or wanted.text or wanted.transaction or wanted.since or wanted.until
@@ -130,13 +130,7 @@ class CompiledFilter:
         return entry.within(entry.o_at, b"to") is not None and self._wants_ns(entry.text_in(entry.o_at, b"to"))
 
     def _wants_ns(self, ns: str) -> bool:
-        verdict = self._ns_verdicts.get(ns)
-        if verdict is None:
-            verdict = (self._keep_ns is None or self._keep_ns(ns)) and not (self._leave_ns and self._leave_ns(ns))
-            if len(self._ns_verdicts) >= _CACHE_LIMIT:
-                self._ns_verdicts.clear()
-            self._ns_verdicts[ns] = verdict
-        return verdict
+        return (self._keep_ns is None or self._keep_ns(ns)) and not (self._leave_ns and self._leave_ns(ns))
 
 
 class EntrySelector:
@@ -170,7 +164,7 @@ def _names(globs: tuple[str, ...]) -> Callable[[str], bool] | None:
     exact = frozenset(unescape_name(glob) for glob in globs if not is_glob(glob))
     exact |= {unescape_name(glob.removesuffix(".*")) for glob in globs if glob.endswith(".*")}
     patterns = [re.compile(glob_pattern(glob), re.DOTALL) for glob in globs if is_glob(glob)]
-    return lambda ns: ns in exact or any(pattern.fullmatch(ns) for pattern in patterns)
+    return lru_cache(_CACHE_LIMIT)(lambda ns: ns in exact or any(pattern.fullmatch(ns) for pattern in patterns))
 
 
 class IdMatcher:
