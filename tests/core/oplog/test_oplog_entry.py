@@ -61,6 +61,12 @@ DESCRIPTIONS = [
     ),
     (entry("d", "shop.orders", {"_id": "x"}), "delete", "shop.orders", "x"),
     (entry("u", "shop.orders", {"_id": 1, "z": 1}, {"_id": 1}), "replace", "shop.orders", "1"),
+    (
+        entry("u", "a.b", {"$v": 2, "diff": {"u": {"f" * 81: 1}, "d": {"g" * 80: False}}}, {"_id": 1}),
+        f"update {'f' * 80}…+1: 1, -{'g' * 73}…+7",
+        "a.b",
+        "1",
+    ),
     (entry("u", "a.b", {"$v": 1, "$set": {"n": 5}, "$unset": {"q": True}}, {"_id": 1}), "update n: 5, -q", "a.b", "1"),
     (
         entry("u", "a.b", {"$v": 2, "diff": {"d": {"a": False}, "u": {"n": 8}, "i": {"k": [1, "x"]}}}, {"_id": 1}),

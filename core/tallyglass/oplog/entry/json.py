@@ -280,6 +280,8 @@ READABLE_DEPTH = 60
 """Levels of a document that are shown: deeper ones would be indented off any screen."""
 
 _BROKEN = "(not readable)"
+_CONTINUATION = bytes(range(0x80, 0xC0))
+"""The bytes of UTF-8 that begin no character."""
 _READ_AS_OTHERS = frozenset({"null", "true", "false", "nan", "inf", "infinity"})
 _ALIKE = frozenset({INT32, INT64, DOUBLE, OBJECT_ID, BOOL, NULL, TIMESTAMP})
 """Usual types whose readable spelling is the relaxed one."""
@@ -335,9 +337,10 @@ def _readable(
     yield (line[: -indent or None] if separator else "") + ("]" if is_array else "}")
 
 
-def quoted(value: str, limit: int = STRING_LIMIT) -> str:
-    """A string in JSON quotes, controls as JSON escapes and everything else that hides as a visible one."""
-    rest = len(value) - limit
+def quoted(value: str, limit: int = STRING_LIMIT, more: int = 0) -> str:
+    """A string in JSON quotes, controls as JSON escapes and everything else that hides as a visible one. ``more`` are
+    the characters that follow ``value`` and are left out in any case."""
+    rest = len(value) + more - limit
     safe = clean(json.dumps(value[:limit], ensure_ascii=False), limit * 8)
     return f'{safe[:-1]}…+{rest}"' if rest > 0 else safe
 
@@ -347,8 +350,9 @@ def scalar(raw: bytes, element: Element, limit: int = STRING_LIMIT) -> str:
     kind, name, start, end = element
     if kind == STRING:
         # No character has more than four bytes.
-        stop = max(start + 4, min(end - 1, start + 4 + limit * 4))
-        return quoted(raw[start + 4 : stop].decode("utf-8", "replace"), limit)
+        stop = min(max(start + 4, end - 1), start + 4 + limit * 4)
+        more = len(raw[stop : end - 1].translate(None, _CONTINUATION))
+        return quoted(raw[start + 4 : stop].decode("utf-8", "replace"), limit, more)
     if kind in _ALIKE:
         parts: list[str] = []
         _elements(raw, start - len(name) - 2, end, parts, _NOTHING, False, True, 0)
