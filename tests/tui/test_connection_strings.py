@@ -55,6 +55,7 @@ WRONG = {
     "mongodb://h/?readPreference=secondary&maxStalenessSeconds=10": "It can be -1 or a whole number of seconds, 90",
     "mongodb://h/?readConcernLevel=majorty": "It can be local, available, majority, linearizable or snapshot.",
     "mongodb://h/?connectTimeoutMS=2s": "'2s' is not a value of connectTimeoutMS. It can be a whole number of mill",
+    "mongodb://h/?socketTimeoutMS=1000000000": "'1000000000' is not a value of socketTimeoutMS.",
     "mongodb://h/?heartbeatFrequencyMS=0": "It can be a whole number of milliseconds above 0.",
     "mongodb://h/?maxPoolSize=-1": "It can be a whole number, 0 or more.",
     "mongodb://h/?minPoolSize=9&maxPoolSize=2": "minPoolSize is larger than maxPoolSize.",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tallyglass.connection.secret import Secret
 from tallyglass.connection.target import Target, is_address
+
+CANARY = "kAnArY8secret"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,7 @@ def test_another_set_and_one_server_have_the_same_user_and_options(uri: str, oth
 
 
 def test_several_shards_are_one_target_and_a_single_one_itself() -> None:
-    first, second = Target.parse("mongodb://u:secret@a/?replicaSet=s0"), Target.parse("mongodb://b/?replicaSet=s1")
+    first, second = Target.parse(f"mongodb://u:{CANARY}@a/?replicaSet=s0"), Target.parse("mongodb://b/?replicaSet=s1")
     both = Target.of_shards([first, second])
     assert (both.uri, both.secrets, both.shards) == (first.uri, first.secrets, (first, second))
     assert str(both) == "mongodb://u@a/?replicaSet=s0 mongodb://b/?replicaSet=s1"
@@ -57,3 +60,15 @@ def test_a_host_with_a_port_is_an_address(text: str) -> None:
     assert is_address(text)
     for other in (text.rpartition(":")[0], f"{text}/", f"{text},b:1", f"u@{text}", f"{text}x"):
         assert not is_address(other)
+
+
+def test_a_password_that_is_given_later_replaces_that_of_the_target() -> None:
+    target = Target.parse(f"mongodb://u:{CANARY}1@h/?tlsCertificateKeyFilePassword={CANARY}2")
+    other = target.with_password(Secret(f"{CANARY}3"))
+    assert {name: secret.reveal() for name, secret in other.secrets} == {
+        "tlsCertificateKeyFilePassword": f"{CANARY}2", "password": f"{CANARY}3",
+    }  # fmt: skip
+    assert len(other.secrets) == 2
+    assert (other.uri, target.needs_password, Target.parse("mongodb://u@h/").needs_password) == (
+        "mongodb://u@h/?", False, True,
+    )  # fmt: skip

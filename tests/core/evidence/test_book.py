@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tallyglass.evidence.book import Book
+from tallyglass.evidence.book import Book, Coverage
 from tallyglass.evidence.facts import Client, Statement
 
 
@@ -33,3 +33,15 @@ def test_statements_of_a_time_a_session_and_a_connection() -> None:
         ]
         assert book.beside(clients[2], first, last) == [one for one in near if one.client == clients[2]]
     assert book.forgotten == max(one.ended for one in every[:-150])
+
+
+def test_the_longest_time_that_was_read_without_a_gap_covers_a_moment() -> None:
+    book = Book()
+    long, short, late = Coverage(10, 100), Coverage(40, 60), Coverage(50, 120)
+    book.coverage = {"a:1": [long], "b:1": [short, late], "c:1": [Coverage()]}
+    cases = {(40, 60): long, (50, 60): long, (50, 110): late, (10, 100): long, (9, 20): None, (0, 0): Coverage()}
+    assert {span: book.covering(*span) for span in cases} == cases
+    assert {span: book.covers(*span) for span in [(50, 120), (50, 121)]} == {(50, 120): True, (50, 121): False}
+    book.forgotten = 50
+    assert not book.covers(50, 60)
+    assert book.covers(51, 60)

@@ -132,3 +132,23 @@ async def test_a_user_who_may_only_list_names_sees_those_that_it_may_read(
         with pytest.raises(PrivilegeError if code == 13 else RefusedError):
             await gateway.list_collections("shop")
     assert client.asked == asked
+
+
+@pytest.mark.parametrize("code", [26, 13, 96])
+async def test_a_collection_that_is_not_there_has_no_indexes(code: int) -> None:
+    class Indexes(Client):
+        async def command(self, body: dict[str, Any], **_: Any) -> dict[str, Any]:
+            self.sent.append(body)  # type: ignore[arg-type]
+            if len(self.sent) > 1:
+                raise OperationFailure("no", code)
+            return {"cursor": {"firstBatch": [{"name": "_id_"}]}}
+
+    client = Indexes()
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
+    assert await gateway.list_indexes(Namespace("shop", "a.b")) == [{"name": "_id_"}]
+    assert client.sent == [{"listIndexes": "a.b", "cursor": {}, "maxTimeMS": 5_000}]
+    if code == 26:
+        assert await gateway.list_indexes(Namespace("shop", "a.b")) == []
+    else:
+        with pytest.raises(PrivilegeError if code == 13 else RefusedError):
+            await gateway.list_indexes(Namespace("shop", "a.b"))

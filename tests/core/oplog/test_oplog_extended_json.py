@@ -65,6 +65,10 @@ def test_a_value_that_was_never_defined_is_written_too() -> None:
     raw = bson.encode({"a": None, "b": 1})
     assert exact(raw.replace(b"\x0aa\0", b"\x06a\0"), canonical=True) == exact(raw, canonical=True)
     assert json.loads(block(raw.replace(b"\x0aa\0", b"\x06a\0")))["b"] == 1
+    text = bson.encode({"a": "symbol", "b": 1})
+    symbol = text.replace(b"\x02a\0", b"\x0ea\0")
+    assert exact(symbol, canonical=True) == exact(text, canonical=True)
+    assert [one.name for one in elements(symbol)] == [b"a", b"b"]
 
 
 scalars = st.one_of(

@@ -134,8 +134,8 @@ class Held(Log):
         self.rows, self.at_once, self.asked = list(rows), at_once, dict[str, Any]()
         self.answers = 0
 
-    async def find_raw(self, *_: Any, **how: Any) -> AsyncIterator[bytes]:
-        self.asked = how
+    async def find_raw(self, _: Any, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+        self.asked, self.query = how, query
         newest_first = self.rows[::-1]
         for at in range(0, len(newest_first), self.at_once):
             self.answers += 1
@@ -190,6 +190,17 @@ async def test_the_search_for_the_newest_is_bounded(
     assert (incomplete.ended if incomplete else None, server.answers) == (ended, answers)
     assert found == server.rows[-3 * answers :]
     assert server.asked["time_ms"] == seconds
+
+
+async def test_of_the_newest_no_ops_are_found_only_where_they_are_wanted() -> None:
+    server, before = Held([held(1, "b")]), {"ts": {"$lt": Timestamp(9, 0)}}
+    for wanted, query in (
+        (OplogFilter(), {"$and": [before, {"op": {"$ne": "n"}}]}),
+        (OplogFilter(noops=True), before),
+        (OplogFilter(noops=True, ops=frozenset("n")), before | {"op": {"$in": ["c", "n"]}}),
+    ):
+        await newest(server, wanted, Ts(9, 0), 5)  # type: ignore[arg-type]
+        assert server.query == query
 
 
 @pytest.mark.parametrize(
@@ -433,7 +444,15 @@ def test_a_slice_that_is_full_is_not_read_over_and_over() -> None:
     pace = SliceLength()
     pace.took(0.1, size=12_000_000)
     assert pace.seconds == 30, "as long as it can be"
+    pace.took(0.5, size=1_000)
+    assert pace.seconds == 30, "as quick as it should be"
     pace.took(0.1, size=1_000)
+    assert pace.seconds == 60
+    pace.took(2.0)
+    assert pace.seconds == 60
+    pace.took(2.1)
+    assert pace.seconds == 30
+    pace.took(0.1, size=5_999_999)
     assert pace.seconds == 60
     pace.filled(9)
     assert pace.seconds == 4, "with room for a span that has more"
