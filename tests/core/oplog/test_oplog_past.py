@@ -13,7 +13,7 @@ from pymongo.errors import OperationFailure
 
 from builders.virtual_time import run
 from tallyglass.errors import PrivilegeError, ReadError, RefusedError
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.driver_errors import translate
 from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.filter.query import OplogFilter
@@ -53,7 +53,7 @@ class Log:
 
 async def test_a_hole_before_the_first_entry_read_begins_where_reading_did() -> None:
     found = [part async for part in past(Log(900, 700), Ts(100, 1), Ts(901, 0))]  # type: ignore[arg-type]
-    assert found[0] == Gap(Ts(100, 1), Ts(700, 1))
+    assert found[0] == Gap(Ts(100, 1), Ts(700, 1), requested=True)
 
 
 class Rolling(Log):
@@ -79,20 +79,38 @@ class Rolling(Log):
     ("log", "expected"),
     [
         (Rolling(100), [*range(100, 141)]),
-        (Rolling(110), [Gap(Ts(100, 1), Ts(110, 1)), *range(110, 141)]),
-        (Rolling(135), [Gap(Ts(100, 1), Ts(135, 1)), *range(135, 141)]),
-        (Rolling(150), [Gap(Ts(100, 1), Ts(150, 1))]),
-        (Rolling(110, found=120), [Gap(Ts(100, 1), Ts(110, 1)), *range(120, 141)]),
+        (Rolling(110), [Gap(Ts(100, 1), Ts(110, 1), True), *range(110, 141)]),
+        (Rolling(135), [Gap(Ts(100, 1), Ts(135, 1), True), *range(135, 141)]),
+        (Rolling(150), [Gap(Ts(100, 1), Ts(150, 1), True)]),
+        (Rolling(110, found=120), [Gap(Ts(100, 1), Ts(110, 1), True), *range(120, 141)]),
         (Rolling(115, later=True), [*range(100, 141)]),
-        (Rolling(115, later=True, found=103), [Gap(Ts(100, 1), Ts(103, 1)), *range(103, 141)]),
-        (Rolling(115, later=True, found=135), [Gap(Ts(100, 1), Ts(115, 1)), *range(135, 141)]),
+        (Rolling(115, later=True, found=103), [Gap(Ts(100, 1), Ts(103, 1), True), *range(103, 141)]),
+        (Rolling(115, later=True, found=135), [Gap(Ts(100, 1), Ts(115, 1), True), *range(135, 141)]),
     ],
 )
 async def test_what_is_overwritten_while_a_cursor_is_opened_is_a_gap(log: Rolling, expected: list[Any]) -> None:
+    assert await read_past(log, Ts(100, 1)) == expected
+
+
+async def read_past(log: Rolling, since: Ts) -> list[Any]:
+    """The second of each entry, and the gaps."""
     found: list[Any] = []
-    async for part in past(log, Ts(100, 1), Ts(141, 0)):  # type: ignore[arg-type]
+    async for part in past(log, since, Ts(141, 0)):  # type: ignore[arg-type]
         found += [part] if isinstance(part, Gap) else [bson.decode(raw)["ts"].time for raw in entries(part)]
-    assert found == expected
+    return found
+
+
+async def test_a_gap_after_what_was_read_or_is_the_oldest_is_not_one_after_what_was_asked_for() -> None:
+    found = await read_past(Rolling(110), ZERO)
+    assert found == [Gap(Ts(100, 1), Ts(110, 1)), *range(110, 141)]
+    log: Any = Log(900, 100)
+    kinds = []
+    async for row in read(log, OplogFilter(since=Ts(100, 1), until=Ts(800, 0))):
+        if row.kind is not RowKind.ENTRY:
+            kinds.append((row.kind, row.ts.t, row.what))
+        log.oldest = [500]
+    gap = "gap: the oplog has rolled past 130:0; up to 6 min 10 s are missing before 500:1"
+    assert kinds == [(RowKind.GAP, 500, gap)]
 
 
 async def test_the_newest_before_a_moment_are_as_many_as_asked_for() -> None:
@@ -228,7 +246,7 @@ async def test_the_first_from_a_moment_are_as_many_as_asked_for_beside_a_gap(lim
     how = {"limit": limit} if limit else {}
     found = [(row.kind, row.ts.t) async for row in read(log, OplogFilter(since=Ts(100, 1)), **how)]
     gap, *others = found
-    assert gap[0] is RowKind.GAP
+    assert gap[0] is RowKind.NOTE
     assert others == [(RowKind.ENTRY, second) for second in range(700, last + 1)]
 
 

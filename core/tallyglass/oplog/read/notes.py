@@ -12,9 +12,11 @@ from tallyglass.text import plural
 
 
 def gap(event: Gap) -> OplogRow:
-    """``GAP: 25 s of entries are missing``; its ``ts`` is the first entry after the hole."""
-    missing = max(event.first.t - event.after.t, 0)
-    what = f"gap: the oplog has rolled past {event.after}; up to {duration(missing)} are missing before {event.first}"
+    """How much is missing, or that the oplog begins after what was asked for; its ``ts`` is the first entry left."""
+    missing = duration(max(event.first.t - event.after.t, 0))
+    if event.requested:
+        return _row(RowKind.NOTE, event.first, f"the oplog begins {missing} after the requested time")
+    what = f"gap: the oplog has rolled past {event.after}; up to {missing} are missing before {event.first}"
     return _row(RowKind.GAP, event.first, what)
 
 
@@ -25,12 +27,6 @@ def rolled_back(event: RolledBack) -> OplogRow:
     what = f"rollback: {many} {after} up to {event.last} no longer exist{'s' * (event.count == 1)}"
     row = _row(RowKind.ROLLBACK, event.common or event.first, what)
     return row if event.count is None else replace(row, documents=event.count)
-
-
-def begins_later(event: Gap) -> OplogRow:
-    """The requested past is no longer in the oplog: what is missing follows the requested time."""
-    later = duration(event.first.t - event.after.t)
-    return _row(RowKind.NOTE, event.first, f"the oplog begins here, {later} after the requested time")
 
 
 def search_cut_short(found: Incomplete) -> OplogRow:

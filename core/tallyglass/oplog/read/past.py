@@ -225,11 +225,11 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
             async with closing(batches) as held:
                 async for batch in held:
                     if batch:
-                        if first and (gap := await _gap(gateway, member, begin, first_ts(batch))):
+                        if first and (gap := await _gap(gateway, member, since, begin, first_ts(batch))):
                             yield gap
                         begin, first, pace.failures = max(begin, last_ts(batch).next), False, 0
                         yield batch
-            if first and (gap := await _gap(gateway, member, begin, None)):
+            if first and (gap := await _gap(gateway, member, since, begin, None)):
                 yield gap
                 begin = gap.first
                 continue
@@ -239,7 +239,7 @@ async def past(gateway: Gateway, since: Ts, until: Ts, match: Document | None = 
             await pace.failed(error)
 
 
-async def _gap(gateway: Gateway, member: Sequence[str], begin: Ts, first: Ts | None) -> Gap | None:
+async def _gap(gateway: Gateway, member: Sequence[str], since: Ts, begin: Ts, first: Ts | None) -> Gap | None:
     """What may be lost between ``begin`` and the ``first`` entry that a cursor has found, if it has found any.
 
     Asked of the cursor's own member, and only after it was opened: what is there still, the cursor has passed.
@@ -248,7 +248,7 @@ async def _gap(gateway: Gateway, member: Sequence[str], begin: Ts, first: Ts | N
         return None
     oldest = await end_of_oplog(gateway, 1, member="".join(member)) or ZERO
     after = oldest if first is None else min(oldest, first)
-    return Gap(begin, after) if after > begin else None
+    return Gap(begin, after, begin == since) if after > begin else None
 
 
 async def backward(

@@ -68,10 +68,12 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The oplog has rolled past the place read up to: what lies between ``after`` and ``first`` is missing."""
+    """The oplog has rolled past the place read up to: what lies between ``after`` and ``first`` is missing. With
+    ``requested`` nothing was read yet, and ``after`` is the time that was asked for."""
 
     after: Ts
     first: Ts
+    requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

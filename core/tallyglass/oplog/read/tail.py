@@ -142,10 +142,7 @@ class _Tail:
         wanted = replace(self.wanted, since=since)
         async for found in wanted_past(self.gateway, wanted, end, self.backlog, backlog=True):
             if isinstance(found, Gap):
-                if found.after == self.wanted.since:
-                    self.collector.insert(notes.begins_later(found))
-                else:
-                    self._handle(found)
+                self._handle(replace(found, requested=found.requested and self.reached is None))
                 self.reached = found.first
             elif isinstance(found, Incomplete):
                 self.older_unread = True
@@ -174,7 +171,7 @@ class _Tail:
                 self.connected_to = member
                 self._set_trouble("", None)
             case Gap():
-                self.gaps += 1
+                self.gaps += not event.requested
                 self.collector.break_here()
                 self.collector.insert(notes.gap(event))
             case RolledBack():
