@@ -8,9 +8,10 @@ from typing import Any, cast
 import bson
 import pytest
 from bson import Binary, Int64
+from bson.raw_bson import RawBSONDocument
 
 from builders.history import Row, Server, diff, entry
-from tallyglass.errors import ReadError
+from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import changes_of, parse
@@ -179,3 +180,38 @@ def test_what_a_repair_inserts_is_the_whole_document() -> None:
     assert not is_written_from(parse(bson.encode(WANTED)), "i", bson.encode(WANTED)), "a document of a copy"
     assert undone_by(made) == [Ts(105, 1)]
     assert undone_by(bson.encode(WANTED)) == []
+
+
+TWICE = RawBSONDocument(bson.encode({"_id": 7, "a": "x", "b": "x"}).replace(b"\x02b\0", b"\x02a\0"))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"_id": 7, "a": 5},
+        {"_id": 7, "a": "x"},
+        {"_id": 7, "a": {"b": "x"}, "r": "x"},
+        {"_id": 7, "a": Binary(b"\x02a\0" + b"\xff" * 9), "r": {}},
+        {"_id": 7, "a": "x", "r": ["x"]},
+        TWICE,
+    ],
+    ids=["number", "text", "document", "bytes", "array", "twice"],
+)
+async def test_a_copy_in_a_staging_collection_is_no_earlier_return(held: Any) -> None:
+    """Its documents may have any fields: those of a restore under another name, for one."""
+    copied = [
+        entry(106, "c", {"create": "c_pitr_0"}, ns="s.$cmd"),
+        entry(107, "i", held, ns="s.c_pitr_0"),
+        entry(108, "u", BEGUN, 7, ns="s.c_pitr_0"),
+    ]
+    assert await judged([*DELETED[:4], *copied, *DELETED[4:]], DELETES, COPY) is State.EARLIER
+
+
+async def test_what_another_version_undid_is_not_taken_for_nothing() -> None:
+    made = loaded(1, {"_id": 1, "s": "BAD"}, {"_id": 1, "s": "ok"}, 102) | {"a": "{}"}
+    undone = [
+        entry(106, "c", {"create": "c_pitr_0"}, ns="s.$cmd"),
+        entry(107, "i", made, ns="s.c_pitr_0"),
+    ]
+    with pytest.raises(InputError, match="cannot be read"):
+        await judged([*DELETED[:4], *undone, *DELETED[4:]], DELETES, COPY)
