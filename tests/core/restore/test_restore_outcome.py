@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import bson
 import pytest
-from bson import Int64, Regex, json_util
+from bson import Int64, ObjectId, Regex, json_util
 from bson.datetime_ms import DatetimeMS
 
 from builders.history import Server as WithOplog
 from builders.history import entry
 from builders.plan_folder import plan, step
 from builders.plans import changed
+from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.bson_file import id_key
@@ -23,6 +25,7 @@ from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
 from tallyglass.restore.undo import outcome_of_repairs
 from tallyglass.restore.undo.account import DocumentState
+from tallyglass.restore.undo.history_file import history_file
 from tallyglass.restore.undo.judgement import Judgement
 from tallyglass.restore.undo.null_id import NOT_EXACT, own_write
 from tallyglass.restore.undo.outcome import account, is_complete
@@ -86,13 +89,15 @@ class Held(Server):
         self.options, self.documents = options, documents
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
-        return [CollectionInfo(Namespace(db, name), "collection", self.options) for name in self.names]
+        kinds = {"v": "view", "t": "timeseries"}
+        return [CollectionInfo(Namespace(db, name), kinds.get(name, "collection"), self.options) for name in self.names]
 
     async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        assert ns.collection not in ("v", "t"), "it has none of its own"
         return [{"v": 2, "key": {"_id": 1}, "name": "_id_"}, {"v": 2, "key": {"a": 1}, "name": "a_1"}]
 
     async def find_raw(self, ns: Namespace, query: Any, **_: Any) -> AsyncIterator[bytes]:
-        wanted = query["_id"]["$in"] if "_id" in query else self.documents[ns.collection]
+        wanted = query["_id"]["$in"] if "_id" in query else self.documents.get(ns.collection, ())
         for id_ in self.documents.get(ns.collection, ()):
             if id_ in wanted:
                 yield bson.encode({"_id": id_})
@@ -112,23 +117,82 @@ ONE = '{"$numberInt": "%d"}'
          [(ONE % 9, "There was no document with this _id")]),
         (Return("s.c", Strategy.COPY, "s.gone"), "collection", ("1",), 0,
          [("", "The collection is not there"), (ONE % 1, "It is missing")]),
-        (Return("s.v", Strategy.WHOLE), "view", (), 0, [("", "The view does not exist")]),
-        (Return("s.c", Strategy.WHOLE), "view", (), 1, []),
+        (Return("s.gone", Strategy.WHOLE), "view", (), 0, [("", "The view is not there.")]),
+        (Return("s.v", Strategy.WHOLE), "view", (), 1, [("", "The options differ")]),
+        (Return("s.c", Strategy.WHOLE), "view", (), 0,
+         [("", "It is a collection, not a view.")]),
+        (Return("s.v", Strategy.WHOLE), "collection", (), 0,
+         [("", "It is a view, not a collection."), *((ONE % n, "It is missing") for n in (1, 2, 3))]),
+        (Return("s.t", Strategy.WHOLE), "timeseries", (), 1, [(ONE % 2, "It is missing")]),
+        (Return("s.gone", Strategy.WHOLE), "timeseries", (), 0, [("", "The timeseries is not there.")]),
+        (Return("s.c", Strategy.WHOLE), "timeseries", (), 0, [("", "It is a collection, not a timeseries.")]),
         (Return("s.c", Strategy.BESIDE, note="By hand."), "collection", (), 0, [("", "By hand.")]),
     ],
-    ids=["whole", "some ids", "no copy", "no view", "a view", "beside"],
+    ids=["whole", "some ids", "no copy", "no view", "another view", "no more a view", "now a view", "buckets",
+         "no buckets", "no more buckets", "beside"],
 )  # fmt: skip
 async def test_a_collection_that_came_back_has_each_id_and_its_definitions(
     row: Return, kind: str, ids: tuple[str, ...], restored: int, damaged: list[tuple[str, str]]
 ) -> None:
-    made = changed(plan(step("true")), returns=(row,), expected=(replace(EXPECTED, ns=row.ns, kind=kind),))
+    wanted = replace(EXPECTED, ns=row.ns, kind=kind, indexes=EXPECTED.indexes if kind == "collection" else ())
+    made = changed(plan(step("true")), returns=(row,), expected=(wanted,))
     made = changed(made, choice=Choice("s.c", row.beside, ids) if ids else None)
-    live, copy = Held({}, c=[1, 3, 4], beside=[1]), Held({}, c=[1, 2, 3])
+    buckets = "system.buckets.t"
+    live = Held({}, c=[1, 3, 4], beside=[1], v=[], t=[], **{buckets: [1]})
+    copy = Held({}, c=[1, 2, 3], v=[1, 2, 3], **{buckets: [1, 2]})
     (found,) = [one async for one in account(cast("Gateway", live), cast("Gateway", copy), made, None)]
     assert (found.restored, found.empty) == (restored, False)
     assert [(one.id, why in one.why) for one, (_, why) in zip(found.damaged, damaged, strict=True)] == [
         (id_, True) for id_, _ in damaged
     ]
+
+
+class Closed(Held):
+    """Nobody may read the buckets of a time-series collection here, nor the collection c."""
+
+    async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+        if ns.collection in ("system.buckets.t", "c"):
+            raise PrivilegeError("You lack find.")
+        async for batch in super().find_raw(ns, query, **how):
+            yield batch
+
+
+async def test_buckets_that_may_not_be_read_are_not_said_to_be_back() -> None:
+    expected = tuple(
+        ExpectedNamespace(f"s.{name}", kind, 1) for name, kind in (("t", "timeseries"), ("c", "collection"))
+    )
+    made = changed(plan(step("true")), returns=(Return("s.t", Strategy.WHOLE),), expected=expected)
+    live, copy = Closed({}, t=[], c=[]), Held({}, **{"system.buckets.t": [1], "c": [1]})
+    (found,) = [one async for one in account(cast("Gateway", live), cast("Gateway", copy), made, None)]
+    assert (found.restored, [one.why for one in found.damaged], is_complete([found])) == (
+        0, ["Its buckets were not compared: You lack find."], False,
+    )  # fmt: skip
+    made = changed(made, returns=(Return("s.c", Strategy.WHOLE),))
+    with pytest.raises(PrivilegeError):
+        await anext(account(cast("Gateway", live), cast("Gateway", copy), made, None))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "held", "named"),
+    [
+        ('{"$numberDecimal": "1"}', 1, False),
+        ("1", 1.0, False),
+        ("true", 1, True),
+        ('{"a": 1, "b": 2}', {"b": 2, "a": 1}, True),
+        ('"000000000000000000000001"', ObjectId("000000000000000000000001"), False),
+        ('"x"', "y", True),
+    ],
+)
+async def test_an_id_that_was_asked_for_is_found_as_the_server_finds_it(wanted: str, held: Any, named: bool) -> None:
+    class Copy(Held):
+        async def find_raw(self, *_: Any, **__: Any) -> AsyncIterator[bytes]:
+            yield bson.encode({"_id": held})
+
+    made = changed(plan(step("true")), returns=(Return("s.c", Strategy.COPY, "s.beside"),), expected=(EXPECTED,))
+    made = changed(made, choice=Choice("s.c", "s.beside", (wanted,)))
+    server = cast("Gateway", Copy({}, beside=[]))
+    (found,) = [one async for one in account(server, server, made, None)]
+    assert [one.why for one in found.damaged] == ["There was no document with this _id at the point."] * named
 
 
 @pytest.mark.parametrize(
@@ -159,7 +223,7 @@ class Repaired(WithOplog):
                 yield batch
 
 
-async def test_the_account_of_repairs_counts_each_document_once() -> None:
+async def test_the_account_of_repairs_counts_each_document_once(tmp_path: Path) -> None:
     removed = [entry(100 + id_, "d", {"_id": id_}) for id_ in (1, 2, 3)]
     inserted = [entry(150 + id_, "i", {"_id": id_, "other": 1}) for id_ in (1, 2)]
     oplog = [entry(100, "n", {}, ns=""), *removed, *inserted, entry(160, "d", {"_id": 1})]
@@ -169,7 +233,9 @@ async def test_the_account_of_repairs_counts_each_document_once() -> None:
         plan(step("true")), returns=(Return("s.c", Strategy.MERGE, "s.c_pitr"),), limit=Ts(100, 1),
         accident=Accident("deletes", "s.c", Ts(101, 1), Ts(103, 1)),
     )  # fmt: skip
-    (found,) = [one async for one in account(cast("Gateway", source), cast("Gateway", spare), made, Ts(200, 1))]
+    rows = account(cast("Gateway", source), cast("Gateway", spare), made, Ts(200, 1), tmp_path)
+    (found,) = [one async for one in rows]
+    assert history_file(tmp_path, 1).exists(), "the next run reads on from there"
     assert [(one.id, one.left_alone) for one in found.damaged] == [(ONE % 2, True), (ONE % 3, False)]
     assert found.damaged[1].why == "The server refuses it: no."
     assert (found.restored, found.already, found.left, found.unclear, found.still_damaged) == (0, 0, 1, 1, 1)

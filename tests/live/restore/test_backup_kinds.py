@@ -61,7 +61,7 @@ ACCIDENTS: dict[str, Callable[[Scene, Any], object]] = {
     "capped": lambda _, db: db.log.drop(),
     DRILL: lambda _, db: db.orders.drop(),
 }
-RETURNED = ("deleteMany", "drop", "`$out` over it")
+RETURNED = ("deleteMany", "drop", "`$out` over it", "view", "time-series")
 """These are followed into the live set, the others as far as the spare."""
 
 

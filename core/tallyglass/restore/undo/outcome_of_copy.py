@@ -4,57 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
-from bson import ObjectId, encode, json_util
+from bson import ObjectId, json_util
 
+from tallyglass.errors import PrivilegeError
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_id_index
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import stored_as
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.documents import DocumentSource, with_documents
 from tallyglass.restore.undo.outcome_rows import CANONICAL, Damaged, NamespaceOutcome, id_json
 from tallyglass.restore.undo.sources.image_files import ImageFiles
+from tallyglass.restore.undo.statement import is_equal
 from tallyglass.text import clean, clean_name
 
 
 async def account_for_copy(
     source: Gateway, spare: DocumentSource, plan: Plan, row: Return, outcome: NamespaceOutcome
 ) -> None:
-    """A collection that came back whole: each id of the copy must be live."""
-    item = plan.proof.expected_of(row.ns)
-    if item is not None and item.kind != "collection":
-        if await _is_there(source, row.ns):
-            outcome.restored = 1
-        else:
-            outcome.damaged.append(Damaged(outcome.ns, "", f"The {item.kind} does not exist."))
-        return
+    """A collection or view that came back whole: it must be there, with each id of the copy; of a time-series
+    collection with those of its buckets."""
     assert not isinstance(spare, ImageFiles)  # those undo writes, and bring no collection back whole
+    target = row.beside if row.strategy is Strategy.COPY else row.ns
+    item = plan.proof.expected_of(row.ns)
+    kind = "collection" if item is None else item.kind
+    there = {str(info.ns): info.kind for info in await source.list_collections(target.partition(".")[0])}.get(target)
+    if there != kind:
+        what = f"The {kind} is not there." if there is None else f"It is a {there}, not a {kind}."
+        outcome.damaged.append(Damaged(outcome.ns, "", what))
+    if kind == "view":
+        outcome.restored += there == kind
+        return
     wanted = _chosen_ids(plan)
     query: dict[str, Any] = {"_id": {"$in": wanted}} if wanted else {}
-    target = row.beside if row.strategy is Strategy.COPY else row.ns
-    if not await _is_there(source, target):
-        outcome.damaged.append(Damaged(outcome.ns, "", "The collection is not there."))
-    async for batch in spare.find_raw(Namespace.parse(row.ns), query, time_ms=3_600_000):
-        rows = [batch[at:end] for at, end in walk.split(batch)]
-        wanted = _not_among(wanted, rows)
-        keys = dict.fromkeys(map(id_key, rows))
-        async for key, document, _ in with_documents(source, target, keys.items()):
-            if document is not None:
-                outcome.restored += 1
-            else:
-                why = "It is missing: others, or a TTL index, removed it after it came back."
-                outcome.damaged.append(Damaged(outcome.ns, id_json(key), why))
+    try:
+        async for batch in spare.find_raw(Namespace.parse(stored_as(row.ns, kind)), query, time_ms=3_600_000):
+            rows = [batch[at:end] for at, end in walk.split(batch)]
+            wanted = _not_among(wanted, rows)
+            keys = dict.fromkeys(map(id_key, rows))
+            async for key, document, _ in with_documents(source, stored_as(target, kind), keys.items()):
+                if document is not None:
+                    outcome.restored += 1
+                else:
+                    outcome.damaged.append(Damaged(outcome.ns, id_json(key), _MISSING))
+    except PrivilegeError as error:
+        if kind != "timeseries":
+            raise
+        outcome.damaged.append(Damaged(outcome.ns, "", f"Its buckets were not compared: {error.title}"))
     for one in wanted:
         why = "There was no document with this _id at the point."
         outcome.damaged.append(Damaged(outcome.ns, json_util.dumps(one, json_options=CANONICAL), why))
     outcome.empty = not query and not (outcome.restored or outcome.damaged)
 
 
-async def _is_there(source: Gateway, ns: str) -> bool:
-    """Whether there is a collection or view of this name."""
-    return any(str(info.ns) == ns for info in await source.list_collections(ns.partition(".")[0]))
+_MISSING = "It is missing: it did not come back, or others or a TTL index removed it since."
 
 
 def _chosen_ids(plan: Plan) -> list[Any]:
@@ -73,24 +79,27 @@ def _is_meant(wanted: Any, found: Any) -> bool:
     too, and one of the two is found."""
     if all(isinstance(one, (str, ObjectId)) for one in (wanted, found)):
         return str(wanted) == str(found)
-    return bool(wanted == found) or encode({"": wanted}) == encode({"": found})
+    return is_equal(wanted, found)
 
 
 async def other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:
-    """Indexes and options that differ from those at the point."""
+    """Indexes and options that differ from those at the point, of a collection or view. That it is of another kind by
+    now is not said here."""
     item = plan.proof.expected_of(ns)
-    if item is None or item.kind != "collection":
+    if item is None or item.kind == "timeseries":
         return []
-    namespace, shown = Namespace.parse(ns), clean_name(ns)
-    live = {canonical_index(spec) for spec in await source.list_indexes(namespace)}
-    found = []
-    for text in item.indexes:
-        if text not in live and not is_id_index(json_util.loads(text)):
-            found.append(Damaged(shown, "", f"The index {clean(text, 300)} is missing."))
-    for info in await source.list_collections(namespace.db):
-        if str(info.ns) == ns and info.options is not None and canonical_options(info.options) != item.options:
-            found.append(Damaged(shown, "", f"The options differ from those at the point: {clean(item.options, 300)}."))
-    return found
+    namespace, found = Namespace.parse(ns), []
+    info = next((one for one in await source.list_collections(namespace.db) if str(one.ns) == ns), None)
+    if info is not None and info.kind != item.kind:
+        return []
+    indexes = [text for text in item.indexes if not is_id_index(json_util.loads(text))]
+    live = {canonical_index(spec) for spec in await source.list_indexes(namespace)} if indexes else set[str]()
+    for text in indexes:
+        if text not in live:
+            found.append(f"The index {clean(text, 300)} is missing.")
+    if info is not None and info.options is not None and canonical_options(info.options) != item.options:
+        found.append(f"The options differ from those at the point: {clean(item.options, 300)}.")
+    return [Damaged(clean_name(ns), "", why) for why in found]
 
 
 async def created_meanwhile(source: Gateway, row: Return) -> list[Damaged]:
