@@ -84,18 +84,25 @@ async def test_the_updates_of_one_command_are_known_by_its_number(
 
 
 async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
+    """Each document counts once, however often it was written."""
+
     def part(op: str, ns: str, o: Row, **more: Any) -> Row:
         return {"op": op, "ns": ns, "ui": COLLECTION, "o": o} | more
 
     parts = [part("i", "s.c", {"_id": 1}), part("i", "s.c", {"_id": 2}), part("d", "s.c", {"_id": 3})]
-    parts.append(part("u", "s.d", SHAPE, o2={"_id": 4}))
+    parts += [part("u", "s.d", SHAPE, o2={"_id": 4})] * 2
+    parts += [part("u", "s.c", SHAPE, o2={"_id": 5}), part("d", "s.c", {"_id": 5}), part("d", "s.c", {"_id": 1})]
+    parts += [part("d", "s.d", {"_id": 6}), part("i", "s.d", {"_id": 6})]
     server: Any = Server([entry(10, "c", {"applyOps": parts}, ns="admin.$cmd")])
     row = incident(1, 10, kind="transaction", point=Ts(10, 1), last=Ts(10, 1))
     found = await find_accident(server, row, row.limit, row.last, None, [])
-    assert (found.accident.kind, found.accident.entries) == ("transaction", 4)
-    said = {(one.ns, one.what.partition(" in ")[0]): one.documents for one in found.undone}
-    assert said == {("s.c", "deleted"): 1, ("s.d", "updated"): 1, ("s.c", "inserted"): 2}
-    assert "these stay" in found.undone[-1].what
+    assert (found.accident.kind, found.accident.entries) == ("transaction", len(parts))
+    assert {(one.ns, one.what): one.documents for one in found.undone} == {
+        ("s.c", "deleted in one transaction"): 2, ("s.d", "updated in one transaction"): 2,
+    }  # fmt: skip
+    assert [(one.ns, one.what, one.documents, one.why) for one in found.left_out] == [
+        ("s.c", "inserted", 2, "an undo of a transaction removes nothing")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -110,7 +117,8 @@ async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
 )
 def test_without_an_incident_every_removal_is_undone(changed: Changed, row: tuple[str, int | None] | None) -> None:
     rows = removals_since({"s.c": changed}, Accident("removal", "s.c", Ts(20, 1), Ts(20, 1)))
-    assert [(one.what, one.documents) for one in rows] == ([row] if row else [])
+    assert [(one.what, one.entries) for one in rows] == ([row] if row else [])
+    assert all(one.documents is None for one in rows), "one may be deleted twice"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
@@ -37,7 +38,6 @@ _REMOVED = {
     "drop": "dropped", "dropDatabase": "dropped with its database", "out": "replaced by $out",
     "rename": "replaced by a rename", "convertToCapped": "converted to capped", "emptycapped": "emptied",
 }  # fmt: skip
-_STAYS = "the transaction: these stay"
 _VERBS = {"i": "inserted", "u": "updated", "d": "deleted"}
 
 
@@ -273,28 +273,34 @@ def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
 
 
 async def _transaction(gateway: Gateway, accident: Accident) -> Inferred:
-    """What a transaction wrote, by namespace."""
-    found = Counter[tuple[str, str]]()
+    """What a transaction wrote, by namespace and each document once: what it inserted stays."""
+    found: dict[tuple[str, bytes], str] = {}
     async for _, parts in read_effects(gateway, {"ts": stamp(accident.first)}):
-        written_at_once = (one for part in parts for one in operations_of(part) if one.txn is None)
-        found.update((one.ns, one.op) for one in written_at_once if one.op in _VERBS)
+        for one in chain.from_iterable(map(operations_of, parts)):
+            if one.txn is None and one.op in _VERBS:
+                found[one.ns, one.id_key] = found.get((one.ns, one.id_key), "") + one.op
+    counts = Counter((ns, "i" if ops[0] == "i" else "d" if ops[-1] == "d" else "u") for (ns, _), ops in found.items())
     at = accident.first
-    rows = [
-        WriteGroup(clean_name(ns), f"{_VERBS[op]} in {_STAYS if op == 'i' else 'one transaction'}", count, at, at)
-        for (ns, op), count in sorted(found.items(), key=lambda row: row[0][1] == "i")
-    ]
-    return Inferred(replace(accident, entries=found.total()), tuple(rows))
+    rows: dict[bool, list[WriteGroup]] = {False: [], True: []}
+    for (ns, op), count in counts.items():
+        stays = "an undo of a transaction removes nothing" if op == "i" else ""
+        what = _VERBS[op] if stays else f"{_VERBS[op]} in one transaction"
+        rows[bool(stays)].append(WriteGroup(clean_name(ns), what, count, at, at, why=stays))
+    accident = replace(accident, entries=sum(map(len, found.values())))
+    return Inferred(accident, tuple(rows[False]), left_out=tuple(rows[True]))
 
 
 def removals_since(changed: Mapping[str, Changed], accident: Accident) -> tuple[WriteGroup, ...]:
-    """What is undone where no incident was named: every delete and every removal from the point on."""
+    """What is undone where no incident was named: every delete and every removal from the point on. How many documents
+    that is would be known by their ``_id``s alone: some are deleted twice, or were inserted after the point."""
     rows = []
     for ns, item in changed.items():
         gone = item.replaced or item.dropped
         words = ["deleted"] * bool(item.deletes) + ["dropped, emptied or renamed"] * gone
         if words:
-            what, documents = f"{', and '.join(words)} from the point on", None if gone else item.deletes
-            rows.append(WriteGroup(clean_name(ns), what, documents, accident.first, accident.last or accident.first))
+            what, last = f"{', and '.join(words)} from the point on", accident.last or accident.first
+            entries = None if gone else item.deletes
+            rows.append(WriteGroup(clean_name(ns), what, None, accident.first, last, entries))
     return tuple(rows)
 
 
