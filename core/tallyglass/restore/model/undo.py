@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from tallyglass.moment import Ts, iso
 
+NEVER = Ts(2**32, 0)
+"""After every entry."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldChange:
@@ -47,6 +50,11 @@ class Accident:
     statement: str = ""
     count: int | None = None
     proven: bool = False
+
+    @property
+    def updates_end(self) -> Ts:
+        """Where its updates end at the latest."""
+        return self.updates_last or self.last or NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection as Uuids
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
@@ -22,14 +23,14 @@ MOST_ENTRIES = 200_000
 """How many entries before the start are read, newest first."""
 
 
+@dataclass(slots=True)
 class ExpectedDocument:
     """The expected state of a document after the newest entry about it: absent, equal to ``digest``, or with the values
     that the ``update`` set, which is the ``o`` of its entry."""
 
-    __slots__ = ("absent", "digest", "update")
-
-    def __init__(self, *, absent: bool = False, digest: bytes = b"", update: bytes = b"") -> None:
-        self.absent, self.digest, self.update = absent, digest, update
+    absent: bool = False
+    digest: bytes = b""
+    update: bytes = b""
 
     def allows(self, raw: bytes) -> bool:
         """Whether the document in the backup may be this one."""

@@ -20,7 +20,7 @@ from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.changes import Changes, Path, build, differing, get
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.restore.model.undo import Accident, FieldChange
+from tallyglass.restore.model.undo import NEVER, Accident, FieldChange
 from tallyglass.restore.undo.incident_scope import is_sent_by
 from tallyglass.restore.undo.values import is_number, related
 
@@ -151,12 +151,11 @@ class Attribution:
 
     def spans(self, ts: Ts) -> bool:
         """Whether ``ts`` is within the accident's span."""
-        return self.accident.first <= ts and (self.accident.last is None or ts <= self.accident.last)
+        return self.accident.first <= ts <= (self.accident.last or NEVER)
 
     def spans_updates(self, ts: Ts) -> bool:
         """Whether ``ts`` is within the span of its updates, which may end earlier."""
-        until = self.accident.updates_last or self.accident.last
-        return self.accident.first <= ts and (until is None or ts <= until)
+        return self.accident.first <= ts <= self.accident.updates_end
 
     def same_sender(self, whole: Entry) -> bool:
         """Whether a write may come from the client that caused the accident."""

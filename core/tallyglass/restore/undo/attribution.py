@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from tallyglass.errors import PrivilegeError, ReadError
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.entry.changes import Changes, Path, Unfit, apply_update, changes_of, differing
+from tallyglass.oplog.entry.changes import Changes, Path, Unfit, changes_of, differing
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import Attribution, UpdateEffect, completed
 from tallyglass.restore.undo.documents import DocumentSource, with_documents
@@ -21,7 +21,6 @@ from tallyglass.restore.undo.evidence import read_statement
 from tallyglass.restore.undo.history import (
     ACCIDENT,
     LAST_NUMBER,
-    NEVER,
     NO_REPAIR,
     OTHERS,
     OWN,
@@ -30,7 +29,7 @@ from tallyglass.restore.undo.history import (
     HistoryStep,
 )
 from tallyglass.restore.undo.increments import IncrementSearch
-from tallyglass.restore.undo.values import related
+from tallyglass.restore.undo.values import related, updated
 
 _CHUNK = 10_000
 """Rows that are attributed in one go, so that few are in memory and the table is read in long stretches."""
@@ -58,7 +57,7 @@ async def attribute(source: Gateway, spare: DocumentSource, history: History, at
 
 def _amid(accident: Accident) -> str:
     """The condition for rows within the span of the accident's updates."""
-    first, last = accident.first, accident.updates_last or accident.last or NEVER
+    first, last = accident.first, accident.updates_end
     return f"(t, i) BETWEEN ({first.t}, {first.i}) AND ({last.t}, {last.i})"
 
 
@@ -76,19 +75,14 @@ async def _carried(
 
 def _after(document: bytes | None, step: HistoryStep) -> bytes | None:
     """The document after an operation; None where it is not known, or not there."""
-    if step.op != "u":
-        return step.o or None
-    try:
-        return None if document is None else apply_update(document, step.o)
-    except Unfit:
-        return None
+    return updated(document, step.o) if step.op == "u" else step.o or None
 
 
 async def _complete(spare: DocumentSource, history: History, effect: UpdateEffect, done: int) -> None:
     """Work out what the updates that may be the accident's would have set on any document, where their entries show
     only a part of it, or the whole document."""
     rows = history.updates(done, among=f"{NO_REPAIR} AND {_amid(history.accident)}")
-    partial = ((key, history.of(key)) for _, key, _, _, changes in rows if _is_partial(changes, effect))
+    partial = ((key, history.of(key)) for _, key, _, changes in rows if _is_partial(changes, effect))
     async for before, step, _ in _carried(spare, history, partial):
         if step.op == "u" and before is not None and _is_partial(changes := changes_of(step.o), effect):
             with contextlib.suppress(Unfit):  # where a field name is there twice, the entry counts as it is logged
@@ -150,7 +144,7 @@ def _attribute_updates(history: History, attribution: Attribution, effect: Updat
     while True:
         owned: list[tuple[int, int]] = []
         begin = last
-        for number, _, ts, _, changes in history.updates(last, _CHUNK):
+        for number, _, ts, changes in history.updates(last, _CHUNK):
             last = number
             fits, inside = effect.fits(changes), attribution.spans_updates(ts)
             history.ambiguous |= fits and not inside and bool(effect.computed) and not accident.proven
@@ -198,8 +192,7 @@ def _compare_with_count(history: History) -> None:
 
 async def _require_one_formula(spare: DocumentSource, history: History, effect: UpdateEffect) -> None:
     """Raise ReadError where no one sum or product explains what the accident computed, which nobody has named."""
-    explained = (await find_increments(spare, history, (OWN,))).explained if effect.computed else effect.computed
-    if not effect.computed <= explained:
+    if effect.computed and not effect.computed <= (await find_increments(spare, history, (OWN,))).explained:
         raise ReadError(
             "Different values were written, and no one sum or product explains them all: there may be several "
             "statements.",

@@ -140,11 +140,11 @@ class Counterfactual:
         whole, appended = is_replacement(o), _appended(o, before)
         written = set(changes_of(o))
         whose = {path: self._whose(path, before, after, written, appended) for path in damaged}
-        for path, owner in whose.items():
-            numbers = (get(before, path), get(after, path), get(wanted, path)) if path else (None, None, None)
-            known = path not in self.doubts and increased(self.increments, path, *numbers) is not None
-            if owner is _Whose.UNCLEAR and known:
-                whose[path] = _Whose.ADDED
+        added: dict[Path, Value] = {}
+        for path in self.increments.keys() & damaged - self.doubts:
+            total = increased(self.increments, path, get(before, path), get(after, path), get(wanted, path))
+            if whose[path] is _Whose.UNCLEAR and total is not None:
+                whose[path], added[path] = _Whose.ADDED, total
         result = after if whole else _apply_beside(wanted, before, after, whose)
         for path, owner in whose.items():
             self.overwritten |= owner is _Whose.THEIRS
@@ -152,8 +152,7 @@ class Counterfactual:
             if owner is _Whose.UNCLEAR:
                 self.doubts.add(path)
             if owner is _Whose.ADDED:
-                total = increased(self.increments, path, get(before, path), get(after, path), get(wanted, path))
-                result = put(result, path, total)
+                result = put(result, path, added[path])
             elif owner is not _Whose.THEIRS and path and (len(path) == 1 or _is_document(result, path[:-1])):
                 result = put(result, path, _extended(get(wanted, path), appended.get(path, [])))
         self.wanted = result if any(differing(result, after)) else after

@@ -25,9 +25,9 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.document import accident_from_json, accident_to_json
-from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.model.undo import NEVER, Accident
 from tallyglass.restore.undo.documents import AT_ONCE
-from tallyglass.restore.undo.history import NEVER, OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE, History, digest
+from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE, History, digest
 
 STAGING = "_pitr_"
 """What follows the name of a collection in that of its staging collection, before the time of the point."""
@@ -193,16 +193,14 @@ def _mark_written(
         if row in found or n in taken or row not in repairs:
             continue
         key, raw = repairs[row]
-        if as_computed:
-            found.add(row)
-            taken.add(n)
-            computed.append((n, key))
-            continue
-        repair = parse(raw)
-        if not is_written_from(repair, op, o):
+        repair = {} if as_computed else parse(raw)
+        if not (as_computed or is_written_from(repair, op, o)):
             continue
         found.add(row)
         taken.add(n)
+        if as_computed:
+            computed.append((n, key))
+            continue
         stamps = undone_by(raw)
         known = bool(stamps) and all(ts >= limit for ts in stamps)
         owners.append((REPAIR if known else OLDER, n))

@@ -250,13 +250,12 @@ class WriteGroups:
     def _explained_by_count(self, evidence: KnownStatement) -> AttributedWrites:
         """The writes of a statement that does not say which values it writes: how many there are decides."""
         found = self.one_statement(timed=evidence.count is None)
-        tally = together(group.tally for group in self.inside.values())
-        fits = tally.entries == evidence.count
-        twice = list(_hit_twice(tally.entries - self.documents)) if fits and evidence.text else []
+        entries = found.tally.entries
+        fits = entries == evidence.count
+        twice = list(_hit_twice(entries - self.documents)) if fits and evidence.text else []
         if fits and not (self._left_out or twice):
-            return replace(found, tally=tally, doubts=(), groups=())  # nothing else was written
-        doubts = [*found.doubts, *twice, *compare_counts(tally.entries, evidence)]
-        return replace(found, tally=tally, doubts=tuple(doubts))
+            return replace(found, doubts=(), groups=())  # nothing else was written
+        return replace(found, doubts=(*found.doubts, *twice, *compare_counts(entries, evidence)))
 
     def _attributed(self, effect: UpdateEffect, groups: Groups, doubts: Sequence[str], why: str) -> AttributedWrites:
         """The entries of some groups that have the effect, also where they set a document as a whole; the others are

@@ -34,9 +34,6 @@ _SETTLED = (
 
 LAST_NUMBER = "SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM operation UNION SELECT max(n) FROM removal)"
 
-NEVER = Ts(2**32, 0)
-"""After every entry."""
-
 
 class HistoryStep(NamedTuple):
     """One operation on a document; ``o`` is empty for a delete."""
@@ -138,15 +135,15 @@ class History:
 
     def updates(
         self, after: int = 0, most: int = -1, among: str = NO_REPAIR
-    ) -> Iterator[tuple[int, bytes, Ts, int, Changes]]:
+    ) -> Iterator[tuple[int, bytes, Ts, Changes]]:
         """The updates that the sender of the accident may have made, from the one after number ``after`` on: number,
-        id, ``ts``, milliseconds of the server's clock, and what each changes. Raises Malformed."""
+        id, ``ts``, and what each changes. Raises Malformed."""
         query = (
-            "SELECT n, id, t, i, millis, o, changes FROM operation LEFT JOIN refined USING (n) "
+            "SELECT n, id, t, i, o, changes FROM operation LEFT JOIN refined USING (n) "
             f"WHERE sender AND op = 'u' AND n > ? AND {among} ORDER BY n LIMIT ?"
         )
-        for n, key, t, i, millis, o, changes in self.rows.execute(query, (after, most)):
-            yield n, key, Ts(t, i), millis, changes_of(o) if changes is None else marshal.loads(changes)
+        for n, key, t, i, o, changes in self.rows.execute(query, (after, most)):
+            yield n, key, Ts(t, i), changes_of(o) if changes is None else marshal.loads(changes)
 
     def own_updates(self) -> Iterator[Changes]:
         """What the accident's updates change. Raises Malformed."""
@@ -155,10 +152,10 @@ class History:
     def updates_beside(self, seconds: int) -> Iterator[tuple[bytes, Changes]]:
         """The ids of documents that no operation of the accident is about, and what others' updates change in them
         amid the accident's updates, or up to so many seconds before and after. Raises Malformed."""
-        first, last = self.accident.first, self.accident.updates_last or self.accident.last or NEVER
+        first, last = self.accident.first, self.accident.updates_end
         near = f"own = {OTHERS} AND t BETWEEN {first.t - seconds} AND {last.t + seconds}"
         among = f"{near} AND id NOT IN (SELECT id FROM operation WHERE {ACCIDENT})"
-        yield from ((key, changes) for _, key, _, _, changes in self.updates(among=among))
+        yield from ((key, changes) for _, key, _, changes in self.updates(among=among))
 
     def ends(self) -> list[tuple[int, int]]:
         """The first and the last of the accident's operations, each its number and the server's clock; empty where

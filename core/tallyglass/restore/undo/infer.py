@@ -73,18 +73,11 @@ async def find_accident(
     if incident.kind == "transaction":
         commit = incident.point or incident.last
         return await _transaction(gateway, Accident("transaction", "", commit, commit))
-    op = written(incident)
+    op = "d" if incident.kind == "ttl" else written(incident)
     ns = next((name for name in names if clean_name(name) == incident.ns), "")
-    if incident.kind == "ttl":
-        op = "d"
     if not op:
-        row = WriteGroup(
-            incident.ns,
-            _REMOVED.get(incident.kind, clean_name(incident.kind)),
-            incident.documents,
-            incident.first,
-            incident.last,
-        )
+        what = _REMOVED.get(incident.kind, clean_name(incident.kind))
+        row = WriteGroup(incident.ns, what, incident.documents, incident.first, incident.last)
         return Inferred(Accident("removal", "", incident.first, incident.last), (row,))
     kind = "updates" if op == "u" else "deletes"
     accident = Accident(kind, ns, incident.first, incident.last, session_of(incident), updates=op == "u")
@@ -206,30 +199,28 @@ async def _writes_of(
     doubts = [around.mixed(), around.several_commands(), *_miscounted(incident, around.writes.entries, op)]
     if one_command:
         accident = replace(accident, command=next(iter(around.numbers)))
-        found = replace(found, tally=around.span, left_out=(), documents=around.writes.documents)
+        what = f"{found.what} (one command)"
+        found = replace(found, what=what, tally=around.span, left_out=(), documents=around.writes.documents)
     else:
         doubts += found.doubts if incident.kind != "ttl" else ()
         if found.effect is not None:
             accident = replace(accident, effect=found.effect.stored())
     accident = replace(accident, entries=found.tally.entries)
-    return _inferred(around, accident, replace(found, what=_in_words(found, one_command)), doubts)
+    return _inferred(around, accident, found, doubts)
 
 
 def _inferred(around: _Around, accident: Accident, found: AttributedWrites, doubts: Iterable[str]) -> Inferred:
     """What was found of the writes of one collection, with everything else that was written there meanwhile."""
     doubts = tuple(filter(None, doubts))
     beside = around.inserted() if around.op == "u" else ()
-    left = (
-        *found.left_out,
-        *beside,
-        *(row_of(verb, tally, None, why) for (verb, why), tally in around.left_out.items()),
+    meanwhile = (row_of(verb, tally, None, why) for (verb, why), tally in around.left_out.items())
+    rows = (
+        [row_of(found.what, found.tally, found.documents)] if found.tally.entries else [],
+        found.groups if doubts else [],
+        [*found.left_out, *beside, *meanwhile],
     )
-    undone = (row_of(found.what, found.tally, found.documents),) if found.tally.entries else ()
-    named = [
-        tuple(replace(row, ns=clean_name(accident.ns)) for row in rows)
-        for rows in (undone, found.groups if doubts else (), left)
-    ]
-    return Inferred(accident, named[0], doubts, named[1], named[2])
+    undone, groups, left = (tuple(replace(row, ns=clean_name(accident.ns)) for row in some) for some in rows)
+    return Inferred(accident, undone, doubts, groups, left)
 
 
 def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred:
@@ -256,10 +247,6 @@ def _explained(around: _Around, limit: Ts, evidence: KnownStatement) -> Inferred
     if evidence.count is not None and found.documents is not None:
         found = replace(found, documents=min(found.documents, evidence.count))
     return _inferred(around, accident, found, doubts)
-
-
-def _in_words(found: AttributedWrites, one_command: bool) -> str:
-    return f"{found.what} (one command)" if one_command else found.what
 
 
 def _miscounted(incident: Incident, entries: int, op: str) -> Iterator[str]:
@@ -323,13 +310,13 @@ async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | 
     found = writes.beginning_with(changes_of(update_of(first)))
     if command.entries > 1:
         mine = replace(mine, command=first.txn_number)
-        found = replace(found, tally=command, doubts=(), groups=(), left_out=(), documents=None)
+        what = f"{found.what} (one command)"
+        found = replace(found, what=what, tally=command, doubts=(), groups=(), left_out=(), documents=None)
     elif found.effect is not None:
         mine = replace(mine, effect=found.effect.stored())
     mine = replace(mine, updates_last=found.tally.last, entries=found.tally.entries)
     if found.tally.entries < 2 or await _is_routine(gateway, mine, first):
         return Inferred(accident)
-    found = replace(found, what=_in_words(found, command.entries > 1))
     return _inferred(_Around(mine, "u"), mine, found, found.doubts)
 
 

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.entry.changes import Unfit, apply_update
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.temporary import temporary_tables
+from tallyglass.restore.undo.values import updated
 
 
 class OthersDid(IntEnum):
@@ -77,7 +77,7 @@ class Ledger:
         elif held == OthersDid.THEIRS and operation.op == "d":
             fate, document = OthersDid.GONE, None
         elif held == OthersDid.THEIRS:
-            fate, document = OthersDid.THEIRS, document and _updated(document, operation.o)
+            fate, document = OthersDid.THEIRS, updated(document, operation.o)
         carried = document if ts <= self._seen else carried
         row = (key, fate, inserted, document, carried, *operation)
         self._rows.execute("INSERT OR REPLACE INTO written VALUES (?, ?, ?, ?, ?, ?, ?)", row)
@@ -88,7 +88,7 @@ class Ledger:
         if operation.op == "i":
             carried = operation.o
         elif carried:
-            carried = _updated(carried, operation.o)
+            carried = updated(carried, operation.o)
         self._rows.execute("UPDATE written SET carried = ? WHERE id = ?", (carried, key))
 
     def after(self, operation: LoggedWrite, key: bytes) -> None:
@@ -102,14 +102,6 @@ class Ledger:
             if inserted and later[:1] == [LoggedWrite("i", inserted)] and not counter_paths(self._ns, inserted):
                 carried, later = inserted, later[1:]  # joined by the step that changed the names
             yield Written(key, OthersDid(fate), inserted, document, carried, LoggedWrite(op, o), later)
-
-
-def _updated(document: bytes, o: bytes) -> bytes | None:
-    """The document after an update; None where it does not fit. Raises Malformed."""
-    try:
-        return apply_update(document, o)
-    except Unfit:
-        return None
 
 
 async def read_ledger(source: Gateway, row: Return, since: Ts, returned: bytes, seen: Ts) -> Ledger:

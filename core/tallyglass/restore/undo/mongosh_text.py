@@ -192,10 +192,6 @@ def _number(text: str) -> int | float:
     return found if abs(found) < 2**53 else float(found)
 
 
-def _integer(value: int | str) -> int:
-    return int(value)
-
-
 def _utc(text: str) -> datetime:
     """A time, in UTC unless it says otherwise."""
     found = datetime.fromisoformat(text)
@@ -217,14 +213,11 @@ def _timestamp(seconds: Any, increment: int = 0) -> Timestamp:
     return Timestamp(seconds["t"], seconds["i"]) if isinstance(seconds, dict) else Timestamp(seconds, increment)
 
 
-def _decimal(value: Any) -> Decimal128:
-    return Decimal128(str(value))
-
-
 _CONSTRUCTORS: Mapping[str, Callable[..., Any]] = {
     "ObjectId": lambda text: ObjectId(text), "ISODate": _utc, "new Date": _date,
-    "NumberInt": _integer, "Int32": _integer, "NumberLong": lambda value: Int64(int(value)),
-    "Long": lambda value: Int64(int(value)), "Double": float, "NumberDecimal": _decimal, "Decimal128": _decimal,
+    **dict.fromkeys(("NumberInt", "Int32"), lambda value: int(value)), "Double": lambda value: float(value),
+    **dict.fromkeys(("NumberLong", "Long"), lambda value: Int64(int(value))),
+    **dict.fromkeys(("NumberDecimal", "Decimal128"), lambda value: Decimal128(str(value))),
     "UUID": lambda text: Binary.from_uuid(uuid.UUID(text)), "Timestamp": _timestamp,
     "BinData": lambda kind, text: Binary(b64decode(text), kind), "MinKey": MinKey, "MaxKey": MaxKey,
     "RegExp": Regex,

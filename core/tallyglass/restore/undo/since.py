@@ -172,8 +172,8 @@ def _number(path: str, write: LoggedWrite) -> Any:
     if write.op == "u":
         changes = changes_of(write.o)
     for length in range(len(names) + 1):
-        if value := changes.get(names[:length]):
-            inside = get(value[1], names[length:]) if value[0] == walk.DOCUMENT else None
-            found = inside if length < len(names) else value
+        if found := changes.get(names[:length]):
+            if length < len(names):
+                found = get(found[1], names[length:]) if found[0] == walk.DOCUMENT else None
             return decode(build({b"v": found}))["v"] if found else None
     return None

@@ -371,13 +371,11 @@ def _evaluate(document: Document, how: Any) -> Any:
 def _is_true(value: Any) -> bool:
     if _is_number(value):
         return _is_nan(value) or bool(_exact(value) != 0)
-    return value is not _MISSING and value is not None and value is not False
+    return not _is_null(value) and value is not False
 
 
 def _of_numbers(calculate: Callable[[Any, Any], Any]) -> Callable[[list[Any]], Any]:
     def evaluate(values: list[Any]) -> Any:
-        if any(value is _MISSING or value is None for value in values):
-            return None
         result, *rest = numbers = [_binary(value) for value in values]
         if any(isinstance(one, float) for one in numbers) and (rest[1:] or any(abs(one) > _EXACT for one in numbers)):
             raise _UnknownError("a sum that the server rounds in its own way")
@@ -385,13 +383,15 @@ def _of_numbers(calculate: Callable[[Any, Any], Any]) -> Callable[[list[Any]], A
             result = calculate(result, value)
         return result
 
-    return evaluate
+    return _unless_null(evaluate)
 
 
-def _concat(values: list[Any]) -> Any:
-    if any(value is _MISSING or value is None for value in values):
-        return None
-    return "".join(values)
+def _unless_null(evaluate: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    return lambda values: None if any(map(_is_null, values)) else evaluate(values)
+
+
+def _is_null(value: Any) -> bool:
+    return value is _MISSING or value is None
 
 
 _TYPES: dict[type, str] = {
@@ -415,9 +415,9 @@ def _comparison(name: str) -> Callable[[list[Any]], bool]:
 
 _EXPRESSIONS: dict[str, Callable[[list[Any]], Any]] = {
     "$add": _of_numbers(operator.add), "$subtract": _of_numbers(operator.sub), "$multiply": _of_numbers(operator.mul),
-    "$concat": _concat, "$isNumber": lambda values: _is_number(values[0]),
+    "$concat": _unless_null("".join), "$isNumber": lambda values: _is_number(values[0]),
     "$type": lambda values: _lookup(_TYPES, type(values[0])),
-    "$ifNull": lambda values: next((one for one in values if one is not _MISSING and one is not None), values[-1]),
+    "$ifNull": lambda values: next((one for one in values if not _is_null(one)), values[-1]),
     "$and": lambda values: all(map(_is_true, values)), "$or": lambda values: any(map(_is_true, values)),
     "$not": lambda values: not _is_true(values[0]), **{name: _comparison(name) for name in _COMPARE},
 }  # fmt: skip

@@ -1,16 +1,24 @@
-"""What one BSON value, or two paths, tell: a number, a part of a text, one leading to the other."""
+"""What one BSON value, two paths, or a document with an update tell."""
 
 from __future__ import annotations
 
 import struct
 
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Path, Value, parse
+from tallyglass.oplog.entry.changes import Path, Unfit, Value, apply_update, parse
 
 INTEGERS = frozenset({walk.INT32, walk.INT64})
 NUMBERS = INTEGERS | {walk.DOUBLE, walk.DECIMAL}
 _SHORTEST_TEXT = 3
 """Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
+
+
+def updated(document: bytes | None, o: bytes) -> bytes | None:
+    """The document after an update; None where there is none, or the update does not fit it. Raises Malformed."""
+    try:
+        return None if document is None else apply_update(document, o)
+    except Unfit:
+        return None
 
 
 def related(one: Path, other: Path) -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
-from tallyglass.oplog.entry.changes import Unfit, apply_update, is_replacement
+from tallyglass.oplog.entry.changes import is_replacement
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.read.entries import operations
 from tallyglass.restore.backup import archive
@@ -27,6 +27,7 @@ from tallyglass.restore.catalogue.usable_backup import UsableBackup
 from tallyglass.restore.timeline.earlier_writes import ExpectedDocument, read_earlier
 from tallyglass.restore.undo.accident import REMOVING, update_of
 from tallyglass.restore.undo.temporary import temporary_tables
+from tallyglass.restore.undo.values import updated
 from tallyglass.text import clean_name
 
 _MOST_DOUBTS = 100
@@ -170,9 +171,7 @@ def _may_hold(base: bytes, step: DocumentStep) -> bool:
 
 def _applied(document: bytes, steps: Sequence[DocumentStep]) -> bytes | None:
     """The document after updates; None if one of them does not fit: then this is not the document that was updated."""
-    try:
-        for step in steps:
-            document = apply_update(document, step.o)
-    except Unfit:
-        return None
-    return document
+    after: bytes | None = document
+    for step in steps:
+        after = updated(after, step.o)
+    return after
