@@ -428,12 +428,18 @@ def _rename(second: int, source: str, to: str, **more: Any) -> Row:
     ],
     ids=["dropped", "replaced", "another replaced", "none was replaced"],
 )
-async def test_what_was_deleted_does_not_come_back_into_what_others_put_in_its_place(
-    later: Row, verdict: Verdict
+@pytest.mark.parametrize("named", [True, False], ids=["named", "all that was removed"])
+async def test_what_was_deleted_does_not_come_back_into_what_was_put_in_its_place(
+    named: bool, later: Row, verdict: Verdict
 ) -> None:
+    """Where no incident is named, a drop is undone too, but not what replaces a collection."""
     server = WithOptions([entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), later], *_DOCUMENTS)
     server.options, gateway = {}, cast("Gateway", server)
-    with closing(await read_history(gateway, gateway, replace(_TAKEN, statement=""), "s.c", _POINT)) as history:
+    accident = replace(_TAKEN, statement="") if named else Accident("everything", "", _POINT, Ts(109, 1))
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
+        if not named and "drop" in later["o"]:
+            assert history.removed
+            return
         found = {one.key[1]: one.verdict async for one in compare_documents(gateway, history)}
     assert found == {1: verdict}
 

@@ -131,10 +131,10 @@ def test_all_that_is_lost_is_counted_alike_however_it_is_read(batched: bool, wha
     mine = 2 if what else 0
     assert count.changed == {
         "s.c": Changed(3, 1, 3, 0, mine, 7 - mine, numbers=(3, 7)),
-        "s.d": Changed(updates=1, commands=1, others=1, dropped=True, replaced=True),
-        "s.e": Changed(commands=1, replaced=True),
+        "s.d": Changed(updates=1, commands=1, others=1, dropped=True, removed=True, replaced=True),
+        "s.e": Changed(commands=1, removed=True, replaced=True),
         "s.f": Changed(commands=1, replaced=True),
-        "s.g": Changed(commands=1, replaced=True),
+        "s.g": Changed(commands=1, removed=True, replaced=True),
         "s.h": Changed(commands=1),
     }
     assert (count.last, count.fcv_changed) == (Ts(31, 1), Ts(30, 1))

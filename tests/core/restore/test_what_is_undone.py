@@ -16,13 +16,13 @@ from builders.incidents import incident
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.changes import changes_of
 from tallyglass.oplog.entry.entry import read_entry
-from tallyglass.restore.model.undo import Accident
+from tallyglass.restore.model.undo import Accident, WriteGroup
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.effects import Side
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.incident_scope import ANY_SESSION
-from tallyglass.restore.undo.infer import Inferred, _Around, _miscounted, find_accident, removals_since
+from tallyglass.restore.undo.infer import Inferred, _Around, _miscounted, find_accident, with_removals
 
 SHAPE = diff(u={"v": 7})
 
@@ -109,16 +109,25 @@ async def test_a_transaction_is_undone_but_for_its_inserts() -> None:
     ("changed", "row"),
     [
         (Changed(deletes=3), ("deleted from the point on", 3)),
-        (Changed(deletes=3, dropped=True), ("deleted, and dropped, emptied or renamed from the point on", None)),
-        (Changed(dropped=True), ("dropped, emptied or renamed from the point on", None)),
-        (Changed(replaced=True), ("dropped, emptied or renamed from the point on", None)),
+        (Changed(deletes=3, removed=True), ("deleted, and dropped, emptied or renamed from the point on", None)),
+        (Changed(removed=True, replaced=True), ("dropped, emptied or renamed from the point on", None)),
+        (Changed(deletes=3, replaced=True), ("deleted from the point on", 3)),
         (Changed(inserts=2, updates=5), None),
     ],
 )
 def test_without_an_incident_every_removal_is_undone(changed: Changed, row: tuple[str, int | None] | None) -> None:
-    rows = removals_since({"s.c": changed}, Accident("removal", "s.c", Ts(20, 1), Ts(20, 1)))
-    assert [(one.what, one.entries) for one in rows] == ([row] if row else [])
-    assert all(one.documents is None for one in rows), "one may be deleted twice"
+    first = WriteGroup("s.a", "v = 1", 2, Ts(20, 1), Ts(21, 1))
+    accident = Accident("everything", "s.c", Ts(20, 1), Ts(29, 1))
+    found = with_removals(Inferred(accident, (first,)), {"s.c": changed})
+    wanted = [WriteGroup("s.c", row[0], None, Ts(20, 1), Ts(29, 1), row[1])] if row else []
+    assert (found.undone, found.left_out) == ((first, *wanted), ())
+
+
+def test_without_an_incident_a_collection_that_was_replaced_stays() -> None:
+    accident = Accident("everything", "", Ts(20, 1), None)
+    found = with_removals(Inferred(accident), {"s.c": Changed(replaced=True)})
+    what, why = "another collection was renamed to it", "no incident is named"
+    assert (found.undone, found.left_out) == ((), (WriteGroup("s.c", what, None, Ts(20, 1), Ts(20, 1), why=why),))
 
 
 @pytest.mark.parametrize(

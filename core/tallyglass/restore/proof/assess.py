@@ -3,8 +3,6 @@ back."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import ARCHIVE
 from tallyglass.restore.model.undo import Return, Strategy
@@ -16,7 +14,7 @@ from tallyglass.restore.proof.returns import plan_returns, with_again
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.timeline.identity import list_live
 from tallyglass.restore.undo.expiry import expiry_of
-from tallyglass.restore.undo.infer import find_accident, removals_since
+from tallyglass.restore.undo.infer import find_accident, with_removals
 
 
 async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = None) -> Assessed:
@@ -37,7 +35,7 @@ async def assess(gateway: Gateway, replayed: Replayed, copy: Gateway | None = No
     )
     accident = found.accident
     if inputs.incident is None:
-        found = replace(found, undone=(*found.undone, *removals_since(loss.changed, accident)))
+        found = with_removals(found, loss.changed)
     updated = accident.ns if accident.updates else ""
     returns = plan_returns(
         replayed.expected, loss.changed, live.names, inputs.incident, stamp, live.unlisted, updated, live.views

@@ -76,7 +76,8 @@ class LossCount:
         elif entry.op == "c":
             changed.commands += 1
             changed.dropped |= entry.command == "drop"
-            changed.replaced |= entry.command in ("drop", "emptycapped", "renameCollection")
+            changed.removed |= entry.command in ("drop", "emptycapped", "renameCollection")
+            changed.replaced |= changed.removed
             if entry.command == "renameCollection":
                 target = self.changed.setdefault(str(entry.o.get("to")), Changed())
                 target.commands += 1

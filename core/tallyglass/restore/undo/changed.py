@@ -17,13 +17,15 @@ class Changed:
     by_incident: int = 0
     others: int = 0
     dropped: bool = False
+    removed: bool = False
+    """Whether it was dropped or emptied, or renamed."""
     replaced: bool = False
-    """Whether it was dropped or emptied, or renamed, or replaced: the present collection is another one."""
+    """Whether it was removed, or another one was renamed to its name: the present collection is another one."""
     numbers: tuple[int, int] | None = None
     """The least and the greatest whole number that was inserted as an ``_id``."""
 
     def note_number(self, number: int | None) -> None:
-        """Take an ``_id`` that was inserted, if it is a whole number."""
+        """Note an ``_id`` that was inserted, if it is a whole number."""
         if number is not None:
             least, most = self.numbers or (number, number)
             self.numbers = (min(least, number), max(most, number))

@@ -107,8 +107,8 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
 
 async def _note_command(source: Gateway, history: History, entry: Entry, step: HistoryStep, limit: Ts) -> None:
     """Store what a command means for the history: that it removes all documents, as ``step`` says, or renamed them
-    back, makes a staging collection, or lets documents expire. A collection that others put in the place of this one,
-    as $out does, ends it like a drop."""
+    back, makes a staging collection, or lets documents expire. A collection that was put in the place of this one, as
+    by $out, ends it like a drop of others: what is live stays."""
     rows = history.rows
     if _removes(entry, history.ns):
         if step.owner == OTHERS and rows.execute("SELECT 1 FROM removal").fetchone() is None:
@@ -121,8 +121,8 @@ async def _note_command(source: Gateway, history: History, entry: Entry, step: H
     elif (away := await renamed_back(source, history.ns, entry, limit)) is not None:
         # Removals since then are of other collections.
         rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
-    elif step.owner == OTHERS and entry.replaced and entry.o.get("to") == history.ns:
-        rows.execute(_STORE_REMOVAL, (step.number, step.owner, *step.ts))
+    elif entry.replaced and entry.o.get("to") == history.ns:
+        rows.execute(_STORE_REMOVAL, (step.number, OTHERS, *step.ts))
 
 
 def _removes(entry: Entry, ns: str) -> bool:

@@ -277,18 +277,21 @@ async def _transaction(gateway: Gateway, accident: Accident) -> Inferred:
     return Inferred(accident, tuple(rows[False]), left_out=tuple(rows[True]))
 
 
-def removals_since(changed: Mapping[str, Changed], accident: Accident) -> tuple[WriteGroup, ...]:
-    """What is undone where no incident was named: every delete and every removal from the point on. How many documents
-    that is would be known by their ``_id``s alone: some are deleted twice, or were inserted after the point."""
-    rows = []
+def with_removals(found: Inferred, changed: Mapping[str, Changed]) -> Inferred:
+    """What is undone where no incident was named: every delete and every removal from the point on as well. How many
+    documents that is would be known by their ``_id``s alone: some are deleted twice, or were inserted after the point.
+    A collection that was replaced stays."""
+    undone, stay, accident = [*found.undone], [*found.left_out], found.accident
+    last = accident.last or accident.first
     for ns, item in changed.items():
-        gone = item.replaced or item.dropped
-        words = ["deleted"] * bool(item.deletes) + ["dropped, emptied or renamed"] * gone
+        words = ["deleted"] * bool(item.deletes) + ["dropped, emptied or renamed"] * item.removed
         if words:
-            what, last = f"{', and '.join(words)} from the point on", accident.last or accident.first
-            entries = None if gone else item.deletes
-            rows.append(WriteGroup(clean_name(ns), what, None, accident.first, last, entries))
-    return tuple(rows)
+            what, entries = f"{', and '.join(words)} from the point on", None if item.removed else item.deletes
+            undone.append(WriteGroup(clean_name(ns), what, None, accident.first, last, entries))
+        elif item.replaced:
+            what, why = "another collection was renamed to it", "no incident is named"
+            stay.append(WriteGroup(clean_name(ns), what, None, accident.first, last, why=why))
+    return replace(found, undone=tuple(undone), left_out=tuple(stay))
 
 
 async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | None) -> Inferred:
