@@ -100,6 +100,7 @@ def test_checks_that_say_the_same_are_one() -> None:
     assert merged_checks([*many, *others]) == (
         warn("a", f"{NAMED + 1} namespaces: it is odd. They are {listed} and 1 more.", "Look."), *others,
     )  # fmt: skip
+    assert merged_checks([ok("x", "It is odd.")] * 3) == (ok("x", "It is odd."),)
     assert merged_checks(many[:2])[0].title == "2 namespaces: it is odd. They are s.c0, s.c1."
     assert merged_checks(many[:NAMED])[0].title == f"{NAMED} namespaces: it is odd. They are {listed}."
     assert merged_checks([ok("c", "x"), ok("c", "y")]) == (ok("c", "x"), ok("c", "y"))

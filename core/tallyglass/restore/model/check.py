@@ -64,13 +64,13 @@ def merged_checks(checks: Iterable[Check]) -> tuple[Check, ...]:
     groups: dict[tuple[str, ...], list[Check]] = {}
     for check in checks:
         subject, found, text = check.title.partition(": ")
-        key = (check.id, check.level.value, check.advice, text if found else check.title, subject if not found else "")
+        key = (check.id, check.level.value, check.advice, text, "" if found else subject)
         groups.setdefault(key, []).append(check)
     return tuple(_merged(group) for group in groups.values())
 
 
 def _merged(group: list[Check]) -> Check:
-    if len(group) == 1:
+    if len(set(group)) == 1:
         return group[0]
     subjects = [check.title.partition(": ")[0] for check in group]
     text = group[0].title.partition(": ")[2]

@@ -50,19 +50,25 @@ class ImageProof:
     again: int = 0
 
 
+def _note(proof: ImageProof, id_: bytes, document: bytes | None) -> None:
+    """Count a document as it was, None where that is not known."""
+    if document is None:
+        proof.missing_count += 1
+        proof.missing += [id_] if len(proof.missing) < SHOWN else []
+    else:
+        proof.bytes += len(document)
+        proof.large += len(document) > LARGE
+
+
 async def read_proof(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> ImageProof:
     """Read every image once: only what the server still holds counts."""
     proof = ImageProof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
     async for image in read_images(gateway, selection):
+        _note(proof, image.id, image.document)
         if image.document is None:
             selection.note_missing(image.id)
-            proof.missing_count += 1
-            if len(proof.missing) < SHOWN:
-                proof.missing.append(image.id)
         else:
             proof.first = min(proof.first or image.key.ts, image.key.ts)
-            proof.bytes += len(image.document)
-            proof.large += len(image.document) > LARGE
     proof.streamed = selection.streamed
     proof.again = selection.again
     done = selection.operations
@@ -100,14 +106,13 @@ async def prove_images(
             continue
         with closing(await select(gateway, damaged.found.accident, ns, limit)) as selection:
             proof = await read_proof(gateway, selection, damaged.live[ns])
+            if proof.missing_count and path is not None:
+                try:
+                    backup = backup or await usable_backup(gateway, path, limit, start)
+                    proof = await _with_backup(gateway, selection, proof, backup, limit)
+                except InputError as error:
+                    proof.refused = str(error)
             images.append(proof)
-            if not proof.missing_count or path is None:
-                continue
-            try:
-                backup = backup or await usable_backup(gateway, path, limit, start)
-                await _fill_gaps(gateway, selection, proof, backup, limit)
-            except InputError as error:
-                proof.refused, proof.from_backup = str(error), 0
     used = None
     if backup is not None and any(one.from_backup for one in images):
         form = WITH_BACKUP if any(one.first for one in images) else WITHOUT_SPARE
@@ -115,21 +120,15 @@ async def prove_images(
     return ImagesProof(damaged, tuple(images), await retention(gateway), used, await hours_left(gateway, limit))
 
 
-async def _fill_gaps(
+async def _with_backup(
     gateway: Gateway, selection: ImageSelection, proof: ImageProof, backup: UsableBackup, limit: Ts
-) -> None:
-    """Read the documents without an image from the backup, all of them where there is no image at all. Raises
+) -> ImageProof:
+    """The proof with the documents without an image from the backup, all of them where there is no image at all. Raises
     InputError, which says why it cannot be used."""
-    missing: list[bytes] = []
-    lacking = 0
+    found = replace(proof, missing=[], missing_count=0)
     async for id_, document in carry_forward(gateway, backup, proof.info, selection.missing(), limit):
-        if document is None:
-            lacking += 1
-            missing += [id_] if len(missing) < SHOWN else []
-        else:
-            proof.from_backup += 1
-            proof.bytes += len(document)
-            proof.large += len(document) > LARGE
-    proof.missing, proof.missing_count = missing, lacking
-    if lacking:
-        proof.refused = f"The backup does not prove how {lacking:,} of them were at the point."
+        _note(found, id_, document)
+        found.from_backup += document is not None
+    if found.missing_count:
+        found.refused = f"The backup does not prove how {found.missing_count:,} of them were at the point."
+    return found

@@ -27,7 +27,7 @@ from tallyglass.oplog.entry.changes import (
 )
 from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import Increments, increased
-from tallyglass.restore.undo.values import contains, is_number, may_be_upsert, related
+from tallyglass.restore.undo.values import contains, is_number, may_be_upsert, related, updated
 
 
 class Verdict(StrEnum):
@@ -116,15 +116,11 @@ class Counterfactual:
 
     def repaired(self, op: str, o: bytes) -> None:
         """What a return wrote to undo operations that :meth:`accident` was given: ``wanted`` never had them."""
-        try:
-            if op == "i":
-                self.actual = o
-            elif self.actual is None:
-                self.unclear = True  # it updated a document of which the history knows nothing
-            else:
-                self.actual = apply_update(self.actual, o)
-        except Unfit:
+        after = o if op == "i" else updated(self.actual, o)
+        if after is None:  # it updated a document of which the history knows nothing, or another one
             self.unclear = True
+        else:
+            self.actual = after
 
     def _update(self, o: bytes) -> None:
         before, wanted = self.actual, self.wanted

@@ -125,13 +125,12 @@ class History:
 
     def staging(self) -> Iterator[tuple[str, Ts]]:
         """The staging collections of returns since the point, each with when it was first made."""
-        for name, t, i, _ in self.rows.execute("SELECT name, t, i, min(rowid) FROM staging GROUP BY name"):
-            yield name, Ts(t, i)
+        found = self.rows.execute("SELECT name, t, i, min(rowid) FROM staging GROUP BY name")
+        return ((name, Ts(t, i)) for name, t, i, _ in found)
 
     def touched(self) -> Iterator[bytes]:
         """The ids of all documents that were written."""
-        for (key,) in self.rows.execute("SELECT DISTINCT id FROM operation"):
-            yield key
+        return (key for (key,) in self.rows.execute("SELECT DISTINCT id FROM operation"))
 
     def updates(
         self, after: int = 0, most: int = -1, among: str = NO_REPAIR
@@ -147,7 +146,7 @@ class History:
 
     def own_updates(self) -> Iterator[Changes]:
         """What the accident's updates change. Raises Malformed."""
-        yield from (changes for *_, changes in self.updates(among=f"own = {OWN}"))
+        return (changes for *_, changes in self.updates(among=f"own = {OWN}"))
 
     def updates_beside(self, seconds: int) -> Iterator[tuple[bytes, Changes]]:
         """The ids of documents that no operation of the accident is about, and what others' updates change in them
@@ -155,7 +154,7 @@ class History:
         first, last = self.accident.first, self.accident.updates_end
         near = f"own = {OTHERS} AND t BETWEEN {first.t - seconds} AND {last.t + seconds}"
         among = f"{near} AND id NOT IN (SELECT id FROM operation WHERE {ACCIDENT})"
-        yield from ((key, changes) for _, key, _, changes in self.updates(among=among))
+        return ((key, changes) for _, key, _, changes in self.updates(among=among))
 
     def ends(self) -> list[tuple[int, int]]:
         """The first and the last of the accident's operations, each its number and the server's clock; empty where
