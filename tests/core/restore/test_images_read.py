@@ -364,3 +364,5 @@ async def test_a_survey_says_who_keeps_images_and_what_it_would_cost_the_others(
     assert (found.sampled_seconds, found.costs) == (72, (ImageCost("s.d", 100.0, 1_000.0),))
     short = await survey(Keeper([*rows[:3], entry(59, "n", {})], {}, *live[1:]))  # type: ignore[arg-type]
     assert (short.sampled_seconds, short.costs, short.kept.known) == (None, (), False)
+    short = await survey(Keeper([*rows[:3], entry(60, "n", {})], {}, *live[1:]))  # type: ignore[arg-type]
+    assert (short.sampled_seconds, len(short.costs)) == (60, 1)

@@ -125,6 +125,11 @@ def others(**sections: Any) -> Step:
             ([TEN, others(i={"total": total}), ("repair", "u", diff(u={"balance": 5}))], State.COMPUTED)
             for total in (10, 11, 9, 20, 110, -10, 30, 5, 100, 1_000)
         ),
+        *(
+            ([others(i={"more": 37}), TEN, others(i={"total": total}), ("repair", "u", diff(u={"balance": 5}))], state)
+            for total, state in ((47, State.COMPUTED), (-27, State.COMPUTED), (27, State.COMPUTED),
+                                 (370, State.COMPUTED), (48, State.RIGHT), (28, State.RIGHT))
+        ),
         ([UNSET, others(i={"note": "none"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
         ([UNSET, others(i={"note": "nonesuch"}), ("repair", "u", diff(i={"name": "n"}))], State.COMPUTED),
         ([UNSET, others(i={"note": 7}), ("repair", "u", diff(i={"name": "n"}))], State.RIGHT),
@@ -294,13 +299,14 @@ async def test_a_value_that_some_of_the_accidents_updates_left_alike_is_looked_f
 async def test_an_insert_beside_deletes_of_another_collection_is_none_of_the_accidents() -> None:
     """What is undone from a point on are all deletes, and the updates of one collection."""
     oplog = [entry(100, "n", {}, ns=""), entry(100, "i", {"_id": 50}, ns="s.d"), entry(101, "d", {"_id": 1}, ns="s.d")]
-    source, spare = Server(oplog, {"_id": 50}), Server([], {"_id": 1})
+    oplog += [entry(102, "i", {"_id": 51}, ns="s.d"), entry(103, "d", {"_id": 2}, ns="s.d")]
+    source, spare = Server(oplog, {"_id": 50}, {"_id": 51}), Server([], {"_id": 1}, {"_id": 2})
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
     accident = Accident("everything", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect)
     found = judge_documents(
         cast("Gateway", source), cast("Gateway", spare), accident, "s.d", Ts(100, 1), Ts(300, 1), None
     )  # fmt: skip
-    assert [one.state async for one in found] == [State.MISSING]
+    assert [one.state async for one in found] == [State.MISSING] * 2
 
 
 def test_a_document_with_one_field_name_twice_may_hold_any_value() -> None:

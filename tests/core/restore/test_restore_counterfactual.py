@@ -64,6 +64,27 @@ def after(*steps: Step) -> Counterfactual:
             COPY | {"tags": [1, 2, 9]},
         ),
         ([ARRAY, ("others", "u", diff(u={"tags": [4]}))], Verdict.UNCLEAR, None),
+        (
+            [("accident", "u", diff(u={"name": [7]})), ("others", "u", diff(sname={"a": True, "u1": 8}))],
+            Verdict.DAMAGED,
+            COPY,
+        ),
+        (
+            [("accident", "u", diff(i={"new": [7]})), ("others", "u", diff(snew={"a": True, "u1": 8}))],
+            Verdict.DAMAGED,
+            COPY | {"new": [8]},
+        ),
+        ([("accident", "u", diff(i={"flag": True})), ("others", "u", diff(u={"flag": False}))], Verdict.LEFT, None),
+        (
+            [("accident", "u", diff(i={"flag": True, "late": None})), ("others", "u", diff(u={"flag": None}))],
+            Verdict.DAMAGED,
+            COPY | {"flag": None},
+        ),
+        (
+            [("accident", "u", diff(i={"word": "long"})), ("others", "u", diff(u={"word": "longer"}))],
+            Verdict.UNCLEAR,
+            None,
+        ),
         ([("accident", "d", {"_id": 1})], Verdict.DAMAGED, COPY),
         (
             [("others", "u", diff(u={"balance": 8})), ("accident", "d", {"_id": 1})],

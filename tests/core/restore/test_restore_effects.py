@@ -12,17 +12,19 @@ import pytest
 from bson import Int64, ObjectId
 from bson.datetime_ms import DatetimeMS
 
+from builders.history import entry
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import WHOLE, Changes, changes_of
+from tallyglass.oplog.entry.changes import WHOLE, Changes, Path, changes_of
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.checks.undone import unclear
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Accident, WriteGroup
 from tallyglass.restore.undo import effects
-from tallyglass.restore.undo.accident import UpdateEffect, completed
+from tallyglass.restore.undo.accident import UpdateEffect, completed, millis_of, seconds_before
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups
 from tallyglass.restore.undo.evidence import read_evidence, statement_of
 from tallyglass.restore.undo.tally import ScanOrder
@@ -524,6 +526,28 @@ def test_so_much_is_kept_of_what_was_written(
     assert known is not None
     if GOOD not in rows:
         assert bool(fed([(n, n, o) for n, o in enumerate(rows)]).explained_by(known).doubts) is whole
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "found"),
+    [
+        ((16, b"\1\0\0\0"), (), (16, b"\1\0\0\0")),
+        ((16, b"\1\0\0\0"), (b"a",), None),
+        ((3, bson.encode({"a": 1})), (b"a",), (16, b"\1\0\0\0")),
+        ((4, bson.encode({"0": 1})), (b"0",), None),
+        ((3, bson.encode({"a": 1, "b": 1}).replace(b"b\0", b"a\0")), (b"a",), None),
+        (None, (b"a",), None),
+    ],
+    ids=["itself", "no document", "document", "array", "twice", "removed"],
+)
+def test_a_part_is_found_in_documents_alone(value: Any, path: Path, found: Any) -> None:
+    assert effects._below(value, path) == found
+
+
+@pytest.mark.parametrize(("wall", "millis"), [({}, 7), ({"wall": DatetimeMS(0)}, 7_000)])
+def test_an_entry_was_written_by_the_clock_of_the_server_or_in_its_second(wall: dict[str, Any], millis: int) -> None:
+    assert millis_of(read_entry(bson.encode(entry(7, "i", {"_id": 1}) | wall))) == millis
+    assert [seconds_before(Ts(7, 3), seconds) for seconds in (5, 6, 7)] == [Ts(2, 0), Ts(1, 0), Ts(1, 0)]
 
 
 def test_so_many_sets_of_fields_beside_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

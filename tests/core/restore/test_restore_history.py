@@ -11,12 +11,13 @@ from typing import Any, cast
 
 import bson
 import pytest
-from bson import Binary
+from bson import Binary, Int64
 
 from builders.history import COLLECTION, Row, Server, entry
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
+from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident, FieldChange
 from tallyglass.restore.saved_oplog.joined import JoinedOplog
@@ -274,6 +275,18 @@ async def test_a_statement_says_which_writes_are_its_own(
 
 
 _TEXTS = ((1, "bad"), (2, "good"))
+
+
+@pytest.mark.parametrize("number", [None, 4, 5])
+async def test_one_command_of_a_session_is_known_by_its_number(number: int | None) -> None:
+    """Whatever its updates set."""
+    sent: Row = {"lsid": {"id": COLLECTION}, "stmtId": 0} | ({} if number is None else {"txnNumber": Int64(number)})
+    server = WithOptions([entry(100, "n", {}, ns=""), _set(101, 1, 7) | sent, _set(102, 2, 8) | sent])
+    server.options, gateway = {}, cast("Gateway", server)
+    session = read_entry(bson.encode(server.oplog[1])).session_text
+    accident = Accident("updates", "s.c", Ts(101, 1), Ts(102, 1), session, updates=True, command=5)
+    with closing(await read_history(gateway, gateway, accident, "s.c", _POINT)) as history:
+        assert [key[1] for key, _ in history.hit()] == ([1, 2] if number == 5 else [])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from builders.incidents import incident as make_incident
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.checks import images_held
+from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.plan import way_from_images as ways
 from tallyglass.restore.pre_images.image_proof import ImageProof
 from tallyglass.restore.pre_images.settings import Retention
@@ -20,7 +21,7 @@ BUCKETS = CollectionInfo(Namespace("shop", "system.buckets.m"), "collection", {"
 
 
 def test_no_check_advises_to_switch_them_on() -> None:
-    proof = ImageProof("shop.system.buckets.m", BUCKETS, 12, 12, 0, missing_count=12)
+    proof = ImageProof("shop.system.buckets.m", BUCKETS, 12, 12, 0, Loss("", 0, 0, 0), 0, missing_count=12)
     (found,) = images_held._gaps([proof], Retention(seconds=60))
     assert "cannot keep pre-images" in found.advice
     assert "collMod" not in found.advice

@@ -250,7 +250,7 @@ async def test_what_a_person_says_of_an_incident_decides_what_is_undone(
     ],
 )
 def test_several_commands_of_one_client_are_named(session: str, numbers: dict[int, int], commands: int) -> None:
-    around = _Around(Accident("updates", "s.c", Ts(1, 1), Ts(2, 1), session), "u", numbers=Counter(numbers))
+    around = _Around(Accident("updates", "s.c", Ts(1, 1), Ts(2, 1), session), "u", False, numbers=Counter(numbers))
     said = f"The same client sent {commands:,} commands in this time." if commands else ""
     assert around.several_commands() == said
 
@@ -268,7 +268,7 @@ def test_several_commands_of_one_client_are_named(session: str, numbers: dict[in
 def test_other_writes_without_a_session_are_part_of_it_unless_they_go_on_around_it(
     sides: list[Side], kinds: str
 ) -> None:
-    around = _Around(Accident("updates", "s.c", Ts(1, 1), Ts(2, 1)), "u")
+    around = _Around(Accident("updates", "s.c", Ts(1, 1), Ts(2, 1)), "u", False)
     around.others += [("i", side, "", 0, 0) for side in sides] + [("d", side, "", 0, 0) for side in Side]
     said = f"A bulk write of several kinds: the same client also wrote here at once ({kinds})." if kinds else ""
     assert around.mixed() == said
@@ -311,7 +311,7 @@ def test_an_incident_is_counted(changes: dict[str, Any], said: list[str]) -> Non
 )  # fmt: skip
 def test_inserts_go_on_into_the_updates_without_a_pause(side: Side, millis: list[int], entries: int) -> None:
     """The updates were written from 1,000 ms to 1,100 ms."""
-    around = _Around(Accident("updates", "s.c", Ts(10, 1), Ts(11, 1)), "u")
+    around = _Around(Accident("updates", "s.c", Ts(10, 1), Ts(11, 1)), "u", False)
     for at, wall in ((10, 1_000), (11, 1_100)):
         around.span.add(Ts(at, 1), wall, key=b"\x10\0\0\0\0")
     for place, wall in enumerate(millis):

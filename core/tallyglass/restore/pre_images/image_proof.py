@@ -38,6 +38,8 @@ class ImageProof:
     needed: int
     by_accident: int
     by_others: int
+    loss: Loss
+    again: int
     first: Ts | None = None
     missing: list[bytes] = field(default_factory=list)
     missing_count: int = 0
@@ -46,8 +48,6 @@ class ImageProof:
     from_backup: int = 0
     refused: str = ""
     streamed: bool = False
-    loss: Loss | None = None
-    again: int = 0
 
 
 def _note(proof: ImageProof, id_: bytes, document: bytes | None) -> None:
@@ -62,7 +62,10 @@ def _note(proof: ImageProof, id_: bytes, document: bytes | None) -> None:
 
 async def read_proof(gateway: Gateway, selection: ImageSelection, info: CollectionInfo) -> ImageProof:
     """Read every image once: only what the server still holds counts."""
-    proof = ImageProof(selection.ns, info, selection.count, selection.by_accident, selection.by_others)
+    done = selection.operations
+    loss = Loss(clean_name(selection.ns), done["i"], done["u"], done["d"])
+    counts = selection.count, selection.by_accident, selection.by_others
+    proof = ImageProof(selection.ns, info, *counts, loss, selection.again)
     async for image in read_images(gateway, selection):
         _note(proof, image.id, image.document)
         if image.document is None:
@@ -70,9 +73,6 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
         else:
             proof.first = min(proof.first or image.key.ts, image.key.ts)
     proof.streamed = selection.streamed
-    proof.again = selection.again
-    done = selection.operations
-    proof.loss = Loss(clean_name(proof.ns), done["i"], done["u"], done["d"])
     return proof
 
 

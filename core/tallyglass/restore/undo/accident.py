@@ -171,3 +171,13 @@ def update_of(entry: Entry) -> bytes:
     if entry.o_at is None:
         raise Malformed("an update without its change")
     return entry.raw[entry.o_at.start : entry.o_at.end]
+
+
+def millis_of(whole: Entry) -> int:
+    """When an entry was written by the server's clock, in milliseconds; of one that does not say, its whole second."""
+    return whole.wall_millis or whole.ts.t * 1_000
+
+
+def seconds_before(ts: Ts, seconds: int) -> Ts:
+    """So many seconds before an entry, or the beginning."""
+    return Ts(max(ts.t - seconds, 1), 0)

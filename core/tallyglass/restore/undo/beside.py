@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
-from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.changes import Changes, Path, Unfit, Value, get
 from tallyglass.oplog.read.entries import operations
-from tallyglass.restore.undo.accident import Attribution
+from tallyglass.restore.undo.accident import Attribution, millis_of, seconds_before
 from tallyglass.restore.undo.documents import with_documents
 from tallyglass.restore.undo.history import History
 from tallyglass.restore.undo.infer import NEXT_MILLIS
@@ -60,10 +59,10 @@ async def _inserted_before(source: Gateway, history: History) -> AsyncIterator[b
     if not ends or accident.ns != history.ns:
         return
     run, end = list[bytes](), 0
-    since = Ts(max(accident.first.t - _BESIDE_SECONDS, 1), 0)
+    since = seconds_before(accident.first, _BESIDE_SECONDS)
     async for entry, whole in operations(source, history.ns, since, accident.first):
         if entry.op == "i" and attribution.may_own_update(whole):
-            millis = whole.wall_millis or whole.ts.t * 1_000
+            millis = millis_of(whole)
             run = [*run, entry.id_key] if millis - end <= NEXT_MILLIS else [entry.id_key]
             end = millis
     if ends[0][1] - end <= NEXT_MILLIS:

@@ -195,13 +195,18 @@ def compare_counts(found: int, evidence: KnownStatement) -> Iterator[str]:
     """Why entries are not proven to be those of the statement: those that it explains hold all of its own, so they
     are proven if they are as many as it reported. Where more are found, its text may tell them apart when the documents
     before them are read."""
-    if evidence.count is None and not found:
-        yield "No entry from a minute before to a minute after does what was run."
-    if evidence.count is None or found == evidence.count or (evidence.text and found > evidence.count):
-        return
-    what = "entries do what was run" if evidence.text else "entries of this kind were written"
-    more = "which of them are its own is not known" if found > evidence.count else "the rest is not there"
-    yield f"{found:,} {what} from a minute before to a minute after, and {evidence.count:,} were reported: {more}."
+    around = "from a minute before to a minute after"
+    if evidence.count is None:
+        if not found:
+            yield f"No entry {around} does what was run."
+    elif found < evidence.count:
+        what = "entries do what was run" if evidence.text else "entries of this kind were written"
+        yield f"{found:,} {what} {around}, and {evidence.count:,} were reported: the rest is not there."
+    elif found > evidence.count and not evidence.text:
+        yield (
+            f"{found:,} entries of this kind were written {around}, and {evidence.count:,} were reported: which of "
+            "them are its own is not known."
+        )
 
 
 def logged_statement(incident: Incident | None) -> tuple[str, int | None]:

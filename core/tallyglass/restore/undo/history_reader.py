@@ -11,7 +11,7 @@ from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.read.entries import edge, operations, stamp
 from tallyglass.restore.model.undo import Accident
-from tallyglass.restore.undo.accident import REMOVING, Attribution, update_of
+from tallyglass.restore.undo.accident import REMOVING, Attribution, millis_of, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
 from tallyglass.restore.undo.documents import DocumentSource
 from tallyglass.restore.undo.earlier_returns import mark_repairs, mark_undone, staging_of
@@ -84,7 +84,6 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
     """Store every operation, and return how far the file now reaches. The updates of the accident's sender are
     attributed when all of them are known."""
     rows, held = history.rows, history.file.read_to
-    by_effect = attribution.effect is not None and history.accident.ns == history.ns
     (number,) = rows.execute(LAST_NUMBER).fetchone()
     last = None
     async for entry, whole in operations(source, history.ns, held[0] if held else limit):
@@ -96,8 +95,9 @@ async def _fill(source: Gateway, history: History, attribution: Attribution, lim
             await _note_command(source, history, entry, HistoryStep(number, own, "d", b"", whole.ts), limit)
             continue
         o = b"" if entry.op == "d" else update_of(entry)
-        sender = by_effect and entry.op in ("u", "i") and attribution.may_own_update(whole)
-        place = whole.ts.t, whole.ts.i, whole.wall_millis or whole.ts.t * 1_000
+        may_own = history.accident.ns == history.ns and attribution.may_own_update(whole)
+        sender = may_own and entry.op in ("u", "i")
+        place = *whole.ts, millis_of(whole)
         rows.execute(_STORE, (number, entry.id_key, own, entry.op, o, *place, sender, whole.linked))
     rows.execute("CREATE INDEX IF NOT EXISTS by_id ON operation (id, n)")
     removals = rows.execute("SELECT n, own, t, i FROM removal ORDER BY n")

@@ -15,7 +15,7 @@ from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.read.entries import operations, read_effects, stamp
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.model.undo import Accident, WriteGroup
-from tallyglass.restore.undo.accident import Attribution, update_of
+from tallyglass.restore.undo.accident import Attribution, millis_of, seconds_before, update_of
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.effects import AttributedWrites, Side, WriteGroups, row_of
 from tallyglass.restore.undo.evidence import KnownStatement
@@ -91,6 +91,8 @@ class _Around:
 
     accident: Accident
     op: str
+    everywhere: bool
+    """Whether the row does not bound the entries: a pause of a statement cuts rows."""
     writes: WriteGroups = field(default_factory=WriteGroups)
     numbers: Counter[int] = field(default_factory=Counter)
     span: Tally = field(default_factory=Tally)
@@ -100,11 +102,9 @@ class _Around:
     """The writes within its span that are not of its kind or not of its sender: what they did and why they are left."""
     beside: dict[Side, Tally] = field(default_factory=lambda: {Side.BEFORE: Tally(), Side.AFTER: Tally()})
     """Inserts of the same sender outside its span, without a pause."""
-    everywhere: bool = False
-    """Whether the row does not bound the entries: a pause of a statement cuts rows."""
 
     def feed(self, entry: Entry, whole: Entry) -> None:
-        one, ts, millis = self.accident, whole.ts, whole.wall_millis or whole.ts.t * 1_000
+        one, ts, millis = self.accident, whole.ts, millis_of(whole)
         assert one.last is not None
         side = Side.BEFORE if ts < one.first else Side.AFTER if ts > one.last else Side.INSIDE
         if entry.op != self.op:
@@ -179,13 +179,13 @@ async def _writes_of(
     gateway: Gateway, incident: Incident, accident: Accident, op: str, evidence: KnownStatement | None
 ) -> Inferred:
     """The deletes or updates of an incident, compared with what its row and a person say."""
-    around, ui = _Around(accident, op, everywhere=evidence is not None), b""
-    begin = Ts(max(incident.first.t - _AROUND_SECONDS, 1), 0)
+    around, ui = _Around(accident, op, evidence is not None), b""
+    begin = seconds_before(incident.first, _AROUND_SECONDS)
     async for entry, whole in operations(gateway, accident.ns, begin, Ts(incident.last.t + _AROUND_SECONDS, 0)):
         if entry.op not in _VERBS:
             continue
         if entry.ui != ui and whole.ts <= incident.first:  # all before was written to a dropped one of this name
-            around, ui = _Around(accident, op, everywhere=around.everywhere), entry.ui
+            around, ui = _Around(accident, op, around.everywhere), entry.ui
         elif entry.ui != ui and whole.ts > incident.last:
             continue
         if is_sent_by(whole, accident.session):
@@ -305,7 +305,7 @@ async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | 
         if whole.ts.t - last.t > _GAP_SECONDS:
             break
         if entry.op == "u" and is_sent_by(whole, session):
-            millis = whole.wall_millis or whole.ts.t * 1_000
+            millis = millis_of(whole)
             writes.feed(changes_of(update_of(entry)), entry.id_key, whole.ts, millis)
             last = whole.ts
             if session and whole.txn_number == first.txn_number:
@@ -320,7 +320,7 @@ async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | 
     mine = replace(mine, updates_last=found.tally.last, entries=found.tally.entries)
     if found.tally.entries < 2 or await _is_routine(gateway, mine, first):
         return Inferred(accident)
-    return _inferred(_Around(mine, "u"), mine, found, found.doubts)
+    return _inferred(_Around(mine, "u", False), mine, found, found.doubts)
 
 
 async def _is_routine(gateway: Gateway, accident: Accident, first: Entry) -> bool:
@@ -329,8 +329,7 @@ async def _is_routine(gateway: Gateway, accident: Accident, first: Entry) -> boo
     effect = attribution.effect
     if effect is None:
         return False  # one command of a session
-    begin = Ts(max(first.ts.t - _LOOK_BACK_SECONDS, 1), 0)
-    async for entry, whole in operations(gateway, first.ns, begin):
+    async for entry, whole in operations(gateway, first.ns, seconds_before(first.ts, _LOOK_BACK_SECONDS)):
         if whole.ts >= first.ts:
             return False
         same = entry.op == "u" and attribution.same_sender(whole)
