@@ -43,17 +43,16 @@ def staging_of(entry: Entry, ns: str) -> str:
 async def staged_repairs(source: Gateway, name: str, made: Ts) -> AsyncIterator[tuple[Ts, bytes]]:
     """The repairs that were loaded into a staging collection from ``made`` on, as
     :func:`~tallyglass.restore.undo.counterfactual.repair` makes them, and no bytes each time when a run began to write
-    them.
-
-    Raises the errors of the gateway, and Malformed.
-    """
+    them. A copy has a name of the same kind, and any documents. Raises the errors of the gateway, and Malformed."""
     async for operation, whole in operations(source, name, made):
-        if operation.ns == name and operation.op == "i" and operation.o_raw:
-            yield whole.ts, operation.o_raw
+        if operation.ns == name and operation.op == "i":
+            if walk.value_key(operation.o_raw, b"r")[:1] == _DOCUMENT:
+                yield whole.ts, operation.o_raw
         elif operation.ns == name and operation.op == "u" and BEGUN in changes_of(operation.o_raw):
             yield whole.ts, b""
 
 
+_DOCUMENT = bytes((walk.DOCUMENT,))
 BEGUN: Path = (b"b",)
 """What a run sets in one document of its staging collection before it writes the repairs."""
 
@@ -109,8 +108,6 @@ def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
 
 
 def _leaves(repair: Fields, op: str, o: bytes) -> bool:
-    if b"r" not in repair:
-        return False  # a document of a copy
     if b"f" not in repair:
         return op == "i" and o == repair[b"r"][1]
     items = [parse(item) for _, item in parse(repair[b"f"][1]).values()]
@@ -246,10 +243,7 @@ _MARK = bytes((walk.STRING,)) + b"a\0"
 """What a repair contains that says what is undone; to search for these bytes is a tenth of the cost of reading it."""
 
 
-def _said_by(document: bytes) -> bytes:
-    """What a repair says is undone, as :func:`_stored` makes it. Empty where it does not, and for a document of a copy,
-    which may have any fields."""
-    if _MARK not in document:
-        return b""
-    made, said = walk.value_key(document, b"r"), walk.value_key(document, b"a")
-    return said[1:] if made[:1] + said[:1] == bytes((walk.DOCUMENT, walk.STRING)) else b""
+def _said_by(repair: bytes) -> bytes:
+    """What a repair says is undone, as :func:`_stored` makes it; empty where it does not."""
+    said = walk.value_key(repair, b"a") if _MARK in repair else b""
+    return said[1:] if said[:1] + said[5:6] == _MARK[:1] + b"{" else b""
