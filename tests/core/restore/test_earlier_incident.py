@@ -19,8 +19,14 @@ from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.counterfactual import repair
-from tallyglass.restore.undo.earlier_changes import EarlierChange, comes_back
-from tallyglass.restore.undo.earlier_returns import is_written_from, undone_by, with_accident, writes_all
+from tallyglass.restore.undo.earlier_returns import (
+    EarlierChange,
+    comes_back,
+    is_written_from,
+    undone_by,
+    with_accident,
+    writes_all,
+)
 from tallyglass.restore.undo.history import OTHERS, OWN, HistoryStep
 from tallyglass.restore.undo.judgement import judge_documents
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import chain
 from pathlib import Path
+
+from bson.binary import UUID_SUBTYPE, Binary
 
 from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import edge, operations, stamp
+from tallyglass.oplog.entry.operations import operations_of
+from tallyglass.oplog.read.entries import WRITES, edge, operations, read_all, read_effects, stamp
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import REMOVING, Attribution, millis_of, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
@@ -25,10 +29,11 @@ from tallyglass.restore.undo.history import (
     HistoryStep,
 )
 from tallyglass.restore.undo.history_file import HistoryFile
-from tallyglass.restore.undo.renamed import refuse_renamed, renamed_back
+from tallyglass.text import clean_name
 
 _STORE = "INSERT INTO operation VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _STORE_REMOVAL = "INSERT INTO removal VALUES (?, ?, ?, ?)"
+_ADVICE = "That is not worked out. Plan with --only to get its documents under another name."
 
 
 async def read_history(
@@ -112,13 +117,13 @@ async def _note_command(source: Gateway, history: History, entry: Entry, step: H
     rows = history.rows
     if _removes(entry, history.ns):
         if step.owner == OTHERS and rows.execute("SELECT 1 FROM removal").fetchone() is None:
-            await refuse_renamed(source, history.ns, entry)
+            await _refuse_renamed(source, history.ns, entry)
         rows.execute(_STORE_REMOVAL, (step.number, step.owner, *step.ts))
     elif name := staging_of(entry, history.ns):
         rows.execute("INSERT INTO staging VALUES (?, ?, ?)", (name, *step.ts))
     elif fields := list(defined_expiry(entry, history.ns)):
         rows.executemany("INSERT INTO expiring VALUES (?)", ((field,) for field in fields))
-    elif (away := await renamed_back(source, history.ns, entry, limit)) is not None:
+    elif (away := await _renamed_back(source, history.ns, entry, limit)) is not None:
         # Removals since then are of other collections.
         rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
     elif entry.replaced and entry.o.get("to") == history.ns:
@@ -132,3 +137,42 @@ def _removes(entry: Entry, ns: str) -> bool:
     if entry.command == "renameCollection":
         return target == ns
     return entry.command in REMOVING and entry.db == db and (entry.command == "dropDatabase" or target == name)
+
+
+async def _refuse_renamed(gateway: Gateway, ns: str, entry: Entry) -> None:
+    """Raise ReadError if a command renamed the collection ``ns``, and it is live under another name. Raises the errors
+    of the gateway."""
+    if entry.command != "renameCollection":
+        return
+    for one in await gateway.list_collections(ns.partition(".")[0]):
+        if one.uuid and one.uuid == entry.ui and str(one.ns) != ns:
+            raise ReadError(
+                f"{clean_name(ns)} was renamed to {clean_name(str(one.ns))} since, with its documents.", _ADVICE
+            )
+
+
+async def _renamed_back(gateway: Gateway, ns: str, entry: Entry, limit: Ts) -> Ts | None:
+    """When a collection was renamed away since the point that a command gives its name back, with its documents; None
+    for any other command. Raises ReadError where it was written to under the other name, or another one under its own:
+    that is not in the history."""
+    if entry.command != "renameCollection" or entry.o.get("to") != ns:
+        return None
+    ui, db = Binary(entry.ui, UUID_SUBTYPE), ns.partition(".")[0]
+    # Of an oplog, a saved one too, ``ts``, ``ns`` and ``ui`` can be asked; the rest is compared here.
+    commands = {"ts": {"$gte": stamp(limit), "$lt": stamp(entry.ts)}, "ns": f"{db}.$cmd", "ui": ui}
+    away = None
+    async for one in read_all(gateway, commands):
+        if one.command == "renameCollection" and one.o["renameCollection"] == ns and one.ui == entry.ui:
+            away = one.ts
+    if away is None:
+        return None
+    meanwhile = {"$gte": stamp(away.next), "$lt": stamp(entry.ts)}
+    about = {"ts": meanwhile, "$or": [{"ui": ui}, {"ns": {"$in": [ns, "admin.$cmd"]}}]}
+    async for _, parts in read_effects(gateway, about):
+        for one in chain.from_iterable(map(operations_of, parts)):
+            if one.op in WRITES and (one.ui == entry.ui or one.ns == ns):
+                raise ReadError(
+                    f"{clean_name(ns)} was renamed and renamed back, and one of them was written to meanwhile.",
+                    _ADVICE,
+                )
+    return away

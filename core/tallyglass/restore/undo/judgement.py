@@ -21,7 +21,7 @@ from tallyglass.restore.undo.documents import (
     touched_documents,
     with_documents,
 )
-from tallyglass.restore.undo.earlier_changes import EarlierChange, comes_back, undone_before
+from tallyglass.restore.undo.earlier_returns import EarlierChange, comes_back, undone_before
 from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.text import clean
