@@ -255,6 +255,12 @@ async def test_documents_without_an_image_come_from_a_backup(
     assert found.backup == (replace(made, form=form, gzip=False, bytes=0) if form else None)
 
 
+async def test_the_first_and_the_last_image_are_read() -> None:
+    images = {(second, 0): {"_id": second} for second in (10, 11, 12)}
+    (one,) = (await proven(Keeper([entry(n, "d", {"_id": n}) for n in (10, 11, 12)], images), ACCIDENT)).images
+    assert (one.needed, one.missing_count, one.first) == (3, 0, Ts(10, 1))
+
+
 async def test_so_many_documents_without_an_image_are_named() -> None:
     oplog = [entry(10 + n, "d", {"_id": n}) for n in range(7)]
     found = await proven(Keeper(oplog, {}), ACCIDENT)

@@ -169,6 +169,33 @@ def test_a_number_that_others_increased_to_what_the_accident_had_left_is_right()
     assert trace.state is State.RIGHT
 
 
+@pytest.mark.parametrize(
+    ("steps", "back"),
+    [
+        ([("repair", "u", diff(u={"balance": 6}))], False),
+        ([BAD, ("repair", "u", diff(u={"other": 6}))], False),
+        ([BAD, FIX], True),
+        ([GONE, ("repair", "i", COPY)], True),
+        ([GONE, ("repair", "i", COPY | {"balance": 6})], False),
+        ([GONE, ("others", "i", COPY)], True),
+    ],
+)
+def test_what_a_return_set_back_came_back_by_it(steps: list[Step], back: bool) -> None:
+    assert after(*steps).brought_back is back
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (0, ""), (1, " Fields: a0."), (3, " Fields: a0, a1, a2."), (4, " Fields: a0, a1, a2 and 1 more."),
+        (6, " Fields: a0, a1, a2 and 3 more."),
+    ],
+)  # fmt: skip
+def test_some_fields_that_hold_what_the_accident_left_are_named(fields: int, said: str) -> None:
+    trace = after(("accident", "u", diff(i={f"a{n}": n for n in range(fields)})))
+    assert judgement._where(trace) == said
+
+
 def test_a_removed_document_with_one_name_twice_comes_back_byte_for_byte() -> None:
     """No other bytes of it can be compared with what it was."""
     body = b"".join(bson.encode({name: value})[4:-1] for name, value in (("_id", 1), ("s", "a"), ("s", "b")))

@@ -12,6 +12,7 @@ from bson.raw_bson import RawBSONDocument
 from builders.history import diff
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.changes import Unfit, apply_update, get
+from tallyglass.restore.undo import counterfactual
 from tallyglass.restore.undo.counterfactual import Counterfactual, Verdict, _appended, repair
 from tallyglass.restore.undo.earlier_returns import undone_by
 
@@ -148,6 +149,14 @@ def test_a_repair_names_the_fields_that_differ_and_the_whole_where_their_order_w
     assert found["f"] == [{"k": "status", "l": "BAD", "r": "ok"}, {"k": "name", "r": "n"}]
     assert found["l"]["status"] == "BAD"
     assert found["r"] == COPY
+
+
+def test_a_repair_is_no_larger_than_a_document_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted, identity = bson.encode({"p": "x" * 2_000}), (0x10, bytes(4))
+    size = len(repair(identity, None, wanted) or b"")
+    for largest, fits in ((size, True), (size - 1, False)):
+        monkeypatch.setattr(counterfactual, "LARGEST", largest)
+        assert (repair(identity, None, wanted) is not None) is fits
 
 
 MB = 1024 * 1024

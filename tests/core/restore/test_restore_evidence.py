@@ -234,6 +234,10 @@ def test_which_collections_are_stale() -> None:
     seen.feed(entry(20, "c", "s.$cmd", {"drop": "b"}, ui=OTHER))
     seen.feed(entry(21, "d", "s.system.views", {"_id": "s.gone"}))
     seen.feed(entry(22, "c", "v.$cmd", {"drop": "system.views"}, ui=Binary(bytes([7] * 16), 4)))
+    assert seen.views_removed == {"s.gone", "v."}
+    for op, ns in (("i", "s.system.views"), ("d", "s.a")):
+        seen.feed(entry(22, op, ns, {"_id": "s.old"}))
+    assert seen.views_removed == {"s.gone", "v."}
     rows = (held("s.a", UUID), held("s.b", OTHER), held("s.c", NEITHER), held("s.none", None),
             held("hidden.x", NEITHER), held("s.gone", None, "view"), held("s.shown", None, "view"),
             held("s.old", None, "view"), held("s_old.b", OTHER), held("s.seen", None),

@@ -233,7 +233,7 @@ async def test_other_numbers_in_some_of_the_fields_alone_are_others() -> None:
 class WithOptions(Server):
     """A server whose collection has these options, and perhaps another name by now."""
 
-    options: Row
+    options: Row | None
     name = "c"
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
@@ -255,6 +255,7 @@ def _set(second: int, id_: int, n: Any) -> Row:
     [
         ({}, _TAKEN, [entry(100 + n, "d", {"_id": n}) for n in (1, 2)], [OWN, OTHERS]),
         ({"collation": {}}, _TAKEN, [entry(100 + n, "d", {"_id": n}) for n in (1, 2)], [OWN, OWN]),
+        (None, _TAKEN, [entry(100 + n, "d", {"_id": n}) for n in (1, 2)], [OWN, OWN]),
         ({}, replace(_CHANGED, statement='updateMany({s: "bad"}, {$set: {n: 7}})'),
          [_set(101, 1, 7), _set(102, 2, 7)], [OWN, UNCERTAIN]),
         ({}, replace(_CHANGED, statement="updateMany({}, {$set: {n: 7}})"),
@@ -262,10 +263,10 @@ def _set(second: int, id_: int, n: Any) -> Row:
         ({}, replace(_CHANGED, statement="updateMany({}, {$set: {n: 7}})"),
          [_set(101, 1, 7), entry(102, "u", {"$v": 2, "diff": {"u": {"n": 7, "m": 5.0}}}, 2)], [OWN, OTHERS]),
     ],
-    ids=["deletes", "collation", "updates", "another field", "the type of another field"],
+    ids=["deletes", "collation", "unknown", "updates", "another field", "the type of another field"],
 )  # fmt: skip
 async def test_a_statement_says_which_writes_are_its_own(
-    options: Row, accident: Accident, rows: list[Row], owners: list[int]
+    options: Row | None, accident: Accident, rows: list[Row], owners: list[int]
 ) -> None:
     server = WithOptions([entry(100, "n", {}, ns=""), *rows], *({"_id": n, "s": s, "n": 0, "m": 5} for n, s in _TEXTS))
     server.options = options

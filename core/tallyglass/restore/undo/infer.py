@@ -104,9 +104,7 @@ class _Around:
     """Inserts of the same sender outside its span, without a pause."""
 
     def feed(self, entry: Entry, whole: Entry) -> None:
-        one, ts, millis = self.accident, whole.ts, millis_of(whole)
-        assert one.last is not None
-        side = Side.BEFORE if ts < one.first else Side.AFTER if ts > one.last else Side.INSIDE
+        ts, millis, side = whole.ts, millis_of(whole), self.side(whole.ts)
         if entry.op != self.op:
             self.leave_out(entry, whole, "a write of another kind")
             if entry.op == "i" and side is not Side.INSIDE:
@@ -121,11 +119,17 @@ class _Around:
             self.senders.add(whole.session_text)
             self.numbers[whole.txn_number or 0] += 1
 
+    def side(self, ts: Ts) -> Side:
+        """Where an entry stands to the incident's span."""
+        assert self.accident.last is not None
+        if ts < self.accident.first:
+            return Side.BEFORE
+        return Side.AFTER if ts > self.accident.last else Side.INSIDE
+
     def leave_out(self, entry: Entry, whole: Entry, why: str) -> None:
         """Count a write that is not the incident's."""
-        one, ts = self.accident, whole.ts
-        if entry.op in _VERBS and one.first <= ts and (one.last is None or ts <= one.last):
-            self.left_out.setdefault((_VERBS[entry.op], why), Tally()).add(ts, 0, key=entry.id_key)
+        if self.side(whole.ts) is Side.INSIDE:
+            self.left_out.setdefault((_VERBS[entry.op], why), Tally()).add(whole.ts, 0, key=entry.id_key)
 
     def insert_beside(self, entry: Entry, side: Side, ts: Ts, millis: int) -> None:
         """Count an insert that goes on without a pause into the span, or from its end on."""

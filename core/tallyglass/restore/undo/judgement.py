@@ -164,8 +164,7 @@ def _follow(trace: DocumentTrace, steps: list[HistoryStep], seen: bytes) -> tupl
 
 
 def _where(trace: DocumentTrace) -> str:
-    if trace.removed is not None or not trace.changed:
-        return ""
     names = [".".join(name.decode("utf-8", "replace") for name in path) for path in trace.changed]
-    more = f" and {len(names) - _NAMED_PATHS} more" if len(names) > _NAMED_PATHS else ""
-    return f" Fields: {clean(', '.join(names[:_NAMED_PATHS]), 200)}{more}."
+    shown, rest = names[:_NAMED_PATHS], names[_NAMED_PATHS:]
+    more = f" and {len(rest)} more" if rest else ""
+    return f" Fields: {clean(', '.join(shown), 200)}{more}." if shown else ""

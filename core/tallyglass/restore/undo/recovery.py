@@ -132,20 +132,20 @@ async def compare_documents(spare: DocumentSource, history: History) -> AsyncIte
 
 def _compare(history: History, key: bytes, copy: bytes | None, steps: list[HistoryStep]) -> DocumentVerdict:
     document = Counterfactual(copy, copy, increments=history.increments, expiring=history.expiring)
-    updates = 0
+    updated = False
     try:
         for step in steps:
             document.unclear |= step.owner == UNCERTAIN
             if step.owner in (OWN, UNDONE):
                 document.accident(step.op, step.o)
-                updates += step.op == "u" and step.owner == OWN
+                updated |= step.op == "u" and step.owner == OWN
             elif step.owner == REPAIR:
                 document.repaired(step.op, step.o)
             else:
                 document.others(step.op, step.o, may_be_expiry=step.may_be_expiry)
     except Malformed:
         document.unclear = True
-    document.unclear |= history.ambiguous and updates > 0
+    document.unclear |= history.ambiguous and updated
     if copy is None and history.accident.kind == "everything":
         return DocumentVerdict(key, Verdict.LEFT, document.actual, None)  # it was not there at the point
     undone = dict.fromkeys(step.ts for step in steps if step.owner == OWN)
