@@ -15,6 +15,7 @@ from tallyglass.oplog.entry.changes import (
     Fields,
     Path,
     Unfit,
+    Value,
     apply_update,
     build,
     changes_of,
@@ -114,11 +115,11 @@ def is_written_from(repair: Fields, op: str, o: bytes) -> bool:
 def _leaves(repair: Fields, op: str, o: bytes) -> bool:
     if b"f" not in repair:
         return op == "i" and o == repair[b"r"][1]
-    items = [parse(item) for _, item in parse(repair[b"f"][1]).values()]
-    if op != "u" or not items:
+    named = _fields_of(repair)
+    if op != "u" or not named:
         return False
-    names = {one[b"k"][1][4:-1] for one in items}
-    wanted = {one[b"k"][1][4:-1]: one[b"r"] for one in items if b"r" in one}
+    names = {name for name, _, _ in named}
+    wanted = {name: right for name, _, right in named if right is not None}
     if is_replacement(o):
         fields = parse(o)
         return all(fields.get(name) == wanted.get(name) for name in names)
@@ -130,13 +131,18 @@ def _leaves(repair: Fields, op: str, o: bytes) -> bool:
     )
 
 
+def _fields_of(repair: Fields) -> list[tuple[bytes, Value | None, Value | None]]:
+    """The fields that a repair changes in a live document, each with what the accident left and what is to be there."""
+    items = (parse(item) for _, item in parse(repair[b"f"][1]).values())
+    return [(one[b"k"][1][4:-1], one.get(b"l"), one.get(b"r")) for one in items]
+
+
 def writes_all(repair: Fields, op: str, o: bytes) -> bool:
     """Whether an operation that :func:`is_written_from` a repair set all that it says, where it met what the accident
     left."""
     if op == "i":
         return True
-    items = [parse(item) for _, item in parse(repair[b"f"][1]).values()]
-    named = [(one[b"k"][1][4:-1], one.get(b"l"), one.get(b"r")) for one in items]
+    named = _fields_of(repair)
     try:
         after = parse(apply_update(build({name: left for name, left, _ in named if left is not None}), o))
     except Unfit:

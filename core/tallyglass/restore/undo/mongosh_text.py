@@ -15,6 +15,7 @@ from bson.errors import BSONError
 
 _SPACE = re.compile(r"(?:\s+|//[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_$][\w$]*")
+_KEY = re.compile(r"\d+|" + _NAME.pattern)
 _NUMBER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]+|(?!0\d)(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|Infinity\b|NaN\b)")
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\$])*`', re.DOTALL)
 _REGEX = re.compile(r"/((?:\\.|\[(?:\\.|[^\]\\\n])*+\]|[^/\\\n\[])++)/([a-z]*)")
@@ -79,12 +80,12 @@ def _text(value: Any) -> str:
 
 class _StatementReader:
     def __init__(self, text: str) -> None:
-        self._text, self._at = text, 0
-        self._pass_space()
+        self._text = text
+        self._go_to(0)
 
-    def is_at(self, text: str) -> bool:
-        """Whether a text comes next."""
-        return self._text.startswith(text, self._at)
+    def is_at(self, *texts: str) -> bool:
+        """Whether one of some texts comes next."""
+        return self._text.startswith(texts, self._at)
 
     @property
     def rest(self) -> str:
@@ -95,8 +96,7 @@ class _StatementReader:
         """Whether a text comes next, which is then read."""
         if not self.is_at(text):
             return False
-        self._at += len(text)
-        self._pass_space()
+        self._go_to(self._at + len(text))
         return True
 
     def expect(self, text: str) -> None:
@@ -121,13 +121,13 @@ class _StatementReader:
             return self._document()
         if self.accepts("["):
             return self.values("]")
-        if self.is_at('"') or self.is_at("'") or self.is_at("`"):
+        if self.is_at('"', "'", "`"):
             return self._string()
         if self.is_at("/"):
             found = self._read(_REGEX)
             return Regex(found[1], found[2])
         if (number := _NUMBER.match(self._text, self._at)) is not None:
-            self._advance(number)
+            self._go_to(number.end())
             return _number(number[0])
         begin, name = self._at, self.name()
         if name in _WORDS:
@@ -143,10 +143,7 @@ class _StatementReader:
     def _document(self) -> Any:
         found: dict[str, Any] = {}
         while not self.accepts("}"):
-            if self.is_at('"') or self.is_at("'"):
-                name = self._string()
-            else:
-                name = self._read(re.compile(r"\d+|" + _NAME.pattern))[0]
+            name = self._string() if self.is_at('"', "'") else self._read(_KEY)[0]
             self.expect(":")
             found[name] = self.value()
             if not self.accepts(","):
@@ -162,17 +159,13 @@ class _StatementReader:
         found = pattern.match(self._text, self._at)
         if found is None:
             raise ValueError(self.rest)
-        self._advance(found)
+        self._go_to(found.end())
         return found
 
-    def _advance(self, found: re.Match[str]) -> None:
-        self._at = found.end()
-        self._pass_space()
-
-    def _pass_space(self) -> None:
-        found = _SPACE.match(self._text, self._at)
-        assert found is not None
-        self._at = found.end()
+    def _go_to(self, at: int) -> None:
+        """To a place in the text, and past the space and the comments there."""
+        space = _SPACE.match(self._text, at)
+        self._at = space.end() if space else at
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -77,5 +77,6 @@ async def _equal_id(source: Gateway, ns: str, key: bytes) -> str:
 
 def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:
     """Whether it is a counter that the application made again and that the return moved: it hands out no id again."""
-    replaced = found.state is DocumentState.REPLACED and found.document is not None
-    return replaced and is_past(plan.proof.reissue, ns, found.document or b"")
+    if found.state is not DocumentState.REPLACED or found.document is None:
+        return False
+    return is_past(plan.proof.reissue, ns, found.document)
