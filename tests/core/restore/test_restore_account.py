@@ -18,8 +18,9 @@ from tallyglass.errors import PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry.changes import changes_of
+from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.undo import Accident
-from tallyglass.restore.undo import judgement
+from tallyglass.restore.undo import documents, judgement
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.account import DocumentTrace
@@ -391,6 +392,20 @@ async def test_live_documents_are_asked_for_many_at_once(
         cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
     )  # fmt: skip
     assert [(one.key[1], one.state) async for one in found] == [(n, State.MISSING) for n in range(count)]
+    assert source.asked == asked
+
+
+@pytest.mark.parametrize(("room", "asked"), [(30, (3,)), (29, (2, 1)), (20, (2, 1)), (19, (1, 1, 1)), (1, (1, 1, 1))])
+async def test_ids_that_fill_a_query_are_asked_for_in_several(
+    monkeypatch: pytest.MonkeyPatch, room: int, asked: tuple[int, ...]
+) -> None:
+    """Each of these takes 10 bytes."""
+    monkeypatch.setattr(documents, "_QUERY_BYTES", room)
+    rows = [{"_id": f"{n}234"} for n in range(3)]
+    source, keys = Counting([], *rows), [id_key(bson.encode(row)) for row in rows]
+    found = await documents.documents_by_id(cast("Gateway", source), "s.c", keys)
+    assert (list(found), source.asked, {len(key) for key in keys}) == (keys, asked, {10})
+    assert await documents.documents_by_id(cast("Gateway", source), "s.c", []) == {}
     assert source.asked == asked
 
 

@@ -24,6 +24,9 @@ _Item = TypeVar("_Item")
 AT_ONCE = 1_000
 """Documents that are asked for in one query: a round trip for each would take longer than the reading."""
 
+_QUERY_BYTES = 8 * 1024 * 1024
+"""Bytes of ids in one query, beside which there is room for their names: a server takes 16 MB."""
+
 
 async def with_documents(
     gateway: DocumentSource, ns: str, items: Iterable[tuple[bytes, _Item]]
@@ -39,17 +42,29 @@ async def with_documents(
 
 async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:
     """The documents with these ids, and those that the server takes for one of them."""
-    if not keys:
-        return {}
-    if isinstance(gateway, ImageFiles):
+    if keys and isinstance(gateway, ImageFiles):
         return await gateway.by_id(ns, keys)
-    items = {b"%d" % at: (key[0], key[1:]) for at, key in enumerate(keys)}
-    inner = build({b"$in": (walk.ARRAY, build(items))})
-    query = RawBSONDocument(build({b"_id": (walk.DOCUMENT, inner)}))
     found: dict[bytes, bytes] = {}
-    async for batch in gateway.find_raw(Namespace.parse(ns), query):
-        found |= {walk.value_key(batch, b"_id", at, end): batch[at:end] for at, end in walk.split(batch)}
+    for some in _in_queries(keys):
+        items = {b"%d" % at: (key[0], key[1:]) for at, key in enumerate(some)}
+        inner = build({b"$in": (walk.ARRAY, build(items))})
+        query = RawBSONDocument(build({b"_id": (walk.DOCUMENT, inner)}))
+        async for batch in gateway.find_raw(Namespace.parse(ns), query):
+            found |= {walk.value_key(batch, b"_id", at, end): batch[at:end] for at, end in walk.split(batch)}
     return found
+
+
+def _in_queries(keys: list[bytes]) -> Iterator[list[bytes]]:
+    """Some ids in groups of one query each: an ``_id`` may have nearly as many bytes as a query."""
+    some, size = list[bytes](), 0
+    for key in keys:
+        if some and size + len(key) > _QUERY_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(key)
+        size += len(key)
+    if some:
+        yield some
 
 
 async def touched_documents(
