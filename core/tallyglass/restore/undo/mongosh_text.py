@@ -80,7 +80,7 @@ def _text(value: Any) -> str:
 
 class _StatementReader:
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._text, self._at = text, 0
         self._go_to(0)
 
     def is_at(self, *texts: str) -> bool:
