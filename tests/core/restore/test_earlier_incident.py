@@ -176,6 +176,12 @@ def test_what_a_repair_leaves_is_known_by_its_operation(op: str, o: Row, left: b
     assert all_of_it is None or writes_all(made, op, bson.encode(o)) is all_of_it
 
 
+def test_no_repair_writes_one_field_name_twice() -> None:
+    made = parse(bson.encode(loaded(0, ACTUAL, WANTED, 105)))
+    assert is_written_from(made, "u", bson.encode(WANTED | {"y": 1}))
+    assert not is_written_from(made, "u", bson.encode(WANTED | {"y": 1}).replace(b"\x10y\0", b"\x10n\0"))
+
+
 def test_what_a_repair_inserts_is_the_whole_document() -> None:
     made = bson.encode(loaded(0, None, WANTED, 105))
     fields: Any = parse(made)

@@ -92,6 +92,7 @@ def others(**sections: Any) -> Step:
         ([GONE], State.MISSING),
         ([GONE, ("others", "i", COPY)], State.RIGHT),
         ([GONE, ("others", "i", {"_id": 1, "seq": 1})], State.REPLACED),
+        ([GONE, ("others", "i", COPY | {"balance": 6}), TEN], State.REPLACED),
         ([GONE, ("others", "i", {"_id": 1, "seq": 1}), ("others", "d", {"_id": 1})], State.RIGHT),
         ([BAD, GONE, ("others", "i", COPY)], State.RIGHT),
         ([GONE, ("accident", "i", COPY | {"status": "BAD"})], State.HOLDS),

@@ -65,6 +65,7 @@ def after(*steps: Step) -> Counterfactual:
             COPY | {"tags": [1, 2, 9]},
         ),
         ([ARRAY, ("others", "u", diff(u={"tags": [4]}))], Verdict.UNCLEAR, None),
+        ([("others", "u", diff(smissing={"u": {"x": 1}}))], Verdict.UNCLEAR, None),
         (
             [("accident", "u", diff(u={"name": [7]})), ("others", "u", diff(sname={"a": True, "u1": 8}))],
             Verdict.DAMAGED,

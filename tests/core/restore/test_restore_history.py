@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import bson
@@ -24,10 +25,10 @@ from tallyglass.restore.saved_oplog.joined import JoinedOplog
 from tallyglass.restore.saved_oplog.saved_oplog import read_saved
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counterfactual import Verdict, repair
-from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE
+from tallyglass.restore.undo.history import OLDER, OTHERS, OWN, REPAIR, UNCERTAIN, UNDONE, HistoryStep
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.restore.undo.judgement import judge_documents
-from tallyglass.restore.undo.recovery import compare_documents
+from tallyglass.restore.undo.recovery import _compare, compare_documents
 
 _POINT = Ts(100, 1)
 _OTHER_COLLECTION = Binary(bytes(16), 4)
@@ -456,6 +457,13 @@ async def test_what_was_deleted_does_not_come_back_into_what_was_put_in_its_plac
             return
         found = {one.key[1]: one.verdict async for one in compare_documents(gateway, history)}
     assert found == {1: verdict}
+
+
+@pytest.mark.parametrize(("o", "verdict"), [(bson.encode({"_id": 1}), Verdict.WHOLE), (b"broken", Verdict.UNCLEAR)])
+def test_a_document_with_a_broken_entry_is_unclear(o: bytes, verdict: Verdict) -> None:
+    history: Any = SimpleNamespace(increments={}, expiring=(), ambiguous=False, accident=_TAKEN)
+    steps = [HistoryStep(1, OTHERS, "u", o, Ts(101, 1))]
+    assert _compare(history, id_key(bson.encode({"_id": 1})), bson.encode({"_id": 1, "n": 0}), steps).verdict is verdict
 
 
 _AWAY, _HOME = _rename(103, "s.c", "s.away"), _rename(106, "s.away", "s.c")

@@ -9,6 +9,7 @@ import pytest
 from bson import Decimal128, Int64, ObjectId
 
 from tallyglass.restore.undo.evidence import read_statement
+from tallyglass.restore.undo.statement import is_equal
 
 BEFORE: dict[str, Any] = {"_id": 1, "s": "new", "n": 5, "q": Int64(7), "f": 2.5, "tags": ["a", "b"], "m": {"k": 1},
                           "nan": float("nan"), "d": Decimal128("1.5"), "xy": {"x": 1, "y": 2},
@@ -153,3 +154,24 @@ def test_an_operator_changes_what_the_server_changes(update: str, changed: dict[
 )  # fmt: skip
 def test_an_operator_whose_result_is_not_certain_is_unknown(update: str) -> None:
     assert explains(f"updateMany({{}}, {update})", BEFORE) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "ordered", "equal"),
+    [
+        ({}, [], True, False),
+        ([], {}, False, False),
+        ({"a": 1}, "a", True, False),
+        ({"a": [1, {"b": 2.0}]}, {"a": [Int64(1), {"b": 2}]}, True, True),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, False, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False, False),
+        ([1, 2], [1], True, False),
+        (True, 1, True, False),
+        (Decimal128("1.0"), 1, True, True),
+        (float("nan"), Decimal128("NaN"), True, True),
+    ],
+)
+def test_values_are_equal_as_for_the_server(one: Any, other: Any, ordered: bool, equal: bool) -> None:
+    assert is_equal(one, other, ordered=ordered) is equal
+    assert is_equal(other, one, ordered=ordered) is equal
