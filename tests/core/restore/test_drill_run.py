@@ -207,7 +207,12 @@ def test_the_programs_of_a_drill_are_found_by_its_script(tmp_path: Path, monkeyp
     folder = tmp_path / "run" / "bin"
     folder.parent.mkdir()
     env = environment(folder, mongod, 2**29, ("echo", "a b"))
-    assert (env["TALLYGLASS_DRILL"], env["PATH"]) == (str(folder.parent), f"{folder}:{os.environ['PATH']}")
+    assert env == os.environ | {
+        "TALLYGLASS_DRILL": str(folder.parent),
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        # Also where the user named one: the spare must not take half of the memory of this machine.
+        "TALLYGLASS_MONGOD": str(folder / "mongod"),
+    }
     said = [
         subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout.splitlines()
         for words in (["mongod", "--version"], ["mongod", "--dbpath", "x y"], ["tallyglass", "c"])

@@ -227,10 +227,11 @@ def test_only_the_spare_itself_is_ended(tmp_path: Path, ours: bool) -> None:
     (tmp_path / "spare.sh").write_text(program)
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name in ("mongod", "mongodump"):
+    named = "mongod of 6.0" if ours else "mongod"
+    for name in (named, "mongodump"):
         (tools / name).write_text("#!/bin/sh\n")
         (tools / name).chmod(0o700)
-    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    path = {"PATH": f"{tools}:/usr/bin:/bin"} | ({"TALLYGLASS_MONGOD": str(tools / named)} if ours else {})
     (start,) = [step.argv for step in steps.commands if step.mode is RunMode.AGAIN and step.phase is Phase.RESTORE]
     subprocess.run(start, check=True, env=path, cwd=tmp_path)
     assert (tmp_path / "spare.key").stat().st_mode & 0o077 == 0

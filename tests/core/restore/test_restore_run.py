@@ -91,7 +91,8 @@ def test_a_spare_is_started_with_the_mongod_that_is_named_or_of_the_demo(
         file.chmod(0o755)
         return file
 
-    made = changed(with_work(tmp_path, step("mongod >>started")), files=(PlanFile(PROGRAM, ""),))
+    start = step('"${TALLYGLASS_MONGOD:-mongod}" >>started')
+    made = changed(with_work(tmp_path, start), files=(PlanFile(PROGRAM, ""),))
     folder = write_folder(made, tmp_path / "plan")
     monkeypatch.setattr("tallyglass.restore.tools.find_mongod._in_wheel", lambda: None)
     code, told = work(folder, lambda *_: True)

@@ -162,13 +162,13 @@ class Shelf:
         (self.folder / name).chmod(0o700)
 
 
-def test_the_programs_of_the_steps_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_of_the_steps_are_checked_first(tmp_path: Path) -> None:
     shelf, made = Shelf(tmp_path / "shelf"), changed(plan(step("true")), tools_needed="100.15")
     env = {"PATH": f"{shelf.folder}:/usr/bin:/bin"}
 
     def stops(path: str = env["PATH"], of: Plan = made) -> tuple[str, str, str] | None:
         try:
-            check_programs(of, tmp_path, {"PATH": path})
+            check_programs(of, tmp_path, env | {"PATH": path})
         except RunStopped as stop:
             return stop.check, stop.title, stop.advice
         return None
@@ -195,7 +195,10 @@ def test_the_programs_of_the_steps_are_checked_first(tmp_path: Path, monkeypatch
     assert stops() == ("spare-version", "mongod is 5.0.9 here, the source is 6.0.5.", "")
     shelf.put("mongod", "db version v6.0.9")
     assert stops() is None
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "none"))
+    shelf.put("mongod-5", "db version v5.0.8")
+    env[VARIABLE] = str(shelf.folder / "mongod-5")
+    assert stops() == ("spare-version", "mongod is 5.0.8 here, the source is 6.0.5.", "")
+    env[VARIABLE] = str(tmp_path / "none")
     found = stops()
     assert found is not None
     assert (found[0], found[2].split(",")[0]) == ("tool-missing", "Put mongod 6.0 on PATH")
@@ -207,17 +210,15 @@ def test_the_places_of_the_plan_come_after_those_of_the_shell(tmp_path: Path, mo
     mongod.touch(0o700)
     made = changed(plan(step("true")), found_in=("/b", "/c"))
     monkeypatch.setattr(programs, "find_mongod", lambda: mongod)
-    with environment(made) as env:
-        first, *rest = env["PATH"].split(":")
-        assert (rest, (Path(first) / "mongod").resolve()) == (["/a", "/b", "/c"], mongod)
-    assert not Path(first).exists()
+    assert environment(made) == os.environ | {"PATH": "/a:/b:/c", VARIABLE: str(mongod)}
     mongod.rename(tmp_path / "mongod")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with environment(made) as env:
-        assert env["PATH"] == f"{tmp_path}:/b:/c"
+    assert environment(made) == os.environ | {"PATH": f"{tmp_path}:/b:/c"}
     monkeypatch.setenv(VARIABLE, "named")
-    with environment(made) as env:
-        assert env["PATH"].split(":")[1:] == [str(tmp_path), "/b", "/c"]
+    assert environment(made) == os.environ | {"PATH": f"{tmp_path}:/b:/c", VARIABLE: str(mongod)}
+    monkeypatch.undo()
+    monkeypatch.setenv(VARIABLE, "none")
+    assert environment(made)[VARIABLE] == "none", "the check of the programs names it"
 
 
 def test_the_mongod_of_the_wheel_is_made_executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

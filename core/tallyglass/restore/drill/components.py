@@ -11,6 +11,7 @@ from pathlib import Path
 from tallyglass.restore.drill.report import UNKNOWN
 from tallyglass.restore.drill.run_folder import MARK
 from tallyglass.restore.drill.stopped import Failed
+from tallyglass.restore.tools.find_mongod import VARIABLE
 from tallyglass.restore.tools.toolset import (
     MONGOSH_FROM,
     NAMES,
@@ -81,7 +82,11 @@ def environment(folder: Path, mongod: Path, cache_bytes: int, tallyglass: Sequen
     # ``--version`` accepts no other option.
     _program(folder / "mongod", f'[ "$1" = --version ] || set -- "$@" {size}\nexec {shlex.quote(str(mongod))} "$@"')
     _program(folder / "tallyglass", f'exec {shlex.join(tallyglass)} "$@"')
-    return os.environ | {"PATH": f"{folder}:{os.environ.get('PATH', os.defpath)}", MARK: str(folder.parent)}
+    return os.environ | {
+        "PATH": f"{folder}:{os.environ.get('PATH', os.defpath)}",
+        VARIABLE: str(folder / "mongod"),
+        MARK: str(folder.parent),
+    }
 
 
 def _program(path: Path, text: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.model.plan import Plan
@@ -21,30 +20,15 @@ from tallyglass.text import clean
 _COMMON = ("bash", "awk", "ps", "sha256sum", "gzip")
 
 
-@contextmanager
-def environment(plan: Plan) -> Iterator[Mapping[str, str]]:
-    """The environment of the steps: the places where the plan found programs come after those of this shell, and its
-    mongod is the one of :func:`find_mongod`."""
+def environment(plan: Plan) -> Mapping[str, str]:
+    """The environment of the steps: the places where the plan found programs come after those of this shell. Its
+    mongod is the one that the user chose, or that of the demo if none is on the path."""
     shell = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(dict.fromkeys([*shell, *plan.steps.found_in]))
-    with ExitStack() as held:
-        mongod = _mongod_elsewhere(path)
-        if mongod is not None:
-            # A link: its file may have another name, and the tools beside it may be of another version.
-            folder = held.enter_context(TemporaryDirectory(prefix="tallyglass-run-"))
-            (Path(folder) / "mongod").symlink_to(mongod)
-            path = os.pathsep.join((folder, path))
-        yield os.environ | {"PATH": path}
-
-
-def _mongod_elsewhere(path: str) -> Path | None:
-    """The mongod that the user chose, or that of the demo if none is on the path."""
-    if not os.environ.get(VARIABLE) and shutil.which("mongod", path=path):
-        return None
-    try:
-        return find_mongod()
-    except EmbeddedServerError:  # the check of the programs reports it where a mongod is needed
-        return None
+    env = os.environ | {"PATH": os.pathsep.join(dict.fromkeys([*shell, *plan.steps.found_in]))}
+    if env.get(VARIABLE) or shutil.which("mongod", path=env["PATH"]) is None:
+        with suppress(EmbeddedServerError):  # the check of the programs reports it where a mongod is needed
+            env[VARIABLE] = str(find_mongod())
+    return env
 
 
 def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
@@ -80,9 +64,9 @@ def other_version(made_by: str, here: str) -> RunStopped:
 
 
 def _check_mongod(plan: Plan, env: Mapping[str, str]) -> None:
-    if os.environ.get(VARIABLE) or shutil.which("mongod", path=env["PATH"]) is None:
+    if env.get(VARIABLE) or shutil.which("mongod", path=env["PATH"]) is None:
         try:
-            find_mongod()
+            find_mongod(env.get(VARIABLE))
         except EmbeddedServerError as error:
             wanted = ".".join(map(str, version_pair(plan.facts.server_version) or ("?",)))
             advice = (
@@ -90,7 +74,7 @@ def _check_mongod(plan: Plan, env: Mapping[str, str]) -> None:
                 "or plan again with --spare."
             )
             raise RunStopped("tool-missing", error.title, advice) from None
-    version = version_in(_output("mongod", env))
+    version = version_in(_output(env.get(VARIABLE) or "mongod", env))
     if version_pair(version) != version_pair(plan.facts.server_version):
         raise RunStopped("spare-version", f"mongod is {version} here, the source is {plan.facts.server_version}.")
 

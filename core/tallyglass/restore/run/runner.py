@@ -71,10 +71,10 @@ def run(request: RunRequest, operator: Operator) -> int:
     try:
         with interruptible():
             plan = read_written(request.folder)
-            with environment(plan) as env:
-                check_programs(plan, request.folder, env)
-                with sole_run(request.folder):
-                    return _Run(request, operator, plan, env).to_the_end()
+            env = environment(plan)
+            check_programs(plan, request.folder, env)
+            with sole_run(request.folder):
+                return _Run(request, operator, plan, env).to_the_end()
     except (RunStopped, Interrupted, OSError) as stop:
         text, code = _last_words(stop, request.folder)
         operator.show_progress("")

@@ -13,7 +13,7 @@ start() {
   printf '%s\n' "uri: \"$URI\"" "password: '$(cat spare.key)'" >spare.yml.new && mv spare.yml.new spare.yml
 }
 run_mongod() {
-  mongod --dbpath="$PWD/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
+  "${TALLYGLASS_MONGOD:-mongod}" --dbpath="$PWD/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
     --logpath="$PWD/spare.log" --pidfilepath="$PWD/spare.pid" --keyFile="$PWD/spare.key" \
     --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false || {
     echo "The spare did not start: see spare.log. Where port $PORT is in use by now, plan again: that takes a free one." >&2

@@ -44,18 +44,18 @@ def look(folder: Path, only: str, deadline: float, source_password_file: Path | 
     spare.check_folder(folder, plan, only)
     words = (f"--source-password-file={absolute_path(source_password_file)}",) if source_password_file else ()
     try:
-        with environment(plan) as programs:
-            spare.restore(folder, words, programs)
-            with spare.running(folder, programs):
-                if not _is_as_computed(plan, folder):
-                    return 1
-                opened = spare.open_to_read(folder, plan, only, programs)
-                shown = clean_name(only) if only else f"{len(plan.proof.expected)} collections and views"
-                print_text(f"{shown} as right before {iso(plan.facts.limit.time)} ({plan.facts.limit})")
-                print_text(f"mongosh: {opened.shell}")
-                print_text(f"Compass: {opened.uri}  password in {clean(str(opened.password_file))}")
-                print_message(f"The spare runs until Ctrl-C, for {deadline / 3_600:.3g} h at most.")
-                _wait(deadline)
+        programs = environment(plan)
+        spare.restore(folder, words, programs)
+        with spare.running(folder, programs):
+            if not _is_as_computed(plan, folder):
+                return 1
+            opened = spare.open_to_read(folder, plan, only, programs)
+            shown = clean_name(only) if only else f"{len(plan.proof.expected)} collections and views"
+            print_text(f"{shown} as right before {iso(plan.facts.limit.time)} ({plan.facts.limit})")
+            print_text(f"mongosh: {opened.shell}")
+            print_text(f"Compass: {opened.uri}  password in {clean(str(opened.password_file))}")
+            print_message(f"The spare runs until Ctrl-C, for {deadline / 3_600:.3g} h at most.")
+            _wait(deadline)
     except spare.NotRestored as error:
         print_message(f"{error.title} {error.advice}")
         return 1
