@@ -21,6 +21,7 @@ from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json
+from tallyglass.restore.model.expiry import loaded_without_expiry
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, Loss
 from tallyglass.restore.model.source import FromBackup
@@ -127,21 +128,46 @@ def test_what_comes_back_is_not_removed_by_a_ttl_index_of_its_own(strategy: Stra
         (Strategy.COPY, '{"expireAfterSeconds": 60}', True),
         (Strategy.BESIDE, '{"expireAfterSeconds": 60}', True),
         (Strategy.COPY, "{}", False),
-        (Strategy.WHOLE, '{"expireAfterSeconds": 60}', False),
+        (Strategy.WHOLE, '{"expireAfterSeconds": 60}', True),
+        (Strategy.REPLACE, '{"expireAfterSeconds": 60}', True),
+        (Strategy.MERGE, '{"expireAfterSeconds": 60}', False),
     ],
 )
-def test_a_copy_for_a_person_is_not_emptied_by_the_expiry_of_its_collection(
-    strategy: Strategy, options: str, kept: bool
+@pytest.mark.parametrize("beside", ["shop.visits_pitr", ""])
+def test_what_is_loaded_is_not_removed_by_the_expiry_of_its_collection(
+    strategy: Strategy, options: str, kept: bool, beside: str
 ) -> None:
-    """That of a clustered collection, which needs no index. What is no copy has to expire."""
+    """That of a clustered collection, which needs no index. What is no copy for a person expires again later."""
     expected = (ExpectedNamespace("shop.visits", "collection", 3, (), options),)
-    steps = restored(expected=expected, returns=(Return("shop.visits", strategy, "shop.visits_pitr"),)).steps
-    told = [step.title for step in steps.commands if "expiry" in step.title]
+    row = Return("shop.visits", strategy, beside, away="shop.visits_away")
+    kept = kept and bool(beside or strategy is Strategy.WHOLE)
+    made = restored(expected=expected, returns=(row,))
+    assert loaded_without_expiry(made) == ({"shop.visits": 60} if kept else {})
+    steps = made.steps
+    told = [step.title for step in steps.commands if step.title.startswith("Turn")]
     assert told == ["Turn off the expiry of shop.visits on the spare"] * kept
     (written,) = [" ".join(file.text.split()) for file in steps.files if file.name == "keep-copies.js"] or [""]
     change = '{"collMod": "visits", "expireAfterSeconds": "off", "writeConcern": {"w": "majority"}}'
     assert (f'must(await db.getSiblingDB("shop").runCommand({change}));' in written) is kept
     assert ("db = await onSpare(" in written) is kept
+    again = mongosh.expire_again(beside or "shop.visits", 60, 3 if beside else None)
+    where = [file.name for file in steps.files if file.name.endswith(".js") and again in file.text]
+    live = kept and strategy in (Strategy.WHOLE, Strategy.REPLACE)
+    assert where == ([] if not live else ["write-live.js" if strategy is Strategy.WHOLE and beside else "indexes.js"])
+    title = f"Build the indexes and turn on the expiry of {beside or 'shop.visits'}"
+    assert [step.title for step in steps.commands if step.title.startswith("Build")] == [title] * (
+        "indexes.js" in where
+    )
+
+
+def test_what_is_loaded_under_its_own_name_is_not_removed_by_its_ttl_index() -> None:
+    """Such as a collection with a name that is too long for a staging collection."""
+    at = {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}
+    expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, json.dumps(at))),)
+    steps = restored(expected=expected, returns=(Return("shop.visits", Strategy.WHOLE),)).steps
+    assert ["--noIndexRestore" in step.argv for step in steps.commands if "--dir=back/1" in step.argv] == [True]
+    built = fold_json(mongosh.build_indexes("shop.visits", [at], None))
+    assert [file.name for file in steps.files if built in file.text] == ["indexes.js"]
 
 
 def test_a_folder_is_for_its_owner_alone_and_written_once(tmp_path: Path) -> None:

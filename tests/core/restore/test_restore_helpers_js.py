@@ -19,7 +19,9 @@ const NumberInt = (n) => n;
 const passwordPrompt = () => "asked";
 const sent = [];
 const uris = [];
-const collection = (ns) => ({countDocuments: async () => there[ns], getIndexes: async () => indexes,
+const collection = (ns) => ({
+  countDocuments: async (query = {}) => (Object.keys(query).length > 0 && expired !== null
+    ? sent.push(Object.keys(query)) && expired : there[ns]), getIndexes: async () => indexes,
   updateOne: async (query) => ({matchedCount: query._id in found ? 1 : 0, upsertedCount: 0})});
 const run = async (body) => {
   if (body.replSetGetConfig) {
@@ -45,9 +47,9 @@ const run = async (body) => {
   return answer;
 };
 const connect = async (uri) => { uris.push(uri); return {getSiblingDB: (name) => ({
-  getCollectionInfos: async (wanted) => (name + "." + wanted.name) in there ? [{info: {}}] : [],
+  getCollectionInfos: async (wanted) => (name + "." + wanted.name) in there ? [{info: {}, options}] : [],
   getCollection: (one) => collection(name + "." + one), runCommand: run})}; };
-const print = async () => {};
+const print = async (text) => console.error(text);
 let db;
 """
 REPLACE = mongosh.replace_by("s.c", "s.c_pitr", "s.c_before", 2, ["seq"], "seen")
@@ -58,9 +60,18 @@ def run(
     folder: Path, *statements: str, config: str = 'uri: "mongodb://h:1/"', set_id: str = "0123", **stage: Any
 ) -> Run:
     """``set_id`` is that of the plan, ``there`` are the collections with their counts, ``found`` the counters,
-    ``oplog`` what a search of it finds, ``repeated`` the counters with one field name twice, ``indexes`` those that
-    every collection has."""
-    given = {"there": THERE, "found": {}, "answer": {"ok": 1}, "oplog": [], "repeated": [], "indexes": []} | stage
+    ``oplog`` what a search of it finds, ``repeated`` the counters with one field name twice, ``indexes`` and
+    ``options`` those that every collection has."""
+    given = {
+        "there": THERE,
+        "found": {},
+        "answer": {"ok": 1},
+        "oplog": [],
+        "repeated": [],
+        "indexes": [],
+        "options": {},
+        "expired": None,
+    } | stage
     text = mongosh.program([mongosh.on_live(set_id), *statements, "console.log(JSON.stringify({sent, there, uris}));"])
     (folder / mongosh.HELPERS).write_text(mongosh.helpers([text]))
     (folder / "source.yml").write_text(f"{config}\n")
@@ -238,6 +249,29 @@ def test_a_copy_is_counted_before_a_ttl_index_may_remove_documents(
     done = run(tmp_path, mongosh.build_indexes("s.c_pitr", [index], count), indexes=indexes)
     assert (done.returncode == 0) is right, "a run that was stopped may have built it"
     assert ("holds 2 documents, not the 3 computed" in done.stderr) is not right
+
+
+@pytest.mark.parametrize(
+    ("options", "expired", "field"),
+    [
+        ({}, 0, "_id"),
+        ({}, 2, "_id"),
+        ({"timeseries": {"timeField": "at"}}, 0, "at"),
+        ({"expireAfterSeconds": 9}, 2, ""),
+    ],
+)
+def test_a_collection_expires_again_unless_that_would_remove_documents_at_once(
+    tmp_path: Path, options: dict[str, Any], expired: int, field: str
+) -> None:
+    """It was loaded without its expiry; a run that was stopped may have turned it on."""
+    done = run(tmp_path, mongosh.expire_again("s.c_pitr", 60, 2), options=options, expired=expired)
+    on = {"collMod": "c_pitr", "expireAfterSeconds": 60, "writeConcern": {"w": "majority"}}
+    assert sent(done) == [[field], *([] if expired else [on])] * bool(field)
+    told = '"s.c_pitr": its expireAfterSeconds 60 would remove 2 documents within a minute.'
+    assert (told in done.stderr) is bool(field and expired)
+    few = run(tmp_path, mongosh.expire_again("s.c_pitr", 60, 3), options=options, expired=expired)
+    assert ("holds 2 documents, not the 3 computed" in few.stderr) is bool(field)
+    assert sent(run(tmp_path, mongosh.expire_again("s.gone", 60, 2))) == []
 
 
 @pytest.mark.parametrize(

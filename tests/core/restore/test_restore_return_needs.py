@@ -84,6 +84,24 @@ def test_each_return_needs_what_its_steps_do(row: Return, wanted: dict[str, set[
     assert {ns: actions - always for ns, actions in found.items() if actions - always} == wanted
 
 
+@pytest.mark.parametrize(
+    ("row", "where"),
+    [
+        (Return("s.c", Strategy.WHOLE), "s.c"),
+        (Return("s.c", Strategy.WHOLE, "s.b"), "s.b"),
+        (Return("s.c", Strategy.REPLACE, "s.b", away="s.a"), "s.b"),
+        (Return("s.c", Strategy.COPY, "s.b"), ""),
+        (Return("s.c", Strategy.MERGE, "s.b"), ""),
+    ],
+)
+def test_what_expires_by_its_own_option_is_counted_and_changed(row: Return, where: str) -> None:
+    plain = {(db, name): {*actions} for db, name, actions in needs([row], [])}
+    found = {(db, name): {*actions} for db, name, actions in needs([row], [], {"s.c": 60})}
+    place = ("s", where.partition(".")[2])
+    assert found == plain | ({place: plain[place] | {"find", "collMod"}} if where else {})
+    assert needs([row], [], {"s.d": 60}) == needs([row], [])
+
+
 class Live:
     """A live set with one user and one collection."""
 

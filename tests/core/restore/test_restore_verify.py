@@ -18,6 +18,7 @@ from tallyglass.restore.model.indexes import canonical_index, canonical_options
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup, FromBackup
+from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.spare.spare import VIEW_OPENER
 from tallyglass.restore.spare.verify import Verification, verify
 
@@ -130,6 +131,27 @@ async def test_another_kind_or_other_options() -> None:
     assert (await blocked(spare))[0] == {"options"}
     del spare.collections["s.c"]
     assert (await blocked(spare))[0] == {"namespace"}
+
+
+@pytest.mark.parametrize(
+    ("row", "right"),
+    [
+        (Return("s.c", Strategy.WHOLE), True),
+        (Return("s.c", Strategy.COPY, "s.d"), True),
+        (Return("s.c", Strategy.MERGE, "s.d"), False),
+    ],
+)
+async def test_an_expiry_that_a_step_turned_off_is_no_difference(row: Return, right: bool) -> None:
+    item = replace(EXPECTED[0], options=canonical_options(CAPPED | {"expireAfterSeconds": 60}))
+    plan, spare = changed(PLAN, expected=(item, EXPECTED[1]), returns=(row,)), Spare()
+    assert (await blocked(spare, plan=plan))[0] == (set() if right else {"options"})
+    for options, differs in (
+        ({"expireAfterSeconds": 60}, False),
+        ({"expireAfterSeconds": 61}, True),
+        ({"max": 1}, True),
+    ):
+        spare.put("s.c", "collection", CAPPED | options)
+        assert (await blocked(spare, plan=plan))[0] == ({"options"} if differs else set())
 
 
 async def test_indexes_that_are_missing_or_too_many_are_repaired() -> None:

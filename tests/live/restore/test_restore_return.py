@@ -8,9 +8,10 @@ import random
 import shlex
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -21,8 +22,12 @@ from pymongo import MongoClient, UpdateOne
 from pymongo.errors import DuplicateKeyError, PyMongoError, WriteError
 from restore_scene import Scene, blocks, ids, record
 
+from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
+from tallyglass.mongo.client import open_gateway
+from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Choice
+from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass_tui.cli.main import main
 
@@ -300,6 +305,47 @@ async def test_a_copy_of_what_expired_is_there_to_look_at(scene: Scene) -> None:
     assert copy.count_documents({}) == 10
     found = {index["name"]: index.get("expireAfterSeconds") for index in copy.list_indexes()}
     assert found == {"_id_": None, "at_1": 2**31 - 1, "who_1": None}
+
+
+@pytest.fixture
+def expiring(spare: Standalone, tmp_path: Path, tool_path: str) -> Iterator[Scene]:
+    """A set of its own, which looks every second for what expired."""
+    with ReplicaSet(1, options=["--setParameter", "ttlMonitorSleepSecs=1"]) as source:
+        scene = Scene(source, spare, tmp_path, tool_path)
+        yield scene
+        scene.close()
+
+
+@pytest.mark.parametrize("passed", [True, False], ids=["passed", "not yet"])
+async def test_what_expires_by_its_own_option_comes_back_whole(expiring: Scene, passed: bool) -> None:
+    """Clustered, or a time series: the live set would remove what is old as soon as it is loaded."""
+    shop, old = expiring.client["shop"], datetime.now(UTC) - timedelta(days=200)
+    admin, span = expiring.client.admin, 3_600 if passed else 10**9
+    admin.command("setParameter", 1, ttlMonitorEnabled=False)
+    shop.create_collection("days", clusteredIndex={"key": {"_id": 1}, "unique": True}, expireAfterSeconds=span)
+    shop.days.insert_many([{"_id": old + timedelta(seconds=n)} for n in range(10)])
+    shop.create_collection("heat", timeseries={"timeField": "at"}, expireAfterSeconds=span)
+    shop.heat.insert_many([{"at": old + timedelta(seconds=n), "v": n} for n in range(10)])
+    backup, since = expiring.backup("--oplog"), expiring.now()
+    expiring.client.drop_database("shop")
+    expiring.settle()
+    admin.command("setParameter", 1, ttlMonitorEnabled=True)
+    incident = await expiring.incident("dropDatabase", "shop")
+    assert incident.first > since
+    plan = await expiring.plan(backup, incident.point or incident.first, incident=incident)
+    done = expiring.run(plan)
+    assert done.returncode == (3 if passed else 0), done.stderr
+    assert done.stderr.count("documents within a minute. It is left off") == 2 * passed
+    await asyncio.sleep(3)
+    assert [shop[name].count_documents({}) for name in ("days", "heat")] == [10, 10]
+    there = {info["name"]: info["options"].get("expireAfterSeconds") for info in shop.list_collections()}
+    assert [there[name] for name in ("days", "heat")] == [None if passed else span] * 2
+    gateway = open_gateway(expiring.spare.uri)
+    try:
+        again = await verify(plan, gateway)
+    finally:
+        await gateway.close()
+    assert again.level is Level.OK, "the expiry that was turned off there is no difference"
 
 
 async def test_a_copy_of_a_clustered_collection_does_not_expire(scene: Scene) -> None:

@@ -22,7 +22,8 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         documents = base.documents.get(ns)
         if name.startswith(BUCKETS):
             shown = f"{db}.{name.removeprefix(BUCKETS)}"
-            rows[shown] = ExpectedNamespace(shown, "timeseries", documents)
+            expiry = {name: item.options[name] for name in ("expireAfterSeconds",) if name in item.options}
+            rows[shown] = ExpectedNamespace(shown, "timeseries", documents, options=canonical_options(expiry))
             continue
         indexes = sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))
         repair = tuple(_exact(spec) for spec in catalog.missing_indexes(ns))

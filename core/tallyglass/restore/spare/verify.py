@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from bson import json_util
 
@@ -12,6 +13,7 @@ from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.backup import LEFT_OUT, TEMPORARY
 from tallyglass.restore.model.check import Check, Checks, Level, block, ok, warn, worst
+from tallyglass.restore.model.expiry import loaded_without_expiry
 from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
@@ -47,9 +49,11 @@ async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Veri
         return Verification((block("plan-blocked", blocked, "Plan again without what blocks it."),))
     checks: list[Check] = list(_read_log(plan, log)) if log is not None else []
     repair: list[str] = []
-    there = await _collections(spare)
+    there, unexpiring = await _collections(spare), loaded_without_expiry(plan)
     for item in plan.proof.expected:
-        checks += await _compare(spare, item, there, repair)
+        # Their expiry is turned off there later: the spare may be verified again.
+        options = {"expireAfterSeconds": unexpiring[item.ns]} if item.ns in unexpiring else {}
+        checks += await _compare(spare, item, options, there, repair)
     checks += _uncounted(plan)
     checks += _leftovers(plan, there, repair)
     right = sum(1 for check in checks if check.id == "namespace" and check.level is Level.OK)
@@ -93,8 +97,13 @@ async def _collections(spare: Gateway) -> dict[str, CollectionInfo]:
 
 
 async def _compare(
-    spare: Gateway, item: ExpectedNamespace, there: dict[str, CollectionInfo], repair: list[str]
+    spare: Gateway,
+    item: ExpectedNamespace,
+    options: dict[str, Any],
+    there: dict[str, CollectionInfo],
+    repair: list[str],
 ) -> list[Check]:
+    """``options`` are those that it need not have any more."""
     shown, info = clean_name(item.ns), there.get(item.ns)
     if info is None:
         return [block("namespace", f"{shown} is missing.")]
@@ -107,7 +116,8 @@ async def _compare(
             wrong.append(block("documents", f"{shown} holds {count} documents; {item.documents} were computed."))
     if item.kind == "collection":
         wrong += await _indexes(spare, item, repair)
-    if item.kind != "timeseries" and info.options is not None and canonical_options(info.options) != item.options:
+    held = None if info.options is None else canonical_options({**options, **info.options})
+    if item.kind != "timeseries" and held not in (None, item.options):
         wrong.append(block("options", f"{shown} has other options than computed.", f"Computed: {clean(item.options)}"))
     return wrong or [ok("namespace", f"{shown} is as computed.")]
 

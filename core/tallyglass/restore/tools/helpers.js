@@ -153,6 +153,27 @@ async function buildIndexes(staging, indexes, count) {
     }
   }
 }
+// The same for a collection that expires by its own option, and that was loaded without it.
+async function expireAgain(copy, seconds, count) {
+  if (!await exists(copy)) {
+    return;
+  }
+  const [name, rest] = split(copy);
+  const {options} = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+  if (options.expireAfterSeconds !== undefined) {
+    return;
+  }
+  await mustHold(copy, count);
+  const field = options.timeseries ? options.timeseries.timeField : "_id";
+  const before = new Date(Date.now() - seconds * 1000);
+  const expired = await collection(copy).countDocuments({[field]: {$lte: before, $type: "date"}});
+  if (expired > 0) {
+    await shell.print(quoted(copy) + ": its expireAfterSeconds " + seconds + " would remove " + expired
+      + " documents within a minute. It is left off: set it back manually.");
+  } else {
+    await write(name, {collMod: rest, expireAfterSeconds: seconds});
+  }
+}
 async function rename(source, target) {
   await write("admin", {renameCollection: source, to: target});
 }

@@ -15,7 +15,7 @@ from tallyglass.restore.tools.files import fold_json
 
 __all__ = [
     "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
-    "empty_spare", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_match",
+    "empty_spare", "expire_again", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_match",
     "on_live", "on_spare", "program", "replace_by", "restore_definitions", "review_repairs", "say", "take_names",
     "update_one",
 ]  # fmt: skip
@@ -62,6 +62,12 @@ def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]], count: int
     reported. Before the first TTL index the copy must hold ``count`` documents; None where that was not computed. May
     be run again."""
     return f"await buildIndexes({literal(staging)}, {literal(list(indexes))}, {_plain(count)});"
+
+
+def expire_again(copy: str, seconds: int, count: int | None) -> str:
+    """Turn on the expiry of a collection by its own option, unless that would remove documents at once, which is
+    reported. Before, the copy must hold ``count`` documents; None where that was not computed. May be run again."""
+    return f"await expireAgain({literal(copy)}, {seconds}, {_plain(count)});"
 
 
 def take_names(ending: str, counts: Mapping[str, int | None]) -> str:

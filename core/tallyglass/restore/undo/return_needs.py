@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from tallyglass.deployment.identity import set_id
 from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.model.expiry import loaded_without_expiry
 from tallyglass.restore.model.plan import Plan, PlanFacts
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.text import clean, clean_name
@@ -15,9 +16,9 @@ from tallyglass.text import clean, clean_name
 Needs = tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
-def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
+def needs(returns: Iterable[Return], counters: Iterable[str], expiring: Container[str] = ()) -> Needs:
     """Database, collection ("" for all of the database) and actions. ``counters`` are the namespaces of counters that
-    are moved forward."""
+    are moved forward, ``expiring`` the collections that are loaded without their own expiry."""
     wanted: dict[tuple[str, str], dict[str, None]] = {}
 
     def want(db: str, collection: str, *actions: str) -> None:
@@ -43,6 +44,8 @@ def needs(returns: Iterable[Return], counters: Iterable[str]) -> Needs:
             want(target, beside or name, "createIndex")
             if beside and row.strategy is not Strategy.COPY:
                 want(db, "", "renameCollectionSameDB")
+            if row.ns in expiring and row.strategy is not Strategy.COPY:
+                want(db, beside or name, "find", "collMod")
         if row.strategy is Strategy.REPLACE:
             want(db, name, "find", "insert", "update", "dropCollection", "bypassDocumentValidation", "listIndexes")
             want(db, beside, "insert", "update", "bypassDocumentValidation", "listIndexes")
@@ -101,7 +104,9 @@ async def check_return(source: Gateway, plan: Plan) -> bool:
     :func:`check_set` does."""
     is_known = await check_set(source, plan.facts)
     status = await source.command("connectionStatus", showPrivileges=True)
-    lacking = missing_privileges(status.get("authInfo", {}), needs(plan.undo.returns, plan.undo.raised))
+    lacking = missing_privileges(
+        status.get("authInfo", {}), needs(plan.undo.returns, plan.undo.raised, loaded_without_expiry(plan))
+    )
     if lacking:
         raise PrivilegeError(f"Missing privileges for the return: {'; '.join(lacking)}.", "Nothing was written.")
     for row in plan.undo.returns:

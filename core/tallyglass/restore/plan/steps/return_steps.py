@@ -12,6 +12,7 @@ from typing import Any
 
 from bson import json_util
 
+from tallyglass.restore.model.expiry import loaded_without_expiry
 from tallyglass.restore.model.indexes import is_id_index
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
@@ -84,22 +85,14 @@ def _before(work: ReturnWork) -> PlanSteps:
             [spare, *work.fixes],
             why="What comes back must not hand out an id that was handed out after the point.",
         ))  # fmt: skip
-    if kept := list(_kept(work)):
+    if kept := list(loaded_without_expiry(work.plan)):
         parts.append(run_mongosh(
             Phase.RETURN, f"Turn off the expiry of {_named(kept)} on the spare", Effect.WRITES_SPARE, "keep-copies.js",
             [spare, *map(_turn_off, kept)],
-            why="The live set would remove from a copy what has expired: the copy is made without expireAfterSeconds.",
+            why="The live set would remove what has expired while it is loaded: that is made without "
+            "expireAfterSeconds.",
         ))  # fmt: skip
     return join(parts)
-
-
-def _kept(work: ReturnWork) -> Iterator[str]:
-    """The collections whose own ``expireAfterSeconds``, which needs no index, would empty a copy for a person."""
-    for row in work.plan.undo.returns:
-        item = work.plan.proof.expected_of(row.ns)
-        is_copy = bool(row.beside) and row.strategy in (Strategy.COPY, Strategy.BESIDE)
-        if item is not None and is_copy and "expireAfterSeconds" in json_util.loads(item.options):
-            yield row.ns
 
 
 def _turn_off(ns: str) -> str:
@@ -292,7 +285,7 @@ def _groups(work: ReturnWork) -> Iterator[_Group]:
     for row in work.plan.undo.returns:
         if row.strategy is Strategy.MERGE or not (row.strategy is Strategy.WHOLE or row.beside):
             continue
-        bare = row.strategy is Strategy.BESIDE or bool(row.beside and _expiring(work, row))
+        bare = row.strategy is Strategy.BESIDE or bool(_expiring(work, row))
         # A copy may have any name; all others have the collection's name and an ending. The * in the tools' patterns
         # does not match a line break.
         alone = row.ns if row.strategy is Strategy.COPY or "\n" in row.ns else ""
@@ -370,28 +363,38 @@ def _restore(group: _Group) -> tuple[str, ...]:
 
 
 def _build_indexes(work: ReturnWork, groups: Sequence[_Group]) -> PlanSteps:
-    """The indexes of a copy that has a TTL index, under another name or for a replacement, whose unique indexes are
-    needed by what joins it; those of what comes back whole are built right before it is renamed."""
-    copies = [row for group in groups if group.strategy in (Strategy.COPY, Strategy.REPLACE) for row in group.rows]
-    built = [row for row in copies if _expiring(work, row)]
+    """What makes documents expire in a copy under another name, for a replacement, whose unique indexes are needed by
+    what joins it, and in what was loaded under its own name; in what comes back whole it is made right before that is
+    renamed."""
+    loaded = [row for group in groups for row in group.rows if not (row.strategy is Strategy.WHOLE and row.beside)]
+    built = {row.beside or row.ns: made for row in loaded if (made := _built(work, row))}
     if not built:
         return PlanSteps()
     return run_mongosh(
-        Phase.RETURN, f"Build the indexes of {_named([row.beside for row in built])}", Effect.WRITES_LIVE, "indexes.js",
-        [_on_live(work), *(_built(work, row) for row in built)],
-        why="A TTL index that would remove its documents at once is built without effect.", seconds=None,
+        Phase.RETURN, f"Build the indexes and turn on the expiry of {_named(list(built))}", Effect.WRITES_LIVE,
+        "indexes.js", [_on_live(work), *(statement for made in built.values() for statement in made)],
+        why="What would remove documents at once, a TTL index or the collection's own expireAfterSeconds, is left "
+        "without effect.", seconds=None,
     )  # fmt: skip
 
 
-def _built(work: ReturnWork, row: Return) -> str:
-    """The statement that builds the indexes of a copy, which still holds all its documents then."""
-    return mongosh.build_indexes(row.beside, _expiring(work, row), None if _ids(work) else work.documents.get(row.ns))
+def _built(work: ReturnWork, row: Return) -> list[str]:
+    """The statements that let the documents of a copy expire, which still holds all of them then. In a copy for a
+    person none does so by the collection's own option."""
+    copy = row.beside or row.ns
+    count = None if _ids(work) or not row.beside else work.documents.get(row.ns)
+    indexes = [] if row.strategy is Strategy.BESIDE else _expiring(work, row)
+    statements = [mongosh.build_indexes(copy, indexes, count)] if indexes else []
+    seconds = loaded_without_expiry(work.plan).get(row.ns)
+    if seconds is not None and row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
+        statements.insert(0, mongosh.expire_again(copy, seconds, count))
+    return statements
 
 
 def _lasting(work: ReturnWork, row: Return) -> int | None:
-    """How many documents a staging collection holds until it is renamed; None where a TTL index may remove some by
-    then, or where that was not computed."""
-    return None if _expiring(work, row) else work.documents.get(row.ns)
+    """How many documents a staging collection holds until it is renamed; None where some may expire by then, or where
+    that was not computed."""
+    return None if _built(work, row) else work.documents.get(row.ns)
 
 
 def _expiring(work: ReturnWork, row: Return) -> list[dict[str, Any]]:
@@ -423,7 +426,7 @@ def _rename(work: ReturnWork, rows: Sequence[Return]) -> PlanSteps:
     write is carried over in the same step: nobody is asked in between."""
     whole = [row for row in rows if row.strategy is Strategy.WHOLE]
     replaced = [row for row in rows if row.strategy is Strategy.REPLACE]
-    statements = [_built(work, row) for row in whole if _expiring(work, row)]
+    statements = [statement for row in whole for statement in _built(work, row)]
     endings: dict[str, dict[str, int | None]] = {}
     for row in whole:
         endings.setdefault(row.beside.removeprefix(row.ns), {})[row.ns] = _lasting(work, row)
