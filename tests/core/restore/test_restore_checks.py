@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import bson
 import pytest
-from bson import Int64
+from bson import Int64, Timestamp
 
 from builders.incidents import incident
 from builders.replay import OTHER, UUID, delete, entry, insert, update
@@ -38,7 +39,8 @@ from tallyglass.restore.proof.read_inputs import _free_bytes
 from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.proof.returns import with_again
 from tallyglass.restore.saved_oplog.joined import Join, Saved
-from tallyglass.restore.saved_oplog.saved_oplog import Hole, SavedOplog
+from tallyglass.restore.saved_oplog.saved_oplog import Hole, Part, SavedOplog
+from tallyglass.restore.saved_oplog.slice_file import Block, SliceFile
 from tallyglass.restore.spare.spare import Spare
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.coverage import NoStart, Start
@@ -327,9 +329,22 @@ def test_the_room_below_a_name_that_cannot_be_looked_up_is_unknown(tmp_path: Pat
     assert _free_bytes(str(tmp_path / "not" / "made"))
 
 
+def up_to(last: Ts) -> Saved:
+    """Slices that the live oplog continues."""
+    entry = bson.encode({"ts": Timestamp(last.t, last.i), "op": "n", "ns": "", "o": {}})
+    return Saved(
+        (), SavedOplog((Part(SliceFile(Path("/s"), (Block(0, 9, Ts(1, 1)),), entry, entry), Ts(0, 0)),)), Join()
+    )
+
+
 @pytest.mark.parametrize(("hours", "level"), [(24.0, None), (23.9, WARN), (None, WARN)])
 def test_an_oplog_that_is_soon_overwritten_is_a_warning(hours: float | None, level: Level | None) -> None:
     assert levels(findings(covered={"hours_left": hours})).get("head-room") == (None if level is None else {level})
+    for saved, needed in ((None, "the start"), (up_to(LIMIT), ""), (up_to(Ts(20, 4)), "the newest saved entry")):
+        found = findings(inputs={"saved": saved}, covered={"hours_left": hours})
+        told = f"? In about 23.9 h the server overwrites {needed}."
+        told = told if hours else f"? How long the oplog still holds {needed} is unknown."
+        assert said(found, "head-room") == [told] * bool(level and needed)
 
 
 @pytest.mark.parametrize(

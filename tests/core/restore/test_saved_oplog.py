@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import gzip
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -196,6 +197,35 @@ def test_a_torn_slice_counts_as_far_as_it_is_whole(slices: Path) -> None:
         (slices / "notes.bson").write_bytes(b"".join([*entries, bson.encode({"no": "oplog"})]))
         with pytest.raises(InputError, match="holds no oplog"):
             read_saved([slices / "notes.bson"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "held", "at"),
+    [
+        ([*range(5), 9, 8], 6, 6),
+        ([*range(5), 3, 5, 6], 5, 5),
+        ([*range(4), 3, 4, 5], 4, 4),
+        ([1, 0], 0, 0),
+        ([*range(6)], 6, None),
+    ],
+)
+def test_a_slice_that_is_not_in_order_counts_as_far_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[int], held: int, at: int | None
+) -> None:
+    """Blocks of one entry, or of two where nothing is in order: the others of a folder are read all the same."""
+    size = len(WHOLE[0])
+    assert {len(one) for one in WHOLE[::3]} == {size}
+    monkeypatch.setattr(slice_file, "_BLOCK", size if at != 0 else 2 * size)
+    path = write(tmp_path, "oplog-1.bson", [WHOLE[3 * n] for n in rows])
+    told = "" if at is None else f"its entries are not in order at byte {at * size}"
+    found = slice_file.read_slice(path)
+    assert found is not None
+    assert (len(found.blocks), found.problem) == (held, told)
+    if held:
+        assert read_saved([path]).last == ts(3 * rows[held - 1])
+    else:
+        with pytest.raises(InputError, match=re.escape(f"There is no saved oplog in {path}. {path}: {told}.")):
+            read_saved([path])
 
 
 @pytest.mark.parametrize("order", [1, -1])

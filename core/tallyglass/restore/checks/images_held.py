@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.images import collections
 from tallyglass.restore.checks.undone import expired, large_documents, unclear
-from tallyglass.restore.checks.window import SHORT_HEAD_ROOM_HOURS
+from tallyglass.restore.checks.window import SHORT_HEAD_ROOM_HOURS, head_room
 from tallyglass.restore.model.check import Check, block, ok, warn
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
@@ -32,7 +32,9 @@ def held(proven: ImagesProof) -> Iterator[Check]:
     yield from large_documents(accident, {proof.ns: proof.large for proof in proofs})
     yield from _streamed(proofs)
     yield from _expiring(proofs, kept)
-    yield from _head_room(proven.hours_left)
+    # What was written from the point on no phase saves.
+    before = "The return reads the oplog from there on: run all phases before that"
+    yield from head_room(proven.hours_left, "the point", before, "Run all phases at once.")
 
 
 def _gaps(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
@@ -108,15 +110,3 @@ def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
             yield warn("images-expiring", title, "Run the phase secure at once.")
         else:
             yield ok("images-expiring", title)
-
-
-def _head_room(hours: float | None) -> Iterator[Check]:
-    """For how long the return can still read what was written from the point on: no phase saves it."""
-    if hours is None:
-        yield warn("head-room", "How long the oplog still holds the point is unknown.", "Run all phases at once.")
-    elif hours < SHORT_HEAD_ROOM_HOURS:
-        yield warn(
-            "head-room",
-            f"In about {hours:.1f} h the server overwrites the point, from which on the return reads the oplog.",
-            "Run all phases before that, or raise minRetentionHours with replSetResizeOplog.",
-        )

@@ -67,18 +67,20 @@ def coverage(found: Findings) -> Checks:
     back = f", {start.back_off} s before the backup" if start.back_off and not reason else reason
     limit = covered.inputs.limit
     yield ok("coverage", f"The oplog holds all of {start.ts} to {limit}{back}: {covered.replay.entries:,} entries.")
-    hours = covered.hours_left
     saved = covered.inputs.saved
-    if saved is not None and saved.holds(limit):
-        return
+    if saved is None or not saved.holds(limit):
+        needed = "the start" if saved is None else "the newest saved entry"
+        yield from head_room(covered.hours_left, needed, "Save the oplog now (the first phase)", "Save it first.")
+
+
+def head_room(hours: float | None, needed: str, before: str, unknown: str) -> Checks:
+    """For how many hours the server still holds the entry that is ``needed``; ``before`` says what to do before that,
+    ``unknown`` what to do where nobody knows."""
     if hours is None:
-        yield warn("head-room", "How long the oplog still holds the start is unknown.", "Save it first.")
+        yield warn("head-room", f"How long the oplog still holds {needed} is unknown.", unknown)
     elif hours < SHORT_HEAD_ROOM_HOURS:
-        yield warn(
-            "head-room",
-            f"In about {hours:.1f} h the server overwrites the start.",
-            "Save the oplog now (the first phase), or raise minRetentionHours with replSetResizeOplog.",
-        )
+        advice = f"{before}, or raise minRetentionHours with replSetResizeOplog."
+        yield warn("head-room", f"In about {hours:.1f} h the server overwrites {needed}.", advice)
 
 
 def transactions(found: Findings) -> Checks:

@@ -36,7 +36,8 @@ class SourcesAtHand:
     """What there is: when the backups ended that the oplog continues, None if none is named or none can be read, and
     the incidents (:func:`name_of`) with a pre-image from their span, and those without. Of any other incident it is
     not known: it was not looked for, may not be read, or the incident is a transaction. ``unjudged``: another backup is
-    there that cannot be compared here, as data files without a server, or one that records no start."""
+    there that may serve all the same, such as data files with a server, or one that slices of the oplog elsewhere
+    continue."""
 
     ends: tuple[Ts, ...] | None = None
     imaged: frozenset[str] = frozenset()
@@ -112,5 +113,4 @@ async def _ends(gateway: Gateway, backup: Path) -> tuple[tuple[Ts, ...] | None, 
         found = [one async for one in list_backups(backup, gateway)]
     except (InputError, PrivilegeError):
         return None, False
-    unjudged = any(one.backup is None or one.backup.start is None for one in found)
-    return tuple(one.end for one in found if one.end and not one.why), unjudged
+    return tuple(one.end for one in found if one.end and not one.why), any(one.why for one in found)

@@ -110,13 +110,12 @@ def read_runs(paths: Iterable[Path], start: Ts | None = None) -> tuple[SavedOplo
     files = dict.fromkeys(path for path in _files(paths) if not _is_old(path, start))
     read = [one for path in files if (one := read_slice(path)) is not None]
     found = [one for one in read if one.blocks]
+    problems = tuple(f"{clean(str(one.path))}: {one.problem}" for one in read if one.problem)
     if not found:
         shown = ", ".join(clean(str(path)) for path in paths)
-        raise InputError(
-            f"There is no saved oplog in {shown}.", "Name a mongodump of local.oplog.rs, or a folder of save-oplog."
-        )
+        advice = "Name a mongodump of local.oplog.rs, or a folder of save-oplog."
+        raise InputError(f"There is no saved oplog in {shown}.", f"{problems[0]}." if problems else advice)
     found.sort(key=lambda one: (one.first, -one.last.t, -one.last.i))
-    problems = tuple(f"{clean(str(one.path))}: {one.problem}" for one in read if one.problem)
     runs: list[list[Part]] = []
     differs = ""
     for file in found:

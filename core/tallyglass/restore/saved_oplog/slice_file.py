@@ -8,12 +8,11 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
 from tallyglass.errors import InputError, ReadError
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.entry import walk
 from tallyglass.restore.backup.bson_file import entry_ts
 from tallyglass.restore.backup.compression import (
@@ -125,7 +124,8 @@ def read_slice(path: Path) -> SliceFile | None:
         with closing(open_plain(path)) as file:
             for at, block, stop in _whole_blocks(file):
                 entry, end = block[: _int_at(block, 0)[0]], block[stop:]
-                entry_ts(end)  # which must be an entry, too
+                if (entry_ts(last) if last else ZERO) >= entry_ts(entry) or entry_ts(entry) > entry_ts(end):
+                    raise _Torn(f"its entries are not in order at byte {at}")
                 blocks.append(Block(at, at + len(block), entry_ts(entry)))
                 first, last = first or entry, end
     except _Torn as error:
@@ -138,8 +138,6 @@ def read_slice(path: Path) -> SliceFile | None:
         problem = f"it holds no entry after {entry_ts(last)}" if blocks else ""
     except OSError as error:
         raise InputError(f"{clean(str(path))} cannot be read: {error.strerror or error}.") from None
-    if any(one.first >= other.first for one, other in pairwise(blocks)):
-        raise InputError(f"The entries in {clean(str(path))} are not in order.", "Take another copy of it.")
     if not blocks:
         problem = problem or ("it holds no entry" if named is not None else "")
         return SliceFile(path, (), b"", b"", problem) if problem else None
@@ -150,7 +148,7 @@ def read_slice(path: Path) -> SliceFile | None:
 
 
 class _Torn(Exception):
-    """The file ends within an entry."""
+    """What follows cannot be used: the file ends within an entry, or its entries are not in order."""
 
 
 def _whole_blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, int]]:
@@ -161,12 +159,7 @@ def _whole_blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes, int]]:
         rest += chunk
         start = stop = 0
         limit = len(rest)
-        while stop + 4 <= limit:
-            size = _int_at(rest, stop)[0]
-            if not 5 <= size <= LARGEST:
-                break
-            if stop + size > limit:
-                break
+        while stop + 4 <= limit and 5 <= (size := _int_at(rest, stop)[0]) <= min(LARGEST, limit - stop):
             start, stop = stop, stop + size
         if stop:
             yield at, rest[:stop], start
