@@ -100,6 +100,10 @@ def test_the_documents_of_an_emptied_collection_are_not_counted(
     base = stored(tmp_path, 1, 2)
     replay = run(Replay(base), entry(1, "c", "s.$cmd", command))
     assert (read_base(base, replay.catalog).documents, replay.problems) == ({"s.c": count}, [])
+    made = run(Replay({}), entry(1, "c", "s.$cmd", {"create": "c"}), insert(2, 7), entry(3, "c", "s.$cmd", command))
+    facts, count = read_base({}, made.catalog), None if count is None else 1
+    largest = {} if count is None else {"s.c": 7}
+    assert (facts.documents, facts.largest) == ({"s.c": count}, largest), "the largest _id is not known either"
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tallyglass.moment import iso
 from tallyglass.restore.model.check import Level, merged_checks
@@ -13,7 +12,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.source import FromBackup
 from tallyglass.restore.model.step import Effect, Phase, RunMode
 from tallyglass.restore.model.undo import WriteGroup
-from tallyglass.restore.plan.step_text import duration, fold_line
+from tallyglass.restore.plan.step_text import duration, fold_line, wrapped
 from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean
 
@@ -55,7 +54,7 @@ def _head(plan: Plan) -> Iterator[str]:
     ]
     for label, text in rows:
         if text:
-            yield from _item(f"{label}: {clean(text, 300)}")
+            yield _item(f"{label}: {clean(text, 300)}")
 
 
 def first_not_kept(plan: Plan) -> str:
@@ -72,9 +71,9 @@ def _undone(plan: Plan) -> Iterator[str]:
         if rows:
             yield from ("", f"## {heading}", "")
         for row in rows[:_MOST_LOSSES]:
-            yield from _item(clean(row.line, 1_000))
+            yield _item(clean(row.line, 1_000))
         if len(rows) > _MOST_LOSSES:
-            yield from _item(f"{len(rows) - _MOST_LOSSES} more: see {name} in plan.json")
+            yield _item(f"{len(rows) - _MOST_LOSSES} more: see {name} in plan.json")
 
 
 def _doubts(plan: Plan) -> Iterator[str]:
@@ -82,7 +81,7 @@ def _doubts(plan: Plan) -> Iterator[str]:
     if doubts:
         yield from ("", "## Warnings", "")
     for check in doubts:
-        yield from _item(f"{check.id}: {clean(check.title, 2_000)} {clean(check.advice, 600)}".rstrip())
+        yield _item(f"{check.id}: {clean(check.title, 2_000)} {clean(check.advice, 600)}".rstrip())
 
 
 def _loss(plan: Plan) -> Iterator[str]:
@@ -91,17 +90,18 @@ def _loss(plan: Plan) -> Iterator[str]:
     if not plan.proof.loss:
         yield "Nothing."
     for row in plan.proof.loss[:_MOST_LOSSES]:
-        yield from _item(f"{clean(row.ns)}: {_operations(row.inserts, row.updates, row.deletes)}")
+        yield _item(f"{clean(row.ns)}: {_operations(row.inserts, row.updates, row.deletes)}")
     rest = plan.proof.loss[_MOST_LOSSES:]
     if rest:
         inserts, updates, deletes = (sum(getattr(row, name) for row in rest) for name in _OPERATIONS)
-        yield from _item(f"{len(rest)} other namespaces: {_operations(inserts, updates, deletes)}")
+        yield _item(f"{len(rest)} other namespaces: {_operations(inserts, updates, deletes)}")
     yield ""
     if choice is None:
         back = "Only what was damaged is brought back"
-        yield from _wrapped(f"{back}; what others wrote after the point stays, unless a warning names it.")
+        yield wrapped(f"{back}; what others wrote after the point stays, unless a warning names it.", WIDTH, "")
     else:
-        yield from _wrapped(f"All of it stays: {clean(choice.target)} is added, and nothing that is live is changed.")
+        stays = f"All of it stays: {clean(choice.target)} is added, and nothing that is live is changed."
+        yield wrapped(stays, WIDTH, "")
 
 
 _OPERATIONS = ("inserts", "updates", "deletes")
@@ -116,14 +116,14 @@ def _operations(*counts: int) -> str:
 def _how(plan: Plan) -> Iterator[str]:
     total = sum(step.seconds or 0.0 for step in plan.steps.commands)
     yield from ("", "## How to run it, and how to stop", "")
-    yield from _item(
+    yield _item(
         "`tallyglass restore run DIR` (or `bash restore.sh` in this folder, which finds tallyglass also where the plan "
         "was made) asks before each step, checks after it, and stops at the first doubt."
     )
     phases = ", ".join(dict.fromkeys(step.phase.value for step in plan.steps.commands))
-    yield from _item(f"`--until=PHASE` ends after that phase, one of {phases}; `--yes` asks nothing.")
+    yield _item(f"`--until=PHASE` ends after that phase, one of {phases}; `--yes` asks nothing.")
     choice = plan.undo.choice
-    yield from _item(
+    yield _item(
         "n, or Ctrl-C, stops it. Run it again to resume: steps that were done are passed over. "
         f"{'Live data change' if choice is None else 'That collection is added'} in the phase `return` alone."
     )
@@ -132,18 +132,18 @@ def _how(plan: Plan) -> Iterator[str]:
         if choice is None
         else (f"all is in {clean(choice.target)}", "a document is missing there")
     )
-    yield from _item(
+    yield _item(
         f"It ends with 0 only if {ends[0]}; with 3 if {ends[1]}: "
         f"still-damaged.jsonl has each document and the reason{_undecided(plan)}; with 1 if it stopped: run it again."
     )
-    yield from _item(
+    yield _item(
         "Or paste the lines below one by one into bash or zsh, in this folder. Stop at the first failure. They need "
         f"the Database Tools {clean(plan.steps.tools_needed, 20)} or newer, all of one version: `restore.sh` checks."
     )
     if plan.steps.found_in:
         yield "- The programs were found on PATH and here; for pasted lines, first:"
         yield f'  `export PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.steps.found_in))}`'
-    yield from _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
+    yield _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
 
 
 def _undecided(plan: Plan) -> str:
@@ -160,17 +160,11 @@ def _steps(plan: Plan) -> Iterator[str]:
             phase = step.phase
             yield from ("", f"## {_HEADINGS[phase]}", "", "```sh")
         effect = "" if step.effect is Effect.FILES else f" ({step.effect.value})"
-        yield from textwrap.wrap(f"# {number}. {clean(step.title)}{effect}", WIDTH, subsequent_indent="#    ")
+        yield wrapped(f"# {number}. {clean(step.title)}{effect}", WIDTH, "#    ")
         yield fold_line(step)
     if phase is not None:
         yield "```"
 
 
-def _item(text: str) -> Iterable[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _wrapped(text: str) -> Iterable[str]:
-    return textwrap.wrap(text, WIDTH)
+def _item(text: str) -> str:
+    return wrapped(f"- {text}", WIDTH)

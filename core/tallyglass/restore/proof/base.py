@@ -16,8 +16,8 @@ from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.backup.bson_file import BrokenFile, documents, id_key
 from tallyglass.restore.model.indexes import index_names
 from tallyglass.restore.proof.catalog import Catalog, Collection
-from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, INSERTED, UPDATE_ONLY
-from tallyglass.restore.proof.later_writes import CollectionWrites, LaterWrites
+from tallyglass.restore.proof.id_states import AT_ONCE, EXISTED, EXISTS, INSERTED, UPDATE_ONLY, IdStates
+from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.timeline.earlier_writes import EarlierWrites
 from tallyglass.restore.timeline.timeline import VIEWS, Removal
 from tallyglass.restore.undo.counterfactual import LARGE
@@ -92,11 +92,15 @@ def read_base(
     for source in stored.values():
         ns, item = by_base.get(id(source), ("", None))
         counts.append(_Count(source, ns, item, earlier, later, uuids.get(ns, b"")))
+    made = [("", item) for item in catalog.removed] + list(catalog.collections.items())
+    for ns, item in made:
+        if item.base is None:  # the replay creates it and everything in it
+            source = StoredCollection(ns, item.kind, None, item.options, ())
+            _Count(source, ns, item, EarlierWrites(()), later, uuids.get(ns, b"")).finish(facts)
     if archive is not None:
         _read_archive(archive, counts, facts, most_bytes)
     else:
         _read_files(counts, facts, most_bytes)
-    _count_created(catalog, later, uuids, facts)
     _compare_indexes(stored, catalog, earlier, facts)
     return facts
 
@@ -113,31 +117,6 @@ def _compare_indexes(
         unlike = [name for name, there in earlier.indexes.get(uuid, {}).items() if there != (name in held)]
         if unlike and source.ns.partition(".")[0] not in LEFT_OUT:
             facts.indexes_unlike_earlier[source.ns] = sorted(unlike)
-
-
-def _count_created(catalog: Catalog, later: LaterWrites, uuids: Mapping[str, bytes], facts: BaseFacts) -> None:
-    """The collections that are not in the backup: the replay creates them and everything in them."""
-    for ns, made in catalog.collections.items():
-        if made.base is not None:
-            continue
-        facts.documents[ns] = documents = None if made.touched is None else made.touched.existing()
-        _find_missing(ns, made, facts)
-        facts.largest[ns] = _largest(made, None)
-        if documents is not None:
-            _compare_later(ns, made, later.of(made.uuid, ns), _Untouched(), documents, facts)
-            _count_again(ns, made, later.recreated(made.uuid, ns, uuids.get(ns, b"")), 0, facts)
-    for made in catalog.removed:
-        if made.base is None and made.touched is not None:
-            _compare_count(made.removal, made.touched.existing(), facts)
-
-
-@dataclass(slots=True)
-class _Untouched:
-    """Documents of the backup that the entries after the point write and the window does not: how many, and how many of
-    them those entries show to have existed."""
-
-    documents: int = 0
-    existed: int = 0
 
 
 class _Count:
@@ -167,7 +146,9 @@ class _Count:
         self._total = 0
         self._large = 0
         self._present = 0
-        self._untouched = _Untouched()
+        self._later_documents = self._later_existed = 0
+        """Those that the entries after the point write and the window does not, and those among them that they show to
+        have existed."""
         self._earlier_seen: set[bytes] = set()
         self._unlike = 0
         self._largest: int | None = None
@@ -202,8 +183,8 @@ class _Count:
             self._again += key in inserted
             later = later_states.get(key)
             if later is not None:
-                self._untouched.documents += 1
-                self._untouched.existed += bool(later & EXISTED)
+                self._later_documents += 1
+                self._later_existed += bool(later & EXISTED)
             if key in self._earlier:
                 self._earlier_seen.add(key)
                 self._unlike += unlike
@@ -224,12 +205,12 @@ class _Count:
         if not self.ns:
             _compare_count(item.removal, documents, facts)
             return
-        _find_missing(self.ns, item, facts)
+        _find_missing(self.ns, item.touched, facts)
         facts.large[self.ns] = self._large
         facts.documents[self.ns] = documents
-        facts.largest[self.ns] = _largest(item, self._largest)
-        _compare_later(self.ns, item, self._later, self._untouched, documents, facts)
-        _count_again(self.ns, item, self._recreated, self._again, facts)
+        facts.largest[self.ns] = _largest(item.touched, self._largest)
+        self._compare_later(item.touched, documents, facts)
+        self._count_again(item.touched, facts)
 
     def skip(self, facts: BaseFacts) -> None:
         """Leave its documents unread."""
@@ -245,44 +226,38 @@ class _Count:
         if self._unlike or missing:
             facts.unlike_earlier[self.source.ns] = self._unlike + missing
 
+    def _compare_later(self, touched: IdStates, documents: int, facts: BaseFacts) -> None:
+        """Compare the state at the point with the evidence of the entries after it."""
+        later = self._later
+        if later is None or not later.complete or self.ns.partition(".")[0] in LEFT_OUT:
+            return
+        there, existed_and_there, existed, now, again = self._later_documents, self._later_existed, 0, 0, 0
+        items = later.ids.items()
+        while some := list(islice(items, AT_ONCE)):
+            at_point = touched.of([key for key, _ in some])
+            for key, state in some:
+                now += state & EXISTS
+                existed += bool(state & EXISTED)
+                again += bool(state & EXISTED and state & (EXISTS | INSERTED) and not state & UPDATE_ONLY)
+                if at_point.get(key, 0) & EXISTS:
+                    there += 1
+                    existed_and_there += bool(state & EXISTED)
+        missing, surplus = existed - existed_and_there, there - existed_and_there
+        if missing or surplus:
+            facts.unlike_later[self.ns] = (missing, surplus)
+        if again:
+            facts.again[self.ns] = again
+        _compare_count(later.dropped, documents - there + now, facts)
 
-def _compare_later(
-    ns: str, item: Collection, later: CollectionWrites | None, untouched: _Untouched, documents: int, facts: BaseFacts
-) -> None:
-    """Compare the state at the point with the evidence of the entries after it."""
-    if later is None or not later.complete or ns.partition(".")[0] in LEFT_OUT:
-        return
-    there, existed_and_there, existed, now, again = untouched.documents, untouched.existed, 0, 0, 0
-    items = later.ids.items()
-    while some := list(islice(items, AT_ONCE)):
-        at_point = item.touched.of([key for key, _ in some]) if item.touched is not None else _NONE
-        for key, state in some:
-            now += state & EXISTS
-            existed += bool(state & EXISTED)
-            again += bool(state & EXISTED and state & (EXISTS | INSERTED) and not state & UPDATE_ONLY)
-            if at_point.get(key, 0) & EXISTS:
-                there += 1
-                existed_and_there += bool(state & EXISTED)
-    missing, surplus = existed - existed_and_there, there - existed_and_there
-    if missing or surplus:
-        facts.unlike_later[ns] = (missing, surplus)
-    if again:
-        facts.again[ns] = again
-    _compare_count(later.dropped, documents - there + now, facts)
-
-
-def _count_again(
-    ns: str, item: Collection, recreated: CollectionWrites | None, untouched: int, facts: BaseFacts
-) -> None:
-    """Which documents of the point were inserted again, into a collection that was made again since. ``untouched`` are
-    those among them that the window does not write."""
-    if recreated is None:
-        return
-    facts.again[ns] = untouched
-    items = recreated.ids.items()
-    while some := [key for key, _ in islice(items, AT_ONCE)]:
-        at_point = item.touched.of(some) if item.touched is not None else _NONE
-        facts.again[ns] += sum(at_point.get(key, 0) & EXISTS for key in some)
+    def _count_again(self, touched: IdStates, facts: BaseFacts) -> None:
+        """Which documents of the point were inserted again, into a collection that was made again since."""
+        if self._recreated is None:
+            return
+        again, items = self._again, self._recreated.ids.items()
+        while some := [key for key, _ in islice(items, AT_ONCE)]:
+            at_point = touched.of(some)
+            again += sum(at_point.get(key, 0) & EXISTS for key in some)
+        facts.again[self.ns] = again
 
 
 def _compare_count(removed: Removal | None, computed: int, facts: BaseFacts) -> None:
@@ -344,20 +319,20 @@ def whole_number(key: bytes) -> int | None:
     return None
 
 
-def _largest(item: Collection, untouched: int | None) -> int | None:
+def _largest(touched: IdStates, untouched: int | None) -> int | None:
     """The largest integer ``_id`` at the point, None if there is none."""
     largest = untouched
-    for key in item.touched.existing_of((_DOUBLE, _INT32, _INT64)) if item.touched is not None else ():
+    for key in touched.existing_of((_DOUBLE, _INT32, _INT64)):
         if (number := whole_number(key)) is not None and (largest is None or number > largest):
             largest = number
     return largest
 
 
-def _find_missing(ns: str, item: Collection, facts: BaseFacts) -> None:
+def _find_missing(ns: str, touched: IdStates, facts: BaseFacts) -> None:
     """Updates of documents that do not exist: harmless if a delete follows, otherwise the backup lacks the document."""
     if ns.partition(".")[0] in LEFT_OUT:
         return  # the replay leaves them out: an update of a user does not mean that the backup lacks a document
-    for exists, places in item.touched.update_only() if item.touched is not None else ():
+    for exists, places in touched.update_only():
         if exists:
             facts.missing[ns] = facts.missing.get(ns, 0) + 1
         elif 0 in places:

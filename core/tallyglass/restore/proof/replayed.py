@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from dataclasses import replace
 
 from tallyglass.mongo.gateway import Gateway
@@ -34,9 +33,9 @@ async def replayed(gateway: Gateway, located: Located, start: Start, progress: P
 
     async def read(replay: Replay) -> BaseFacts:
         archive = contents.backup.path if contents.backup.form == ARCHIVE else None
-        stored = contents.collections
-        look = functools.partial(read_base, earlier=earlier, later=later, live=live.uuids)
-        return await asyncio.to_thread(look, stored, replay.catalog, archive)
+        return await asyncio.to_thread(
+            read_base, contents.collections, replay.catalog, archive, earlier=earlier, later=later, live=live.uuids
+        )
 
     base = await read(covered.replay)
     replay = covered.replay

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tallyglass.deployment.cluster import look_at
@@ -72,7 +72,7 @@ async def save_slice(gateway: Gateway, folder: Path, keep_seconds: float) -> Sav
             removed = tuple(remove_old(folder, saved.last.t - keep_seconds))
     except OSError as error:
         raise InputError(f"{clean(str(folder))} cannot be written: {error.strerror or error}.") from None
-    return SavedSlice(saved.path, saved.last, saved.entries, saved.bytes, saved.hole, saved.differs, removed)
+    return replace(saved, removed=removed)
 
 
 async def _save(

@@ -28,7 +28,6 @@ _PLAIN_BEFORE = (8, 0)
 TOOLS_FROM = "https://www.mongodb.com/try/download/database-tools"
 MONGOSH_FROM = "https://www.mongodb.com/try/download/shell"
 
-_VERSION = re.compile(r"version:\s*(?:r|v)?(\d+)\.(\d+)\.(\d+)")
 _BY_SERVER = (((9, 0), (100, 18)), ((8, 3), (100, 16)))
 """Servers from this version on, and the first tools that support them by their changelog."""
 
@@ -71,7 +70,7 @@ def version_pair(text: str) -> tuple[int, int] | None:
 
 def parse_tool_version(output: str) -> tuple[int, int, int] | None:
     """The version in what a tool prints for ``--version``, or in a dump's prelude."""
-    found = _VERSION.search(output) or re.match(r"(?:r|v)?(\d+)\.(\d+)\.(\d+)", output)
+    found = re.search(r"(\d+)\.(\d+)\.(\d+)", output)
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
 
