@@ -155,10 +155,11 @@ def test_a_page_of_a_drill_has_all_that_it_found() -> None:
         backup_age=3_720, seconds={"plan": 1.25}, rto_seconds=1_234, rate_limit=20_000_000, nice=10, load=0.5,
         operations=1_000, operations_per_second=999, documents=1_000, namespaces={"s.b": None, "s.a": 1_000},
         tools={"mongod": "6.0.5"}, findings=(Check("disk", Level.BLOCK, "Full.", "Now."),),
-        differences=(Check("collection-gone", Level.WARN, "Gone."),), output=("last\x1b",), previous="before", seed=7,
+        differences=(Check("collection-gone", Level.WARN, "Gone."),), output=("last\x1b", "x" * 301),
+        previous="before", seed=7,
         random_where="a busy time", random_drills=2, random_identical=1, random_since="S", checksum="c",
     )  # fmt: skip
-    assert to_markdown(document_of(full)) == PAGE
+    assert to_markdown(document_of(full)) == PAGE.replace("@LONG@", "x" * 300 + "…+1")
     empty = to_markdown(document_of(Report("M", "unknown", "", "", "/b", "No.")))
     assert [line for line in empty.splitlines() if line.strip(" |-")] == EMPTY
 
@@ -355,6 +356,7 @@ PAGE = """\
 ## What the failed step printed last
 
     last\\u{1b}
+    @LONG@
 
 ## Verified collections and views
 

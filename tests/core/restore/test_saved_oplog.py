@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import bson
 import pytest
@@ -137,6 +138,16 @@ async def test_slices_and_server_answer_as_one_oplog(slices: Path) -> None:
                         {"sort": [("$natural", -1)], "limit": 12}):  # fmt: skip
                 query = {**bounds, **other}
                 assert await read(joined, query, **how) == await read(one, query, **how), (query, how)
+
+
+async def test_the_server_must_hold_what_comes_after_the_saved_entries(
+    slices: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = AsyncMock(return_value=3.5)
+    monkeypatch.setattr("tallyglass.restore.saved_oplog.joined.hours_left", ask)
+    oplog: Any = (await join(cast("Gateway", server := Server(WHOLE[20:])), read_saved([slices])))[0]
+    assert [await oplog.hours_left(ts(n)) for n in (6, 25, 26)] == [None, None, 3.5]
+    ask.assert_awaited_once_with(server, ts(25))
 
 
 async def test_saved_entries_are_not_read_from_the_server(slices: Path) -> None:

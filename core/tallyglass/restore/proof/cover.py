@@ -57,11 +57,9 @@ async def cover(
 
 async def hours_left(gateway: Gateway, inputs: Inputs, start: Start) -> float | None:
     """How long the live oplog still holds what the replay needs of it; None where that is nothing, or not known."""
-    if inputs.saved is None:
-        return await coverage.hours_left(gateway, start.ts)
-    if not isinstance(gateway, JoinedOplog) or inputs.saved.holds(inputs.limit):
-        return None
-    return await gateway.hours_left()
+    if isinstance(gateway, JoinedOplog):
+        return await gateway.hours_left(inputs.limit)
+    return await coverage.hours_left(gateway, start.ts)
 
 
 def slice_of(covered: Covered) -> Slice | None:

@@ -65,6 +65,7 @@ class Replay:
         self.without = without
         """Entries that are left out of the file: updates of documents that a later delete removes anyway, and groups
         whose effect the backup holds."""
+        self._places_without = frozenset(ts.number for ts in without)
         self.applied = 0
         self.entries = 0
         self.bytes = 0
@@ -152,7 +153,7 @@ class Replay:
             found = self._plain[ns]
         except KeyError:
             found = self._plain[ns] = self._plain_collection(ns)
-        if found is None or place <= self._last or term < self._term or (self.without and self._is_left_out(place)):
+        if found is None or place <= self._last or term < self._term or place in self._places_without:
             return False
         if op == "i":
             self.counter_inserts.write(ns, batch, o)
@@ -167,9 +168,6 @@ class Replay:
         if touched is not None:
             touched.touch(key, op, None if self.upserts else place)
         return True
-
-    def _is_left_out(self, place: int) -> bool:
-        return Ts.of_number(place) in self.without
 
     def _plain_collection(self, ns: str) -> Collection | None:
         """The collection whose writes only need counting; None if they need more."""

@@ -132,9 +132,10 @@ class JoinedOplog:
         if joins:
             self._must_be_last(b"")
 
-    async def hours_left(self) -> float | None:
-        """Hours until the server overwrites the newest saved entry; None if unknown."""
-        return await hours_left(self._live, self._saved.last)
+    async def hours_left(self, limit: Ts) -> float | None:
+        """Hours until the server overwrites the newest saved entry; None if unknown, and where the saved entries reach
+        ``limit``."""
+        return None if limit <= self._saved.last else await hours_left(self._live, self._saved.last)
 
     async def prove(self) -> None:
         """Check again after everything was read. Raises ReadError if the server no longer holds the newest saved
