@@ -160,6 +160,19 @@ def test_what_is_loaded_is_not_removed_by_the_expiry_of_its_collection(
     )
 
 
+@pytest.mark.parametrize("strategy", [Strategy.WHOLE, Strategy.COPY, Strategy.REPLACE, Strategy.BESIDE])
+def test_a_copy_is_counted_once_before_anything_may_expire(strategy: Strategy) -> None:
+    at = {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}
+    item = ExpectedNamespace("shop.visits", "collection", 3, (INDEX, json.dumps(at)), '{"expireAfterSeconds": 90}')
+    row = Return("shop.visits", strategy, "shop.visits_pitr", away="shop.visits_away")
+    text = " ".join(file.text for file in restored(expected=(item,), returns=(row,)).steps.files)
+    again = mongosh.expire_again("shop.visits_pitr", 90, 3)
+    first, second = (fold_json(mongosh.build_indexes("shop.visits_pitr", [at], count)) for count in (3, None))
+    live = strategy in (Strategy.WHOLE, Strategy.REPLACE)
+    assert (f"{again}\n{second}" in text, again in text) == (live, live)
+    assert (first in text) is (strategy is Strategy.COPY)
+
+
 def test_what_is_loaded_under_its_own_name_is_not_removed_by_its_ttl_index() -> None:
     """Such as a collection with a name that is too long for a staging collection."""
     at = {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}

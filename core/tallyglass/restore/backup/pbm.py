@@ -87,7 +87,8 @@ def read(note: Path) -> Contents:
         source="note",
         server_version=clean(str(content.get("mongodb_version", ""))),
         namespaces=tuple(sorted(collections)),
-        bytes=sum(one.stated.bytes for one in collections.values() if one.stated) or sum(map(_size, files)),
+        bytes=sum(one.stated.bytes for one in collections.values() if one.stated)
+        or sum(file.stat().st_size for file in files),
         compressed=True,
     )
     return Contents(
@@ -167,7 +168,3 @@ def _numbers(file: Path) -> list[int]:
 
 def _ts(value: Mapping[str, Any]) -> Ts:
     return checked_ts(value["T"], value["I"])
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size

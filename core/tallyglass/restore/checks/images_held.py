@@ -30,7 +30,9 @@ def held(proven: ImagesProof) -> Iterator[Check]:
     accident, proofs, kept = proven.damaged.found.accident, proven.images, proven.kept
     yield from _gaps(proofs, kept)
     yield from large_documents(accident, {proof.ns: proof.large for proof in proofs})
-    yield from _streamed(proofs)
+    if any(proof.streamed for proof in proofs):
+        title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
+        yield ok("images-stream", title)
     yield from _expiring(proofs, kept)
     # What was written from the point on no phase saves.
     before = "The return reads the oplog from there on: run all phases before that"
@@ -83,13 +85,6 @@ def _why(proof: ImageProof, kept: Retention) -> str:
     if kept.seconds is not None:
         return f"They expire after {kept.seconds:,} s, or were not kept then."
     return "The collection did not keep them then, or they expired."
-
-
-def _streamed(proofs: Sequence[ImageProof]) -> Iterator[Check]:
-    """Whether the images are read more slowly for lack of a privilege."""
-    if any(proof.streamed for proof in proofs):
-        title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
-        yield ok("images-stream", title)
 
 
 def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:

@@ -11,7 +11,7 @@ from enum import Enum
 from itertools import chain
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.entry.entry import Entry, Txn
+from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.operations import Transactions
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof.catalog import Catalog, Collection
@@ -115,10 +115,11 @@ class Replay:
         if entry.ts in self.without:
             self._lose_count(entry)
             return
-        if entry.chained:
-            self._batch_part(entry)
+        parts = self._parts(entry) if entry.chained or entry.txn is not None else []
         if entry.txn is not None:
-            self._transaction(entry, entry.txn)
+            if parts and is_complete(parts) and not self._all_dead(parts):
+                for inner in chain.from_iterable(part.inner() for part in parts):
+                    self._apply(inner, top=False)
         elif self._is_dead(entry):
             self.on_missing_collection[entry.ts] = (entry.ns, entry.ui)
             return
@@ -226,21 +227,13 @@ class Replay:
         elif not entry.ns.partition(".")[2].startswith("system."):
             self.kinds.add("admin-collections")
 
-    def _transaction(self, entry: Entry, txn: Txn) -> None:
-        if entry.previous is not None and txn not in self._transactions.open:
+    def _parts(self, entry: Entry) -> list[Entry]:
+        """The entries of the transaction that ``entry`` commits, or of the batched write without a session that it
+        ends. The server applies those with the last; mongorestore applies each by itself, so all must be in the window
+        or none."""
+        if entry.previous is not None and self._transactions.key(entry) not in self._transactions.open:
             self.unlinked[entry.ts] = entry.previous
-        parts = self._transactions.complete(entry)
-        if parts and is_complete(parts) and not self._all_dead(parts):
-            for inner in chain.from_iterable(part.inner() for part in parts):
-                self._apply(inner, top=False)
-
-    def _batch_part(self, entry: Entry) -> None:
-        """One entry of a batched write without a session. The server applies all of them with the last; mongorestore
-        applies each by itself, so all must be in the window or none."""
-        key = self._transactions.key(entry)
-        if entry.previous is not None and key not in self._transactions.open:
-            self.unlinked[entry.ts] = entry.previous
-        self._transactions.complete(entry)
+        return self._transactions.complete(entry)
 
     def _lose_count(self, entry: Entry) -> None:
         """Drop the counts of collections that were removed before the backup: what a skipped group did to them is

@@ -213,7 +213,7 @@ class _Run:
         """Show what a step printed, without what steers a terminal; the log keeps it as it was. Whether it did."""
         if lines:
             self._operator.show_progress("")
-            self._tell("\n".join(clean(line.expandtabs(2), _LONGEST_LINE) for line in lines))
+            tell(self._operator, "\n".join(clean(line.expandtabs(2), _LONGEST_LINE) for line in lines))
         return bool(lines)
 
     def _works(self, tool: str) -> bool:
@@ -270,11 +270,8 @@ class _Run:
         self._journal.note("\n".join(lines(WIDTH)))
 
     def _say(self, text: str) -> None:
-        self._tell(text)
-        self._journal.note(text)
-
-    def _tell(self, text: str) -> None:
         tell(self._operator, text)
+        self._journal.note(text)
 
 
 def tell(operator: Operator, text: str) -> None:

@@ -381,14 +381,14 @@ def _build_indexes(work: ReturnWork, groups: Sequence[_Group]) -> PlanSteps:
 def _built(work: ReturnWork, row: Return) -> list[str]:
     """The statements that let the documents of a copy expire, which still holds all of them then. In a copy for a
     person none does so by the collection's own option."""
-    copy = row.beside or row.ns
+    copy, statements = row.beside or row.ns, []
     count = None if _ids(work) or not row.beside else work.documents.get(row.ns)
-    indexes = [] if row.strategy is Strategy.BESIDE else _expiring(work, row)
-    statements = [mongosh.build_indexes(copy, indexes, count)] if indexes else []
     seconds = loaded_without_expiry(work.plan).get(row.ns)
     if seconds is not None and row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
-        statements.insert(0, mongosh.expire_again(copy, seconds, count))
-    return statements
+        statements.append(mongosh.expire_again(copy, seconds, count))
+        count = None  # from then on some may be gone
+    indexes = [] if row.strategy is Strategy.BESIDE else _expiring(work, row)
+    return [*statements, mongosh.build_indexes(copy, indexes, count)] if indexes else statements
 
 
 def _lasting(work: ReturnWork, row: Return) -> int | None:
