@@ -20,7 +20,7 @@ from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.backup.backup import StoredCollection
 from tallyglass.restore.proof import reissue
 from tallyglass.restore.proof.counter_inserts import CounterInserts
-from tallyglass.restore.proof.counter_search import CounterFacts, CounterSearch
+from tallyglass.restore.proof.counter_search import CounterFacts, CounterSearch, SeenNumber
 from tallyglass.restore.proof.reissue import _Follower, find_reissues
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.counter_paths import may_be_counter
@@ -144,6 +144,18 @@ async def test_a_counter_is_moved_only_as_it_was_seen_to_move(
     assert [update in row.fix for row in found.rows] == [True] * bool(update)
     by_hand = f"manually after the return (it is {numbers[-1]} now, {backup} at the point)"
     assert [by_hand in text for text in found.unknown] == [True] * (not update)
+
+
+@pytest.mark.parametrize(("step", "held"), [(5, [24, 25, 26]), (-5, [26, 25, 24])])
+@pytest.mark.parametrize("at_point", [True, False])
+def test_a_counter_at_its_furthest_number_is_not_behind(step: int, held: list[int], at_point: bool) -> None:
+    for value, behind in zip(held, (True, False, False), strict=True):
+        one = SeenNumber(NS, "orders", "seq")
+        for at in range(6):
+            one.move(at, 25 - step * (5 - at))
+            one.issue(25 - step * (5 - at))
+        one.restored, one.now = (25, value) if at_point else (None, value)
+        assert (one.is_behind, one.was_lowered) == (behind, behind)
 
 
 async def test_a_counter_that_was_not_there_at_the_point_has_no_value_of_it(tmp_path: Path) -> None:
