@@ -37,8 +37,9 @@ def test_what_was_named_is_told_with_the_name_that_stays() -> None:
 
 @pytest.mark.parametrize("name", [3, 0, Ts(900, 2), Ts(500, 1)])
 def test_what_is_not_in_the_list_is_refused(name: int | Ts) -> None:
-    with pytest.raises(InputError, match=f"There is no incident {name}."):
+    with pytest.raises(InputError, match=f"There is no incident {name}.") as refused:
         chosen(scan(500, 700), name)
+    assert "listed with --since, --log or --evidence" in refused.value.advice
 
 
 def test_several_that_begin_at_one_point_need_a_number() -> None:

@@ -50,6 +50,6 @@ def chosen(scan: IncidentScan, name: int | Ts) -> Incident:
         raise InputError(f"{len(found)} incidents begin at {name}.", "Give the number of one.")
     raise InputError(
         f"There is no incident {name}.",
-        f"There are {len(numbered)}: see tallyglass incidents. One that only its --log or --evidence shows needs the "
-        "same option here.",
+        f"There are {len(numbered)}: see tallyglass incidents. One that was listed with --since, --log or --evidence "
+        "may need the same option here.",
     )

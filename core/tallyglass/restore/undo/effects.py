@@ -302,7 +302,7 @@ def _common_effect(groups: Groups, first: Changes) -> tuple[UpdateEffect, list[s
     constants = {path: value for path, value in (constants | chosen).items() if path not in computed}
     effect = UpdateEffect(constants, frozenset(computed))
     if computed & texts or any(not computed <= shape for shape in groups):
-        named = ", ".join(map(path_text, sorted(computed)[:_SHOWN_PATHS]))
+        named = ", ".join(path_text(path) or "whole documents" for path in sorted(computed)[:_SHOWN_PATHS])
         return effect, [f"Several values were written: {named}."]
     if effect.paths and effect.paths not in groups:
         return effect, ["Several sets of fields were written, and no entry has all of them."]
