@@ -416,6 +416,16 @@ def test_out_of_older_servers_and_its_failed_temporary_collection() -> None:
     assert (found.kind, found.first, found.harm, found.documents) == ("out", at, Harm.LOSS, None)
 
 
+@pytest.mark.parametrize("name", [TEMPORARY, "tmpAb3dE.renameCollection", "orders_pitr_20261122T084100", "orders"])
+def test_a_ttl_index_that_a_temporary_collection_inherits_is_nothing_new(name: str) -> None:
+    """``$out`` gives its result the indexes that the collection had before."""
+    log = Log()
+    spec = {"v": 2, "key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}
+    log.add(0, "c", "shop.$cmd", {"createIndexes": name} | spec)
+    log.add(1, "c", "shop.$cmd", {"commitIndexBuild": name, "indexes": [spec]})
+    assert [one.kind for one in log.incidents()] == ["createIndexes"] * 2 * (name == "orders")
+
+
 def test_the_staging_collection_of_a_return_is_nobodys_loss() -> None:
     log = Log()
     log.add(0, "c", "shop.$cmd", {"drop": "orders_pitr_20261122T084100"}, {"numRecords": 5})

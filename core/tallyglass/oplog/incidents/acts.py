@@ -39,7 +39,7 @@ def is_temporary(ns: str) -> bool:
 def command_act(entry: Entry) -> Incident | None:
     """What a command means; None if it does no harm."""
     maker = _COMMANDS.get(entry.command)
-    internal = entry.target.startswith(INTERNAL) and maker is not _rename
+    internal = (entry.target.startswith(INTERNAL) or is_temporary(entry.target)) and maker is not _rename
     return None if maker is None or internal else maker(entry)
 
 
@@ -47,10 +47,8 @@ def _collection(ns: str) -> str:
     return ns.partition(".")[2]
 
 
-def _drop(entry: Entry) -> Incident | None:
+def _drop(entry: Entry) -> Incident:
     ns = entry.target
-    if is_temporary(ns):
-        return None
     return row_of(entry, "drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, entry.records)
 
 
