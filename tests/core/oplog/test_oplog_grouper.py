@@ -121,6 +121,18 @@ def test_buckets_are_named_after_their_time_series_and_not_counted_as_its_measur
     assert documents_text(found) == "12 buckets"
 
 
+def test_a_dropped_time_series_begins_where_its_view_was_removed() -> None:
+    """At the drop of its buckets nothing is left that a point before it could bring back."""
+    log = Log()
+    log.add(0, "d", "shop.system.views", {"_id": "shop.m"})
+    first = log.add(60.1, "d", "shop.system.views", {"_id": "shop.m"})
+    last = log.add(60.3, "c", "shop.$cmd", {"drop": "system.buckets.m"}, {"numRecords": 3})
+    (found,) = log.incidents()
+    assert (found.kind, found.first, found.last, found.point, found.documents) == ("drop", first, last, first, 3)
+    assert (found.title, found.ns) == ("drop shop.m (time-series)", "shop.system.buckets.m")
+    assert "how many measurements is unknown" in found.note
+
+
 def test_two_mass_deletes_with_a_pause_are_two() -> None:
     log = Log()
     firsts = []

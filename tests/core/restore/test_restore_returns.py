@@ -92,6 +92,14 @@ def test_what_others_dropped_stays_dropped() -> None:
     assert set(plan(names, {}, {"other.x"}, incident("dropDatabase", "s"))) == {"s.mine", "s.theirs"}
 
 
+def test_a_dropped_time_series_is_named_by_its_buckets_and_comes_back_under_its_own_name() -> None:
+    names = [*expected("s.weather", "s.other", kind="timeseries"), *expected("s.c")]
+    changed = {"s.system.buckets.weather": Changed(dropped=True), "s.c": Changed(deletes=1)}
+    assert plan(names, changed, {"s.c"}, incident("drop", "s.system.buckets.weather")) == {
+        "s.weather": (Strategy.WHOLE, "")
+    }
+
+
 def test_what_cannot_be_listed_is_left_to_a_person() -> None:
     changed = {"s.c": Changed(deletes=1), "other.x": Changed(dropped=True)}
     rows = plan_returns(expected("s.c", "other.x"), changed, frozenset(), None, "T", frozenset({"s"}))

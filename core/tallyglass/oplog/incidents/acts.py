@@ -9,7 +9,7 @@ from dataclasses import replace
 from tallyglass.oplog.entry import json, walk
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.explanations import is_staging, result_of
-from tallyglass.oplog.incidents.rows import row_of
+from tallyglass.oplog.incidents.rows import note_on, row_of, shown
 from tallyglass.oplog.snapshot import Harm, Incident
 from tallyglass.text import clean, clean_name
 
@@ -43,13 +43,18 @@ def command_act(entry: Entry) -> Incident | None:
     return None if maker is None or internal else maker(entry)
 
 
+def holds_views(ns: str) -> bool:
+    """Whether a namespace holds the definitions of views, of which each time-series collection is one."""
+    return _collection(ns) == "system.views"
+
+
 def _collection(ns: str) -> str:
     return ns.partition(".")[2]
 
 
 def _drop(entry: Entry) -> Incident:
     ns = entry.target
-    return row_of(entry, "drop", Harm.LOSS, f"drop {clean_name(ns, 255)}", ns, entry.records)
+    return row_of(entry, "drop", Harm.LOSS, f"drop {shown(ns)}", ns, entry.records, note_on(ns))
 
 
 def _rename(entry: Entry) -> Incident:
@@ -57,15 +62,15 @@ def _rename(entry: Entry) -> Incident:
     drops = entry.drops_target
     harm = Harm.LOSS if drops else Harm.DEFINITION
     records = entry.records if drops else None
-    shown = clean_name(to, 255)
+    name = clean_name(to, 255)
     if _OUT.match(_collection(source)):
-        title = f"$out replaced {shown}" if drops else f"$out made {shown}"
+        title = f"$out replaced {name}" if drops else f"$out made {name}"
         return row_of(entry, "out", harm, title, to, records, note="or mapReduce")
     if _CONVERT.match(_collection(source)):
-        return row_of(entry, "convertToCapped", harm, f"convertToCapped {shown}", to, records)
+        return row_of(entry, "convertToCapped", harm, f"convertToCapped {name}", to, records)
     if _ACROSS.match(_collection(source)):
-        return row_of(entry, "rename", harm, f"rename to {shown} from another database", to, records)
-    title = f"rename {clean_name(source, 255)} to {shown}" + (", dropping it" if drops else "")
+        return row_of(entry, "rename", harm, f"rename to {name} from another database", to, records)
+    title = f"rename {clean_name(source, 255)} to {name}" + (", dropping it" if drops else "")
     return row_of(entry, "rename", harm, title, source, records)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from tallyglass.moment import Ts
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.oplog.snapshot import Incident, time_series_of
 from tallyglass.restore.backup.backup import TEMPORARY
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
 from tallyglass.restore.model.undo import Accident, Return, Strategy
@@ -102,10 +102,11 @@ def _damaged(item: ExpectedNamespace, found: Changed, incident: Incident | None,
 
 
 def is_about(incident: Incident, ns: str) -> bool:
-    """Whether the incident is about this namespace. The incident's name is escaped for display."""
+    """Whether the incident is about this namespace. The incident's name is escaped for display, and that of the buckets
+    where it is about a time-series collection."""
     if incident.kind == "dropDatabase":
         return clean_name(ns.partition(".")[0]) == incident.ns
-    return incident.ns == clean_name(ns)
+    return (time_series_of(incident.ns) or incident.ns) == clean_name(time_series_of(ns) or ns)
 
 
 def _whole(item: ExpectedNamespace, staging: str) -> Return:
