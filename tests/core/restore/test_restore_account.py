@@ -462,6 +462,23 @@ async def test_what_is_live_must_be_what_the_oplog_says() -> None:
     }  # fmt: skip
 
 
+async def test_what_a_rename_brought_back_is_compared_with_what_was_removed() -> None:
+    """No entry of the collection tells of it: its documents were inserted under another name."""
+    oplog = [
+        entry(100, "n", {}, ns=""), update(101, 1, v=2), update(101, 2, v=2),
+        entry(102, "d", {"_id": 1}), entry(102, "d", {"_id": 2}),
+    ]  # fmt: skip
+    source = Server(oplog, {"_id": 1, "v": 2}, {"_id": 2, "v": 1})
+    accident = Accident("deletes", "s.c", Ts(102, 1), Ts(102, 1))
+    spare = Server([], {"_id": 1, "v": 1}, {"_id": 2, "v": 1})
+    rows = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+    )  # fmt: skip
+    assert {one.key: (one.state, one.restored) async for one in rows} == {
+        b"\x10\x01\0\0\0": (State.RIGHT, False), b"\x10\x02\0\0\0": (State.DIFFERS, False),
+    }  # fmt: skip
+
+
 class Indexed(Server):
     """A server that lists these indexes, or whose user may not list them."""
 

@@ -138,6 +138,9 @@ def _judge(
     if not trace.hit:
         return None
     state = trace.state if passed or trace.unclear else DocumentState.DIFFERS
+    if state is DocumentState.MISSING and seen not in (_ANY, _digest(None)):
+        # It is there: a rename brought it, of which no entry of the collection tells.
+        state = DocumentState.RIGHT if seen == _digest(trace.removed) else DocumentState.DIFFERS
     restored = trace.brought_back and not right and trace.document is not None
     return Judgement(key, state, trace.document, restored, returned, trace.theirs, _where(trace))
 
