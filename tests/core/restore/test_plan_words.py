@@ -135,13 +135,26 @@ def test_whole_numbers_of_all_types_are_the_same(value: Any, same: Any) -> None:
     assert repr(found) == repr(same)
 
 
+@pytest.mark.parametrize(
+    ("spec", "collation"),
+    [
+        ({"key": {"a": 1}, "name": "a_1"}, {"locale": "simple"}),
+        ({"key": {"a": 1}, "name": "a_1", "collation": {"locale": "fr"}}, {"locale": "fr"}),
+        ({"key": {"_id": 1}, "name": "_id_"}, None),
+    ],
+)
+def test_an_index_does_not_inherit_the_collation_of_its_collection(spec: dict[str, Any], collation: Any) -> None:
+    """One that compares bytes lists no collation; built without one, it gets that of the collection."""
+    assert buildable(spec).get("collation") == collation
+
+
 def test_an_index_in_one_form_whatever_wrote_it() -> None:
     spec = {
         "v": 2, "key": {"b": 1.0, "a": Int64(-1)}, "name": "x", "ns": "s.c", "background": True, "buildUUID": 1,
         "method": "x", "textIndexVersion": 3, "2dsphereIndexVersion": 3, "sparse": False, "unique": True, "hidden": 0,
     }  # fmt: skip
     assert canonical_index(spec) == '{"key": {"b": 1, "a": -1}, "name": "x", "unique": true}'
-    assert set(buildable(spec)) == set(spec) - {"ns", "background", "buildUUID", "method"}
+    assert set(buildable(spec)) == {"collation", *spec} - {"ns", "background", "buildUUID", "method"}
     options = {
         "capped": True, "size": 4096.0, "validator": {}, "validationLevel": "strict", "validationAction": "warn",
         "uuid": 1, "expireAfterSeconds": Int64(5), "changeStreamPreAndPostImages": {"enabled": False}, "max": None,

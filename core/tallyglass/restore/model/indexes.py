@@ -44,8 +44,9 @@ def canonical_index(spec: Mapping[str, Any]) -> str:
 
 
 def buildable(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """An index as createIndexes takes it."""
-    return {name: value for name, value in spec.items() if name not in _NOT_BUILT}
+    """An index as createIndexes takes it. One without a collation would get that of its collection."""
+    simple = {} if "collation" in spec or is_id_index(spec) else {"collation": {"locale": "simple"}}
+    return {name: value for name, value in spec.items() if name not in _NOT_BUILT} | simple
 
 
 def canonical_options(options: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.backup import LEFT_OUT, TEMPORARY
 from tallyglass.restore.model.check import Check, Checks, Level, block, ok, warn, worst
 from tallyglass.restore.model.expiry import loaded_without_expiry
-from tallyglass.restore.model.indexes import canonical_index, canonical_options, is_own_index
+from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
 from tallyglass.restore.tools import mongosh
@@ -135,7 +135,7 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
     for text in missing:
         checks.append(block("index-missing", f"{shown} lacks the index {clean(text)}."))
     if missing:
-        specs = [json_util.loads(text) for text in missing]
+        specs = [buildable(json_util.loads(text)) for text in missing]
         repair.append(mongosh.command(db, {"createIndexes": name, "indexes": specs}))
     return checks
 

@@ -251,7 +251,8 @@ async function putTogether(ns, staging, kept, paths) {
       + " application, rename " + quoted(ns) + " to a name of your own, and run this again. Nothing was written.");
   }
   await shell.print(quoted(ns) + " was created again while it was replaced: what was written there since stays");
-  const indexes = (await collection(staging).getIndexes()).filter((one) => one.name !== "_id_");
+  const indexes = (await collection(staging).getIndexes()).filter((one) => one.name !== "_id_")
+    .map((one) => ({collation: {locale: "simple"}, ...one}));
   if (indexes.length > 0) {
     await write(name, {createIndexes: rest, indexes: indexes});
   }

@@ -13,7 +13,7 @@ from typing import Any
 from bson import json_util
 
 from tallyglass.restore.model.expiry import loaded_without_expiry
-from tallyglass.restore.model.indexes import is_id_index
+from tallyglass.restore.model.indexes import buildable, is_id_index
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.model.undo import Return, Strategy
@@ -189,7 +189,7 @@ def _merges(work: ReturnWork, rows: Sequence[Return]) -> Iterator[str]:
             continue
         indexes, options = _definitions_of(work, row)
         if row.recreated:
-            yield mongosh.restore_definitions(row.ns, indexes, options)
+            yield mongosh.restore_definitions(row.ns, [buildable(one) for one in indexes], options)
         yield mongosh.merge_repairs(row.ns, row.beside, indexes)
 
 
@@ -387,7 +387,7 @@ def _built(work: ReturnWork, row: Return) -> list[str]:
     if seconds is not None and row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
         statements.append(mongosh.expire_again(copy, seconds, count))
         count = None  # from then on some may be gone
-    indexes = [] if row.strategy is Strategy.BESIDE else _expiring(work, row)
+    indexes = [] if row.strategy is Strategy.BESIDE else [buildable(one) for one in _expiring(work, row)]
     return [*statements, mongosh.build_indexes(copy, indexes, count)] if indexes else statements
 
 
