@@ -77,6 +77,9 @@ def test_a_step_is_done_where_all_that_proves_it_is_there(
         (["not authorized on admin", "to execute command { applyOps: ["], "The user on the spare needs a role"),
         (["applyOps", "not authorized on admin"], ""),
         (["write x: No space left on device"], "The disk is full: make room, and run it again."),
+        (["oplog: applyOps: (Location50810) KeyString format error: x", "1"], "An entry inserts a document"),
+        (["oplog: applyOps: (Overflow) buffer size too small to read (1) bytes", "1"], "An entry inserts a document"),
+        (["KeyString format error: x"], ""),
         (["Failed"], ""),
     ],
 )

@@ -53,6 +53,12 @@ class Printed:
             )
         if re.search("not authorized.*applyOps", said, re.DOTALL):
             return "The user on the spare needs a role with anyAction on anyResource. Grant it, and run it again."
+        if re.search("applyOps: .*(KeyString format error|buffer size too small to read)", said):
+            return (
+                "An entry inserts a document that the backup holds already, into a clustered collection: MongoDB 6.0 "
+                "fails at that where the _id is a fraction, a Decimal128, NaN, or a text with a null character. Use a "
+                "backup that was taken while nothing was inserted there, or pre-images."
+            )
         if "no space left on device" in said.lower():
             return "The disk is full: make room, and run it again."
         return ""
