@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any
 
 import bson
@@ -127,10 +128,22 @@ def test_a_dropped_time_series_begins_where_its_view_was_removed() -> None:
     log.add(0, "d", "shop.system.views", {"_id": "shop.m"})
     first = log.add(60.1, "d", "shop.system.views", {"_id": "shop.m"})
     last = log.add(60.3, "c", "shop.$cmd", {"drop": "system.buckets.m"}, {"numRecords": 3})
-    (found,) = log.incidents()
+    view, found = sorted(log.incidents(), key=attrgetter("first"))
+    assert view.title == "drop view shop.m"
     assert (found.kind, found.first, found.last, found.point, found.documents) == ("drop", first, last, first, 3)
     assert (found.title, found.ns) == ("drop shop.m (time-series)", "shop.system.buckets.m")
     assert "how many measurements is unknown" in found.note
+
+
+def test_a_dropped_view_is_listed_and_a_new_definition_is_not() -> None:
+    log = Log()
+    first = log.add(0, "d", "shop.system.views", {"_id": "shop.open\x1b"})
+    log.add(0.01, "i", "shop.system.views", {"_id": "shop.open\x1b", "viewOn": "orders", "pipeline": []})
+    log.add(20, "c", "shop.$cmd", {"drop": "system.buckets.m"}, {"numRecords": 3})
+    view, series = sorted(log.incidents(), key=attrgetter("first"))
+    assert (view.kind, view.title, view.ns) == ("drop", "drop view shop.open\\u{1b}", "shop.open\\u{1b}")
+    assert (view.first, view.last, view.harm, view.documents) == (first, first, Harm.DEFINITION, None)
+    assert (series.title, series.ops) == ("drop shop.m (time-series)", 1)
 
 
 def test_two_mass_deletes_with_a_pause_are_two() -> None:

@@ -43,6 +43,15 @@ def command_act(entry: Entry) -> Incident | None:
     return None if maker is None or internal else maker(entry)
 
 
+def view_act(entry: Entry) -> Incident | None:
+    """What the removal of a view means; the server removes that of a time-series collection before it drops the
+    buckets."""
+    if entry.id_at is None:
+        return None
+    ns = walk.text(entry.raw, entry.id_at)
+    return row_of(entry, "drop", Harm.DEFINITION, f"drop view {clean_name(ns, 255)}", ns)
+
+
 def holds_views(ns: str) -> bool:
     """Whether a namespace holds the definitions of views, of which each time-series collection is one."""
     return _collection(ns) == "system.views"

@@ -9,7 +9,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
-from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.incidents.burst import MANY, SAMPLES
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
@@ -25,7 +24,7 @@ from tallyglass.oplog.incidents.recurrence import (
     interval,
     often,
 )
-from tallyglass.oplog.incidents.rows import joined, millis_after, rank, row_of
+from tallyglass.oplog.incidents.rows import joined, millis_after, rank
 from tallyglass.oplog.snapshot import Harm, Incident, time_series_of
 from tallyglass.text import clean_name
 
@@ -51,7 +50,6 @@ class CommandRows:
     def __init__(self) -> None:
         self._rows: list[Incident] = []
         self._created: dict[str, list[tuple[Ts, datetime | None]]] = {}
-        self._unviewed: dict[str, list[Incident]] = {}
         self._folded: defaultdict[CommandKey, Recurrence] = defaultdict(Recurrence)
         self._times: Counter[CommandKey] = Counter()
         self.left_out = 0
@@ -73,14 +71,6 @@ class CommandRows:
             times = self._created.setdefault(clean_name(entry.target, 255), [])
             if len(times) < 2 * FINISHED_LIMIT:
                 times.append((entry.ts, None if entry.wall_millis is None else from_millis(entry.wall_millis)))
-
-    def view_removed(self, entry: Entry) -> None:
-        """Note that a view was removed: the server does so before it drops the buckets of a time-series collection."""
-        if len(self._unviewed) < DEFINITIONS_LIMIT and entry.id_at is not None:
-            name = clean_name(walk.text(entry.raw, entry.id_at), 255)
-            removed = self._unviewed.setdefault(name, [])
-            if len(removed) < 2 * FINISHED_LIMIT:
-                removed.append(row_of(entry, "drop", Harm.DEFINITION, "", name))
 
     def rows(self, window: Window) -> list[Incident]:
         """Each that is an act, and those that recur in one row for each kind and namespace."""
@@ -114,11 +104,17 @@ class CommandRows:
         """The rows with the drops of a dropDatabase taken in by it, and the steps of a setFCV as one."""
         found: list[Incident] = []
         drops: defaultdict[str, list[Incident]] = defaultdict(list)
-        taken = set[int]()
+        taken, views = set[int](), dict[str, Incident]()
         for row in _settings_joined(self._rows):
             chain = drops[row.ns.partition(".")[0]]
             if row.kind == "drop":
-                row = self._with_view(self._with_remade(row))
+                row = self._with_remade(row)
+                view = views.get(time_series_of(row.ns))
+                if view is not None and _pause(view, row) <= NEAR_MILLIS:
+                    row = joined(row, view)
+                    taken.add(id(view))
+                if row.harm is Harm.DEFINITION:
+                    views[row.ns] = row
                 chain.append(row)
             else:
                 for drop in _last_of(chain, row) if row.kind == "dropDatabase" else ():
@@ -132,13 +128,6 @@ class CommandRows:
     def _with_remade(self, row: Incident) -> Incident:
         later = (millis_after(row, ts, wall) for ts, wall in self._created.get(row.ns, ()) if ts > row.last)
         return replace(row, note=REMADE) if any(millis <= EPISODE_MILLIS for millis in later) else row
-
-    def _with_view(self, row: Incident) -> Incident:
-        """The drop of buckets from where the view of their time-series collection was removed."""
-        for view in self._unviewed.get(time_series_of(row.ns), ()):
-            if view.last < row.first and millis_after(view, row.first, row.first_wall) <= NEAR_MILLIS:
-                row = joined(row, view)
-        return row
 
     def _bound(self, window: Window) -> None:
         """Keep the worst; those that recur are only counted first."""

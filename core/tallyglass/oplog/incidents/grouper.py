@@ -189,8 +189,7 @@ class Grouper:
         if entry.op == "n":
             self._add(acts.noop_act(entry))
         elif entry.op == "d" and acts.holds_views(entry.ns):
-            self._commands.view_removed(entry)
-            self._inner[EntryClass.WRITE, "d", entry.ns].append(burst_in(entry, 1, inner=entry))
+            self._add(acts.view_act(entry))
         elif entry.op != "c" and not is_staging(entry.ns):
             self._add(acts.system_act(entry))
         elif entry.op != "c":
