@@ -219,3 +219,14 @@ async def test_the_account_says_why_what_others_wrote_is_not_there(tmp_path: Pat
     server.held["c"].append({"_id": 1, "v": 2})
     (found,) = [one async for one in account(server, SPARE, made, None, tmp_path)]
     assert found.damaged == [], "it was carried over since the moment in the file"
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_what_others_wrote_of_the_copy_is_counted_once(there: bool) -> None:
+    """It is neither restored as well, nor missing as well."""
+    live = {"s.c": BACK, "s.c_before": COLLECTION}
+    oplog = [entry(15, "i", {"_id": 4, "v": 4}), *([] if there else [back(20, "d", {"_id": 4}, 4)])]
+    server: Any = Held(oplog, live, c=[{"_id": 4, "v": 0}] * there)
+    made = changed(plan(step("true")), returns=(ROW,), limit=Ts(10, 1))
+    (found,) = [one async for one in account(server, SPARE, made, None)]
+    assert (found.touched, found.restored, len(found.damaged)) == (1, 0, 1)

@@ -35,16 +35,20 @@ async def account(
     for number, row in enumerate(plan.undo.returns, start=1):
         outcome = NamespaceOutcome(clean_name(row.beside if row.strategy is Strategy.COPY else row.ns))
         reasons = await _left_out(source, row) if row.strategy in (Strategy.MERGE, Strategy.REPLACE) else {}
+        behind: dict[bytes, str] = {}
+        if row.strategy is Strategy.REPLACE:
+            seen = work and seen_file(work, number)
+            behind = {key: why async for key, why in left_behind(source, spare, row, plan.facts.limit, seen)}
         if row.strategy is Strategy.MERGE:
             kept = history_file(work, number) if work else None
             await account_for_repairs(source, spare, plan, row, began, outcome, kept, reasons)
         elif row.strategy is Strategy.BESIDE:
             outcome.damaged.append(Damaged(outcome.ns, "", row.note or "It must be restored manually."))
         else:
-            await account_for_copy(source, spare, plan, row, outcome)
+            await account_for_copy(source, spare, plan, row, outcome, behind)
         if row.strategy is Strategy.REPLACE:
             outcome.damaged += await created_meanwhile(source, row)
-            async for key, why in left_behind(source, spare, row, plan.facts.limit, work and seen_file(work, number)):
+            for key, why in behind.items():
                 left_alone = key not in reasons and why != COULD_NOT_WRITE
                 outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone))
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from bson import ObjectId, json_util
@@ -23,10 +24,15 @@ from tallyglass.text import clean, clean_name
 
 
 async def account_for_copy(
-    source: Gateway, spare: DocumentSource, plan: Plan, row: Return, outcome: NamespaceOutcome
+    source: Gateway,
+    spare: DocumentSource,
+    plan: Plan,
+    row: Return,
+    outcome: NamespaceOutcome,
+    behind: Collection[bytes] = (),
 ) -> None:
     """A collection or view that came back whole: it must be there, with each id of the copy; of a time-series
-    collection with those of its buckets."""
+    collection with those of its buckets. Those that are left ``behind`` are counted as such alone."""
     assert not isinstance(spare, ImageFiles)  # those undo writes, and bring no collection back whole
     target = row.beside if row.strategy is Strategy.COPY else row.ns
     item = plan.proof.expected_of(row.ns)
@@ -46,6 +52,8 @@ async def account_for_copy(
             wanted = _not_among(wanted, rows)
             keys = dict.fromkeys(map(id_key, rows))
             async for key, document, _ in with_documents(source, stored_as(target, kind), keys.items()):
+                if key in behind:
+                    continue
                 if document is not None:
                     outcome.restored += 1
                 else:
@@ -57,7 +65,7 @@ async def account_for_copy(
     for one in wanted:
         why = "There was no document with this _id at the point."
         outcome.damaged.append(Damaged(outcome.ns, json_util.dumps(one, json_options=CANONICAL), why))
-    outcome.empty = not query and not (outcome.restored or outcome.damaged)
+    outcome.empty = not query and not (outcome.restored or outcome.damaged or behind)
 
 
 async def _count_measurements(source: Gateway, spare: Gateway, ns: str, outcome: NamespaceOutcome) -> None:
