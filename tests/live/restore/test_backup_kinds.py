@@ -61,6 +61,8 @@ ACCIDENTS: dict[str, Callable[[Scene, Any], object]] = {
     "capped": lambda _, db: db.log.drop(),
     DRILL: lambda _, db: db.orders.drop(),
 }
+DROPPED = {"view": "shown", "time-series": "system.buckets.weather"}
+"""What the list names that the server drops in two steps, or by a delete."""
 RETURNED = ("deleteMany", "drop", "`$out` over it", "view", "time-series")
 """These are followed into the live set, the others as far as the spare."""
 
@@ -132,6 +134,9 @@ def test_what_the_table_says_of_a_backup_and_an_accident(
     if "out" in accident:
         more["incident"] = asyncio.run(scene.incident("out", f"{db.name}.orders"))
         assert more["incident"].first > since
+    if accident in DROPPED:
+        more["incident"] = asyncio.run(scene.incident("drop", f"{db.name}.{DROPPED[accident]}"))
+        assert more["incident"].limit == limit, "the point is before all of it"
     with ExitStack() as stack:
         client = scene.spare_client
         if kind.startswith("data files"):
