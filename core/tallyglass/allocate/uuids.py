@@ -1,7 +1,7 @@
 """UUIDs of version 1, 4 and 7, as BSON binary of subtype 4; and how to read the older subtype 3.
 
 Use version 7 for new keys: they ascend with time, so that an index grows at its end. Use version 4 if the id
-must not reveal its time. Version 1 holds the machine's network address. 16 bytes each; no database needed.
+must not reveal its time. 16 bytes each; no database needed.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 
 _TAIL_BITS, _COUNT_BITS = 62, 12
 """The random bits and those of the count (rand_b and rand_a of RFC 9562, 5.7)."""
+_GREGORIAN: Final = 0x01B21DD213814000
+"""The tenths of a microsecond from 15 October 1582, where version 1 begins to count, to 1970."""
+_NO_NETWORK_CARD: Final = 1 << 40
+"""The bit of a node that is not an address of a network card (RFC 9562, 6.10)."""
 
 
-class Uuid7(Uncopyable):
-    """UUIDs of version 7 (RFC 9562): milliseconds, a 12-bit count, 62 random bits.
-
-    Strictly increasing within a process, also when the clock stands still or goes back; between processes they
-    are ordered by the millisecond only. Thread-safe; the child of a fork draws new random bits.
-    """
+class _Ascending(Uncopyable):
+    """Numbers of a clock that never repeat within a process, also when the clock stands still or goes back."""
 
     def __init__(self) -> None:
         self.reset_after_fork()
@@ -37,19 +37,53 @@ class Uuid7(Uncopyable):
         self._lock = threading.RLock()
         self._last = 0
 
+    def _later(self, now: int) -> int:
+        """``now``, or the number after the last one if that is greater."""
+        with self._lock:
+            # A function call here would let a signal handler run this between the read and the write.
+            self._last = head = now if now > self._last else self._last + 1
+        return head
+
+
+class Uuid7(_Ascending):
+    """UUIDs of version 7 (RFC 9562): milliseconds, a 12-bit count, 62 random bits.
+
+    Strictly increasing within a process, also when the clock stands still or goes back; between processes they
+    are ordered by the millisecond only. Thread-safe; the child of a fork draws new random bits.
+    """
+
     def next(self) -> uuid.UUID:
         """The next UUID, greater than all before it in this process."""
-        now = time.time_ns() // 1_000_000 << _COUNT_BITS
-        with self._lock:
-            # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
-            # A function call here would let a signal handler run next() between the read and the write.
-            self._last = head = now if now > self._last else self._last + 1
-        tail = int.from_bytes(os.urandom(8), "big") & ((1 << _TAIL_BITS) - 1)
+        # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
+        head = self._later(time.time_ns() // 1_000_000 << _COUNT_BITS)
         high, low = head >> _COUNT_BITS, head & ((1 << _COUNT_BITS) - 1)
-        return uuid.UUID(int=high << 80 | 0x7 << 76 | low << 64 | 0b10 << _TAIL_BITS | tail)
+        return uuid.UUID(int=high << 80 | 0x7 << 76 | low << 64 | 0b10 << _TAIL_BITS | _random_tail())
 
 
-_seven = Uuid7()
+class Uuid1(_Ascending):
+    """UUIDs of version 1 (RFC 9562): tenths of a microsecond, then clock sequence and node, which each process draws
+    at random: with the address of the machine, two processes would repeat each other's within a tick of the clock.
+
+    Thread-safe; the child of a fork draws its own.
+    """
+
+    def reset_after_fork(self) -> None:
+        """Create a new lock, clock, clock sequence and node in the child of a fork."""
+        super().reset_after_fork()
+        self._own = _random_tail() | _NO_NETWORK_CARD
+
+    def next(self) -> uuid.UUID:
+        """The next UUID, of a later time than all before it in this process."""
+        ticks = self._later(time.time_ns() // 100 + _GREGORIAN)
+        low, middle, high = ticks & 0xFFFF_FFFF, ticks >> 32 & 0xFFFF, ticks >> 48 & 0xFFF
+        return uuid.UUID(int=low << 96 | middle << 80 | 0x1 << 76 | high << 64 | 0b10 << _TAIL_BITS | self._own)
+
+
+def _random_tail() -> int:
+    return int.from_bytes(os.urandom(8), "big") & ((1 << _TAIL_BITS) - 1)
+
+
+_one, _seven = Uuid1(), Uuid7()
 
 
 class Version(IntEnum):
@@ -65,7 +99,7 @@ def new_uuid(version: Version = Version.V7) -> uuid.UUID:
     version = Version(version)
     if version is Version.V7:
         return _seven.next()
-    return uuid.uuid1() if version is Version.V1 else uuid.uuid4()
+    return _one.next() if version is Version.V1 else uuid.uuid4()
 
 
 def new_binary(version: Version = Version.V7) -> Binary:

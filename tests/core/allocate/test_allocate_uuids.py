@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -13,6 +16,7 @@ import pytest
 from bson.binary import Binary, UuidRepresentation
 
 from tallyglass.allocate import Uuid7, Version, new_binary, new_object_id, new_uuid, read_uuid, to_binary
+from tallyglass.allocate.uuids import Uuid1
 
 
 def test_version_7_ascends_also_within_a_millisecond_and_when_the_clock_goes_back(
@@ -58,6 +62,45 @@ def test_threads_never_share_a_uuid() -> None:
     for thread in threads:
         thread.join()
     assert len(seen) == 20_000
+
+
+def test_version_1_is_its_own_in_each_process_and_ascends(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_700_000_000_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    made = Uuid1()
+    first, second = made.next(), made.next()
+    assert (first.time - 0x01B21DD213814000, second.time - first.time) == (now // 100, 1)
+    assert (first.version, first.variant) == (1, uuid.RFC_4122)
+    assert (first.node, first.clock_seq) == (second.node, second.clock_seq)
+    drawn = []
+    for _ in range(200):
+        made.reset_after_fork()
+        child = made.next()
+        assert (child.time, child.node >> 40 & 1) == (first.time, 1), "no network card has this bit"
+        drawn.append(child.clock_seq << 48 | child.node)
+    assert (reduce(or_, drawn), reduce(and_, drawn)) == ((1 << 62) - 1, 1 << 40), "all other bits are random"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_the_child_of_a_fork_never_repeats_a_version_1() -> None:
+    program = """
+import os
+from tallyglass.allocate import Version, new_uuid
+new_uuid(Version.V1)
+read, write = os.pipe()
+child = os.fork()
+own = b"".join(new_uuid(Version.V1).bytes for _ in range(20_000))
+if not child:
+    with os.fdopen(write, "wb") as pipe:
+        pipe.write(own)
+    os._exit(0)
+os.close(write)
+with os.fdopen(read, "rb") as pipe:
+    own += pipe.read()
+print(len({own[at : at + 16] for at in range(0, len(own), 16)}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "40000\n"
 
 
 @pytest.mark.parametrize("version", list(Version))
