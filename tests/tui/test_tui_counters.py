@@ -10,6 +10,7 @@ import pytest
 
 from builders.counters import NOW, counter, snapshot
 from idle import on_draw
+from tallyglass.counters.check_line import GONE
 from tallyglass.counters.snapshot import (
     Absence,
     Ceiling,
@@ -261,6 +262,28 @@ async def test_guesses_stand_apart_and_are_never_first_to_run_out(screen_at: Any
         rows = [line for line in screen.lines[4:20] if "shop.counters" in line]
         assert ["orders1" in rows[0], "orders7" in rows[1]] == [True, True]
         assert not rows[1].startswith("!")
+
+
+ENDS = "shop.counters orders1 ends in about 500 d (400d..600d)"
+
+
+@pytest.mark.parametrize(
+    ("others", "missing", "lines"),
+    [
+        ([], {}, [f" WARN  shop.counters orders: {GONE}", " 0 counters: 1 gone"]),
+        ([counter(1)], {}, [f" WARN  shop.counters orders: {GONE}", " 1 counter: 1 gone · 1 fine"]),
+        ([counter(1)], {"routine": True}, [f" FINE  {ENDS}", " 1 counter: 1 fine"]),
+        ([counter(1)], {"since": None}, [f" FINE  {ENDS}", " 1 counter: 1 fine"]),
+        ([counter(1, used=0.99)], {}, [f" NOW   {ENDS}", " 1 counter: 1 urgent · 1 gone"]),
+    ],
+)  # fmt: skip
+async def test_a_counter_that_is_gone_is_counted_and_named_unless_another_is_worse(
+    screen_at: Any, others: list[Any], missing: dict[str, Any], lines: list[str]
+) -> None:
+    gone = replace(MissingCounter("shop.counters", "orders", Absence.GONE, since=NOW), **missing)
+    async with screen_at((120, 24)) as screen:
+        await screen.put("counters", replace(snapshot(*others), missing=(gone,)))
+        assert [line.rstrip() for line in screen.lines[2:4]] == lines
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.counters.ceiling import Consumer
+from tallyglass.counters.follow import collection
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.past_reader import PastReader
@@ -59,6 +60,26 @@ class Shop:
     def tracker(self) -> Tracker:
         (tracker,) = self.collection.trackers
         return tracker
+
+
+@pytest.mark.parametrize(("count", "followed", "truncated"), [(2, 2, False), (3, 3, False), (4, 3, True)])
+def test_only_more_documents_than_are_read_are_cut_off(
+    monkeypatch: pytest.MonkeyPatch, count: int, followed: int, truncated: bool
+) -> None:
+    monkeypatch.setattr(collection, "MOST_READ", 3)
+    rows = [{"_id": f"c{n}", "seq": n} for n in range(count)]
+
+    class Server:
+        async def find(self, *_: object, limit: int, batch_size: int) -> AsyncIterator[dict[str, Any]]:
+            for row in rows[:limit]:
+                yield row
+
+    shop = Shop()
+    for _ in range(2):
+        asyncio.run(shop.collection.read(Server(), T0))  # type: ignore[arg-type]
+        assert (len(shop.collection.trackers), shop.collection.truncated) == (followed, truncated)
+    shop.look(T0 + 60, rows[0])
+    assert not shop.collection.truncated
 
 
 def test_a_number_that_is_recognised_again_keeps_what_was_seen_of_it() -> None:

@@ -13,7 +13,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
 
-from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterView
+from tallyglass.counters.check_line import GONE, vanished
+from tallyglass.counters.snapshot import FLAG_HELP, CountersSnapshot, CounterView, MissingCounter
+from tallyglass.counters.verdict import name_of
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.text import clean
 from tallyglass_tui import bound, clock
@@ -27,7 +29,7 @@ from tallyglass_tui.counters.pool_map import shades
 from tallyglass_tui.counters.table import CounterTable
 from tallyglass_tui.shell.messages import CounterRequested, Visit
 from tallyglass_tui.shell.page import NOTHING_SELECTED, Page
-from tallyglass_tui.widgets.cells import whole_pieces
+from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
 from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.line_view import Piece
@@ -330,16 +332,18 @@ class CountersPage(Page):
         if snapshot is None:
             yield [(" Looking for counters ...", "text--muted")]
             return
-        if snapshot.counters:
-            yield _outlook(snapshot.counters[:_LOOKED_AT], now, self.size.width)
+        gone = vanished(snapshot)
+        if snapshot.counters or gone:
+            yield _outlook(snapshot.counters[:_LOOKED_AT], gone, now, self.size.width)
         counted = fmt.plural(len(snapshot.counters), "counter")
-        pieces: list[Piece] = [(f" {counted}:" if snapshot.counters else f" {counted}", "")]
+        pieces: list[Piece] = [(f" {counted}:" if snapshot.counters or gone else f" {counted}", "")]
         if self._filter:
             rows = f"{len(shown.rows):,}" if shown.order == order else "..."
             pieces.append((f" {rows} with '{clean(self._filter, 30)}' ·", "text--warn"))
         groups = shown.groups
         counts = (
             (groups.urgent, "urgent", "text--bad"),
+            (len(gone), "gone", "text--warn"),
             (groups.warned, "warning" if groups.warned == 1 else "warnings", "text--warn"),
             (groups.fine, "fine", ""),
             (groups.unsure, "not sure", "text--muted"),
@@ -356,9 +360,13 @@ class CountersPage(Page):
         yield fitting[:-1] if fitting[-1][0] == _BETWEEN else fitting
 
 
-def _outlook(counters: Sequence[CounterView], now: datetime, width: int) -> list[Piece]:
-    """Which counter ends first and when, or why none is named."""
+def _outlook(counters: Sequence[CounterView], gone: Sequence[MissingCounter], now: datetime, width: int) -> list[Piece]:
+    """Which counter ends first and when, or which is gone, or why none is named."""
     first = _first(counters, now)
+    if gone and (first is None or level(first, now) == 0):
+        word, style = _VERDICTS[1]
+        called = fit_middle(name_of(gone[0]), max(_LEAST_NAME, width - len(GONE) - 9)).rstrip()
+        return [(f" {word} ", style), (called, "text--title"), (f": {GONE}", "")]
     if first is not None:
         word, style = _VERDICTS[level(first, now)]
         what = outcome(first, now)

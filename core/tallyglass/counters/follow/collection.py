@@ -78,7 +78,7 @@ class CounterCollection:
 
     async def read(self, gateway: Gateway, at: float) -> None:
         """Read all counter documents with one query, as of ``at``, and bring the trackers up to date."""
-        found = gateway.find(self.ns, dict(self.query), limit=MOST_READ, batch_size=_BATCH)
+        found = gateway.find(self.ns, dict(self.query), limit=MOST_READ + 1, batch_size=_BATCH)
         async with closing(found) as rows:
             await self.observe(rows, at)
 
@@ -87,9 +87,13 @@ class CounterCollection:
         documents: dict[Hashable, Document] = {}
         waiting: dict[str, list[Hashable]] = {}
         count = 0
+        self.truncated = False
         for group in self.groups.values():
             group.begin(at)
         async for row in rows:
+            if count == MOST_READ:
+                self.truncated = True
+                break
             count += 1
             key = document_key(row.get("_id"))
             if not (self._observe_member(key, row) or self._join_groups(key, row)):
@@ -99,7 +103,6 @@ class CounterCollection:
                     self._gather(key, found, waiting, documents, at)
             if count % _ROWS_A_REST == 0:
                 await rest()
-        self.truncated = count >= MOST_READ
         for removed in self.found.keys() - documents.keys():
             del self.found[removed]
         self._add_unnamed(documents)
