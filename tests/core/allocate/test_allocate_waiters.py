@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tallyglass.allocate.cache.buffer import Buffer
 from tallyglass.allocate.cache.cached import Cached, _Waiter
 from tallyglass.allocate.cache.cached_async import AsyncCached
 from tallyglass.allocate.cache.step_size import Adaptive, Fixed
@@ -280,6 +281,22 @@ def test_a_range_that_arrives_after_the_cache_was_closed_is_burned(caplog: pytes
     stats = cached.stats()
     assert (stats.issued, stats.burned, stats.cached, stats.in_flight) == (0, 4, 0, 0)
     assert not caplog.records, "as expected of close(): below a warning"
+
+
+def test_a_range_that_arrives_while_another_thread_closes_the_cache_is_burned(monkeypatch: pytest.MonkeyPatch) -> None:
+    cached = Watched(Memory(), step=4, ahead=0)
+    add = Buffer.add
+
+    def close_and_add(self: Buffer, ids: range) -> None:
+        cached._stop(AllocatorClosed("x"))
+        add(self, ids)
+
+    monkeypatch.setattr(Buffer, "add", close_and_add)
+    with pytest.raises(AllocatorClosed):
+        cached.next()
+    cached.delivered.wait()
+    stats = cached.stats()
+    assert (stats.issued, stats.burned, stats.cached) == (0, 4, 0)
 
 
 def test_a_forked_child_starts_without_its_parents_ids() -> None:

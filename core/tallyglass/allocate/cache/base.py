@@ -142,10 +142,10 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
 
     def _store(self, ids: range) -> None:
         """Store a fetched range, or burn it when the allocator has stopped."""
-        if self._stopped is None:
-            self._buffer.add(ids)
-        else:
-            self._burn(len(ids), self._stopped)
+        self._buffer.add(ids)
+        # Looked at afterwards: another thread may stop it in between, and must not leave them in memory.
+        if self._stopped is not None:
+            self._burn(self._buffer.drop(), self._stopped)
 
     def _stop(self, error: AllocationError) -> None:
         """Stop issuing ids, and burn those in memory."""
