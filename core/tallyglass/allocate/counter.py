@@ -137,6 +137,7 @@ class CounterCalls(RangeCalls, Generic[C]):
     """The arguments of both classes."""
 
     _asynchronous: ClassVar[bool]
+    core: CounterCore
 
     def __init__(
         self,
@@ -153,13 +154,12 @@ class CounterCalls(RangeCalls, Generic[C]):
         concern = choose_concern(write_concern, unsafe_write_concern)
         prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
         self.core = CounterCore(prepared, key, layout, highest, deadlines, on_event)
-        super().__init__(self.core)
 
     @classmethod
     def _over(cls, core: CounterCore) -> Self:
         """A counter that takes ids by the steps of ``core``."""
         made = cls.__new__(cls)
-        made.core = made._ranges = core
+        made.core = core
         return made
 
 

@@ -188,6 +188,7 @@ class PoolCalls(RangeCalls, Generic[C]):
     """The arguments of both classes."""
 
     _asynchronous: ClassVar[bool]
+    core: PoolCore
 
     def __init__(
         self,
@@ -202,7 +203,6 @@ class PoolCalls(RangeCalls, Generic[C]):
         concern = choose_concern(write_concern, unsafe_write_concern)
         prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
         self.core = PoolCore(prepared, layout or PoolLayout(), deadlines, on_event)
-        super().__init__(self.core)
 
 
 class Pool(Ranges, PoolCalls[SyncCollection]):

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pymongo import ReturnDocument
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, Core, SyncAllocator
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt, call_with_retry
 from tallyglass.allocate.engine.checks import JAVASCRIPT_MAX, whole
-from tallyglass.allocate.engine.deployment import report_weaknesses
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
-from tallyglass.allocate.engine.handles import Documents
+from tallyglass.allocate.engine.handles import Documents, is_safe
 from tallyglass.allocate.engine.meter import EventKind, Hook, Stats
 from tallyglass.allocate.engine.sessions import refuse_transaction
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterRewound
 from tallyglass.allocate.layout import Request
+from tallyglass.text import clean
 
 if TYPE_CHECKING:
     from motor.motor_asyncio import AsyncIOMotorClientSession
@@ -50,19 +50,25 @@ class RangeCore(Core, ABC):
     def take(self, n: int, *, least: int | None = None, session: Any = None) -> Steps[range]:
         """The steps that take ``n`` ids, or as few as ``least`` when fewer are left."""
 
-    def stats(self) -> Stats:
-        """Statistics of this allocator in this process."""
-        return self.meter.stats()
-
     def _begin(self, n: int, session: Any) -> Steps[RetryBudget]:
         """Checks before the first request of a take; returns its time budget."""
         whole(n, "the number of ids", low=1)
         refuse_transaction(session)
         budget = self.budget()
         if not self._inspected:
-            yield from report_weaknesses(self.collection, where=self.where, meter=self.meter, budget=budget)
+            yield from self._report_weaknesses(budget)
             self._inspected = True
         return budget
+
+    def _report_weaknesses(self, budget: RetryBudget) -> Steps[None]:
+        """Emit a WEAK event for each guarantee that the deployment or the write concern cannot give."""
+        admin = self.collection.database.client.admin
+        hello = yield from call_with_retry(lambda: admin.command("hello"), where=self.where, budget=budget)
+        if not is_safe(self.collection.write_concern):
+            concern = clean(str(self.collection.write_concern.document), 80)
+            self.meter.emit(EventKind.WEAK, note=f"unsafe write concern {concern}")
+        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+            self.meter.emit(EventKind.WEAK, note="standalone: no retries by the driver, no second copy of the counter")
 
     def _increment(
         self, request: Request, where: str, session: Any, budget: RetryBudget, *, upsert: bool = False
@@ -109,22 +115,21 @@ class RangeCore(Core, ABC):
 class RangeCalls(Uncopyable):
     """What the synchronous and the asynchronous allocator of ranges have in common."""
 
-    def __init__(self, core: RangeCore) -> None:
-        self._ranges = core
+    core: RangeCore
 
     def stats(self) -> Stats:
         """Statistics of this allocator in this process."""
-        return self._ranges.stats()
+        return self.core.stats()
 
     @property
     def name(self) -> str:
         """The collection and document, as events and log messages name them."""
-        return self._ranges.where
+        return self.core.where
 
     @property
     def space(self) -> int:
         """How many ids there can be at most: a cache over a small space fetches smaller ranges."""
-        return self._ranges.space
+        return self.core.space
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -141,14 +146,14 @@ class Ranges(SyncAllocator, RangeCalls):
 
     def take(self, n: int, *, session: ClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
-        ids = self._run(self._ranges.take(n, session=session))
-        self._ranges.meter.add(issued=len(ids))
+        ids = self._run(self.core.take(n, session=session))
+        self.core.meter.add(issued=len(ids))
         return ids
 
     def take_up_to(self, n: int) -> range:
         """From one to ``n`` consecutive ids: the rest of a span is used up."""
-        ids = self._run(self._ranges.take(n, least=1))
-        self._ranges.meter.add(issued=len(ids))
+        ids = self._run(self.core.take(n, least=1))
+        self.core.meter.add(issued=len(ids))
         return ids
 
     def __iter__(self) -> Iterator[int]:
@@ -166,14 +171,14 @@ class AsyncRanges(AsyncAllocator, RangeCalls):
 
     async def take(self, n: int, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
-        ids = await self._run(self._ranges.take(n, session=session))
-        self._ranges.meter.add(issued=len(ids))
+        ids = await self._run(self.core.take(n, session=session))
+        self.core.meter.add(issued=len(ids))
         return ids
 
     async def take_up_to(self, n: int) -> range:
         """From one to ``n`` consecutive ids: the rest of a span is used up."""
-        ids = await self._run(self._ranges.take(n, least=1))
-        self._ranges.meter.add(issued=len(ids))
+        ids = await self._run(self.core.take(n, least=1))
+        self.core.meter.add(issued=len(ids))
         return ids
 
     async def __aiter__(self) -> AsyncIterator[int]:

@@ -35,6 +35,10 @@ class Core(Uncopyable):
         """The time budget of one operation."""
         return RetryBudget(self.deadlines, self.collection.database.client)
 
+    def stats(self) -> Stats:
+        """Statistics of this allocator in this process."""
+        return self.meter.stats()
+
 
 class Reporting(Uncopyable):
     """An allocator over a core that counts what it does."""
@@ -43,7 +47,7 @@ class Reporting(Uncopyable):
 
     def stats(self) -> Stats:
         """Statistics of this allocator in this process."""
-        return self._core.meter.stats()
+        return self._core.stats()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._core.where}>"

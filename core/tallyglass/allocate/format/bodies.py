@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from sqids import Sqids
 
@@ -32,16 +32,12 @@ class Body(Protocol):
 class Digits:
     """Decimal, with zeros in front up to ``width``. Longer numbers are refused, unless ``grow``."""
 
+    alphabet: ClassVar = "0123456789"
     width: int = 1
     grow: bool = False
 
     def __post_init__(self) -> None:
         whole(self.width, "width", low=1, high=19)
-
-    @property
-    def alphabet(self) -> str:
-        """The characters that it uses."""
-        return "0123456789"
 
     def encode(self, number: int) -> str:
         """The text of a number."""
@@ -61,16 +57,12 @@ class Digits:
 class Crockford:
     """Crockford's base 32: no I, L, O and U, read without regard to case, 13 characters at most."""
 
+    alphabet: ClassVar = _CROCKFORD
     width: int = 1
     grow: bool = False
 
     def __post_init__(self) -> None:
         whole(self.width, "width", low=1, high=13)
-
-    @property
-    def alphabet(self) -> str:
-        """The characters that it uses."""
-        return _CROCKFORD
 
     def encode(self, number: int) -> str:
         """The text of a number."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from stdnum import damm, luhn
 from stdnum.iso7064 import mod_97_10
@@ -24,10 +24,7 @@ class CheckDigit(Protocol):
 class Luhn:
     """One character: detects every single error and nearly every transposition, in any alphabet of even size."""
 
-    @property
-    def length(self) -> int:
-        """How many characters they are."""
-        return 1
+    length: ClassVar = 1
 
     def of(self, text: str, alphabet: str) -> str:
         """The check character of a text."""
@@ -40,10 +37,7 @@ class Luhn:
 class Damm:
     """One digit: detects every single error and every transposition, in decimal digits."""
 
-    @property
-    def length(self) -> int:
-        """How many characters they are."""
-        return 1
+    length: ClassVar = 1
 
     def of(self, text: str, alphabet: str) -> str:
         """The check digit of a text."""
@@ -59,10 +53,7 @@ class Mod97:
     A letter counts as two digits, so one typed in place of a digit, or the reverse, passes about once in 97 times.
     """
 
-    @property
-    def length(self) -> int:
-        """How many characters they are."""
-        return 2
+    length: ClassVar = 2
 
     def of(self, text: str, alphabet: str) -> str:
         """The two check digits of a text."""
