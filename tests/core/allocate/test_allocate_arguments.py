@@ -14,6 +14,8 @@ from uuid import UUID
 import bson
 import pytest
 from bson import Int64
+from bson.binary import UuidRepresentation
+from bson.codec_options import CodecOptions
 from bson.regex import Regex
 from pymongo import AsyncMongoClient, MongoClient
 
@@ -41,6 +43,7 @@ from tallyglass.allocate import (
     advance_to,
 )
 from tallyglass.allocate.engine.checks import storable
+from tallyglass.allocate.engine.handles import prepare
 from tallyglass.allocate.engine.meter import EventKind, Meter
 
 CLIENT: MongoClient[Any] = MongoClient(connect=False)
@@ -259,3 +262,19 @@ def test_a_raising_hook_is_logged_and_loses_no_ids(caplog: pytest.LogCaptureFixt
 
 def test_layouts_of_the_library_are_valid() -> None:
     assert MANUAL.new_document("k", 1) == {"next": Int64(0)}
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        (UuidRepresentation.UNSPECIFIED, UuidRepresentation.STANDARD),
+        (UuidRepresentation.STANDARD, UuidRepresentation.STANDARD),
+        (UuidRepresentation.JAVA_LEGACY, UuidRepresentation.JAVA_LEGACY),
+    ],
+)
+def test_uuids_in_documents_of_the_caller_are_written_as_by_its_client(given: int, used: int) -> None:
+    options: Any = CodecOptions(uuid_representation=given)
+    collection = CLIENT.shop.get_collection("orders", codec_options=options)
+    for inserts, wanted in ((True, used), (False, UuidRepresentation.STANDARD)):
+        prepared = prepare(collection, asynchronous=False, inserts=inserts)
+        assert prepared.codec_options.uuid_representation == wanted

@@ -35,7 +35,7 @@ from tallyglass.counters.snapshot import (
     NumericType,
     Semantics,
 )
-from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, grade
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, crossing_warnings, grade
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean
@@ -346,6 +346,24 @@ def test_2_31_warns_and_is_never_critical() -> None:
     near = Forecast(early=NOW + timedelta(days=1), likely=NOW + timedelta(days=2), late=NOW + timedelta(days=3))
     result = check_counters(CountersSnapshot(NOW, (counter(crossing=near, crossing_used=0.99),)))
     assert (result.level, "99.0% of 2^31 used, may pass 2^31 in 1 day" in result.line) == (WARNING, True)
+
+
+@pytest.mark.parametrize(
+    ("days", "steps", "seen", "reasons"),
+    [
+        (315, 10, 1.0, ["may pass 2^31 in 90 days"]),
+        (316, 10, 1.0, []),
+        (315, 9, 1.0, []),
+        (315, 10, 0.03, []),
+        (None, 10, 1.0, []),
+    ],
+)
+def test_2_31_warns_of_the_rate_so_far_where_it_is_too_early_for_a_band(
+    days: int | None, steps: int, seen: float, reasons: list[str]
+) -> None:
+    naive = None if days is None else NOW + timedelta(days=days)
+    crossing = Forecast(naive=naive, steps=steps, history_seconds=seen * 86_400)
+    assert list(crossing_warnings(counter(crossing=crossing), Thresholds(), NOW)) == reasons
 
 
 def test_perfdata_measures_against_the_limit_that_is_said() -> None:

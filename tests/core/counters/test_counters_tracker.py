@@ -8,6 +8,7 @@ import itertools
 import math
 import sqlite3
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -110,6 +111,18 @@ def test_ids_that_were_seen_in_64_bits_have_no_end_at_2_31() -> None:
         shop.collection.learn({"seq": finding})
         crossings.append(shop.look(T0 + n, ORDERS)[0].crossing)
     assert [crossing is None for crossing in crossings] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(("used", "stored"), [(False, False), (False, True), (True, False), (True, True)])
+def test_ids_are_of_64_bits_where_their_use_or_the_largest_shows_it(used: bool, stored: bool) -> None:
+    shop = Shop()
+    shop.look(T0, ORDERS)
+    tracker = shop.tracker()
+    tracker.identity = replace(tracker.identity, int64_ids=used)
+    for known in (True, stored):
+        tracker.set_readers_64(known)
+        assert tracker.readers_64 == (known or used)
+        assert (tracker.view().crossing is None) == (known or used)
 
 
 def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from tallyglass.counters.recognise.config import Rule
+import pytest
+
+from tallyglass.counters.recognise.config import IdField, Rule
+from tallyglass.counters.recognise.finding import UsageFinding, graded
+from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.recognise.recogniser import Recogniser
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Namespace
 
 COUNTS: dict[str, Any] = {"_id": 1, "name": "polls_question", "auto": {"field_names": ["id"], "seq": 8}, "fields": {}}
@@ -29,3 +35,29 @@ def test_several_counters_of_a_document_are_told_apart_by_their_names_or_their_f
         matches = recogniser.matches(row)
         found.append([one.id for match in matches if (one := recogniser.identify(row, match, matches))])
     assert found == [["global.nextPid", "global.nextUid"], ["ids.a", "ids.b.c"], ["ids"]]
+
+
+ORDERS = IdField(Namespace("shop", "orders"), "number")
+OWN = IdField(Namespace("shop", "bills"), "_id")
+USED = {"semantics": Semantics.NEXT, "step": 5, "block": 20, "int64_ids": True}
+
+
+@pytest.mark.parametrize(
+    ("changed", "learnt"),
+    [
+        ({}, {}),
+        ({"target": ORDERS}, {**USED, "cycles_in_use": True}),
+        ({"target": ORDERS, "whole_target": True}, {**USED, "cycles_in_use": True, "targets": (ORDERS,)}),
+        ({"target": ORDERS, "cycling": frozenset({"b"})}, USED),
+        ({"by_document": (("a", OWN), ("b", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN,)}),
+        ({"by_document": (("b", ORDERS),)}, {}),
+    ],
+)
+def test_the_use_of_a_number_counts_only_where_its_values_were_found(
+    changed: dict[str, Any], learnt: dict[str, Any]
+) -> None:
+    (match,) = recognise("counters", {"_id": "a", "seq": 4})
+    ns = Namespace("shop", "counters")
+    finding = UsageFinding(ns, "seq", Grade.CERTAIN, evidence="used", cycling=frozenset({"a"}), **USED)
+    found = graded(match, replace(finding, **changed), "a")
+    assert found == replace(match, grade=Grade.CERTAIN, evidence="used", **learnt)
