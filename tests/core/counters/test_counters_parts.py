@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,18 +12,23 @@ from typing import Any, cast
 import pytest
 from bson import Decimal128, Int64, ObjectId
 
+from builders.counters import counter, snapshot
+from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.collections import FollowedCollections
 from tallyglass.counters.follow.known import KnownCounters
 from tallyglass.counters.follow.pools import PoolOutlook, PoolPart, outlook
 from tallyglass.counters.follow.restarts import Decrease, intended_reset, movement_of, only_descends
+from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.watch import Watcher
 from tallyglass.counters.forecast.cycle import joined, level_days, smooth_week, without_chance, without_weekdays
 from tallyglass.counters.forecast.series import DAY, HOUR, Series
 from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.recognise.config import Resets, parse_config
 from tallyglass.counters.recognise.usage_reader import leaves
-from tallyglass.counters.snapshot import Absence, NumericType
+from tallyglass.counters.snapshot import Absence, Flag, Members, NumericType
 from tallyglass.counters.span import format_span
 from tallyglass.counters.standing import Movement
+from tallyglass.counters.verdict import CRITICAL, OK
 from tallyglass.mongo.gateway import Namespace
 
 JUNE = datetime(2026, 6, 10, 12, tzinfo=UTC).timestamp()
@@ -241,3 +246,30 @@ def test_a_known_counter_that_is_not_there_is_missed_and_why(
         assert counters.changed == {"k": replace(one, gone_at=NOW)}
     else:
         assert counters.changed == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "members", "row", "level", "unmatched"),
+    [
+        ("shop.counters t1", [(Flag.RESET,), ()], (), CRITICAL, ()),
+        ("shop.counters t?", [(Flag.RESET,), (Flag.RESET,)], (), OK, ()),
+        ("shop.counters *", [(Flag.RESET,), (Flag.RESET,)], (Flag.RESET,), OK, ()),
+        ("shop.counters t3", [(), ()], (), CRITICAL, ("acknowledge shop.counters t3 matches no counter.",)),
+        ("shop.counters * counters", [(), ()], (Flag.RESET,), CRITICAL, ()),
+    ],
+)
+def test_a_flag_is_acknowledged_of_one_member_of_many(
+    name: str, members: list[tuple[Flag, ...]], row: tuple[Flag, ...], level: int, unmatched: tuple[str, ...]
+) -> None:
+    notes = [{"counter": name, "flags": ["RESET"], "until": date(2100, 1, 1)}]
+    worst = tuple(replace(counter(n), id=f"t{n}", flags=(Flag.RESET, Flag.GUESS)) for n in (1, 2))
+    shown = replace(counter(0), id="9 counters", flags=(Flag.RESET,), members=Members(9, worst))
+    watcher = Watcher(object(), WatchSettings(config=parse_config({"acknowledge": notes})))  # type: ignore[arg-type]
+    found = watcher._acknowledged(shown)
+    assert found.members
+    assert [one.acknowledged for one in found.members.worst] == members
+    assert found.acknowledged == row
+    assert check_counters(snapshot(found)).level == level
+    watcher._discovery._listed_at, watcher._rows = 0.0, [(((0, 0.0, 0.0), ""), shown, None)]  # type: ignore[list-item]
+    assert watcher._unmatched() == unmatched
+    assert Watcher(object(), WatchSettings())._acknowledged(shown) is shown  # type: ignore[arg-type]

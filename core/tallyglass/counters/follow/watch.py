@@ -204,7 +204,9 @@ class Watcher:
         """A sentence for each pattern and rule that matches nothing, once the search is complete."""
         if self._discovery.is_busy or self._discovery.troubles or self._collections.is_late:
             return ()
-        names = [f"{view.ns} {view.id}" for _, view, _ in self._rows] if self._config.acknowledgements else []
+        views = [view for _, view, _ in self._rows] if self._config.acknowledgements else []
+        views += [member for view in views if view.members for member in view.members.worst]
+        names = [f"{view.ns} {view.id}" for view in views]
         return (*self._discovery.unmatched, *self._config.unmatched(self._collections.matched_rules(), names))
 
     def _acknowledged(self, view: CounterView) -> CounterView:
@@ -212,6 +214,9 @@ class Watcher:
             return view
         named = self._config.acknowledged(f"{view.ns} {view.id}", datetime.now(UTC))
         flags = tuple(flag for flag in view.flags if flag in named)
+        worst = tuple(map(self._acknowledged, view.members.worst)) if view.members else ()
+        if view.members and any(one.acknowledged for one in worst):
+            view = replace(view, members=replace(view.members, worst=worst))
         return replace(view, acknowledged=flags) if flags else view
 
     async def check_drift(self, seconds: float) -> bool:
