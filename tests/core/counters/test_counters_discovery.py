@@ -198,7 +198,7 @@ async def test_a_lost_server_is_raised_and_the_search_goes_on_afterwards() -> No
 async def test_without_the_oplog_there_is_a_trouble_and_all_the_rest() -> None:
     memory = Memory({"shop.counters": [COUNTER]})
     memory.forbidden = {"local.oplog.rs"}
-    memory.most = MOST_READ
+    memory.most = MOST_READ + 1
     snapshot = await look(memory)  # type: ignore[arg-type]
     assert [counter.value for counter in snapshot.counters] == [4]
     (trouble,) = snapshot.troubles
@@ -207,7 +207,7 @@ async def test_without_the_oplog_there_is_a_trouble_and_all_the_rest() -> None:
 
 async def test_while_no_server_answers_the_last_snapshot_stays_with_the_reason() -> None:
     memory = Memory({"shop.counters": [COUNTER]})
-    memory.most, seen = MOST_READ, []
+    memory.most, seen = MOST_READ + 1, []
     async with aclosing(watch(memory, WatchSettings(refresh_seconds=0.01))) as snapshots:  # type: ignore[arg-type]
         for lost in (True, False, True):
             memory.lost = lost
@@ -220,7 +220,7 @@ async def test_while_no_server_answers_the_last_snapshot_stays_with_the_reason()
 
 async def test_one_query_a_collection_a_refresh() -> None:
     memory = Memory({f"shop.{name}": [COUNTER, {"_id": "users", "seq": 1}] for name in ("counters", "my_counters")})
-    memory.most = MOST_READ
+    memory.most = MOST_READ + 1
     async with aclosing(watch(memory, WatchSettings(refresh_seconds=0.01))) as snapshots:  # type: ignore[arg-type]
         await anext(snapshots)
         memory.asked.clear()
@@ -231,7 +231,7 @@ async def test_one_query_a_collection_a_refresh() -> None:
 async def test_an_idle_guess_is_compared_with_collections_of_its_name_first() -> None:
     others = {f"shop.{name}": [{"_id": 500}] for name in ("archive", "orders", "zones")}
     memory = Memory({"shop.number_counters": [{"_id": "Order", "value": 500}], **others})
-    memory.most = MOST_READ
+    memory.most = MOST_READ + 1
     await look(memory, WatchSettings(oplog_history=False))
     compared = [asked for asked in memory.asked if asked.startswith("indexes") and "counters" not in asked]
     assert compared == ["indexes shop.orders", "indexes shop.archive", "indexes shop.zones"]
