@@ -33,6 +33,19 @@ class Memory:
         return Stats()
 
 
+class Slow(Memory):
+    """The same, which sets ``asked`` and then waits for ``answer``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answer = threading.Event(), threading.Event()
+
+    def take_up_to(self, n: int) -> range:
+        self.asked.set()
+        self.answer.wait()
+        return super().take_up_to(n)
+
+
 class Gate(Memory):
     """The same for tasks; it answers once ``open`` is set."""
 
@@ -96,20 +109,14 @@ def test_an_interrupted_caller_of_a_closed_cache_burns_its_id(monkeypatch: pytes
 
 
 def test_a_caller_interrupted_before_its_id_arrives_leaves_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = threading.Event()
-
-    class Slow(Memory):
-        def take_up_to(self, n: int) -> range:
-            answer.wait()
-            return super().take_up_to(n)
-
-    cached = Watched(Slow(), step=3, ahead=0)
+    slow = Slow()
+    cached = Watched(slow, step=3, ahead=0)
     with monkeypatch.context() as patch:
         interrupt_waiting(patch, until=lambda waiter: None)
         with pytest.raises(KeyboardInterrupt):
             cached.next()
     assert cached.stats().waiters == 0
-    answer.set()
+    slow.answer.set()
     cached.delivered.wait()
     assert cached.take(3) == [0, 1, 2]
 
@@ -139,23 +146,16 @@ def test_a_waiter_is_answered_once_or_leaves() -> None:
 
 
 def test_a_caller_without_an_answer_gives_up_and_its_id_goes_to_the_next() -> None:
-    asked, answer = threading.Event(), threading.Event()
-
-    class Slow(Memory):
-        def take_up_to(self, n: int) -> range:
-            asked.set()
-            answer.wait()
-            return super().take_up_to(n)
-
+    slow = Slow()
     events: list[Any] = []
-    cached = Watched(Slow(), step=3, ahead=0, patience=0, on_event=events.append)
+    cached = Watched(slow, step=3, ahead=0, patience=0, on_event=events.append)
     for _ in range(2):
         with pytest.raises(AllocationTimeout, match="within 0 s"):
             cached.next()
-    asked.wait()
+    slow.asked.wait()
     stats = cached.stats()
     assert (stats.stalls, stats.in_flight, stats.waiters, stats.issued) == (2, 1, 0, 0)
-    answer.set()
+    slow.answer.set()
     cached.delivered.wait()
     assert cached.take(3) == [0, 1, 2]
     assert [(event.kind, 0 <= event.seconds < 5) for event in events] == [(EventKind.STALLED, True)] * 2
@@ -163,22 +163,15 @@ def test_a_caller_without_an_answer_gives_up_and_its_id_goes_to_the_next() -> No
 
 @pytest.mark.parametrize("patience", [0, 30])
 def test_closing_waits_for_a_fetch_as_long_as_a_caller_would(patience: float) -> None:
-    asked, answer = threading.Event(), threading.Event()
-
-    class Slow(Memory):
-        def take_up_to(self, n: int) -> range:
-            asked.set()
-            answer.wait()
-            return super().take_up_to(n)
-
-    cached = Watched(Slow(), step=3, ahead=0, patience=patience)
+    slow = Slow()
+    cached = Watched(slow, step=3, ahead=0, patience=patience)
     cached._ensure_fetching()
-    asked.wait()
+    slow.asked.wait()
     if patience:
-        threading.Timer(0.05, answer.set).start()
+        threading.Timer(0.05, slow.answer.set).start()
     assert cached.close() == (3 if patience else 0)
     assert cached.stats().in_flight == (0 if patience else 1)
-    answer.set()
+    slow.answer.set()
     cached.delivered.wait()
     assert (cached.stats().burned, cached.close()) == (3, 0)
 
