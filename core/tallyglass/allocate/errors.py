@@ -84,7 +84,8 @@ class AllocationRefused(AllocationError):
 
 
 class UnsafeWriteConcern(AllocationError):
-    """A write concern weaker than a journaled majority was not passed as ``unsafe_write_concern``."""
+    """A write concern weaker than a journaled majority was not passed as ``unsafe_write_concern``; or the database is
+    ``local``, which each member has for itself."""
 
 
 class TransactionRefused(AllocationError):

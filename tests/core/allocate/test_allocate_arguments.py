@@ -17,7 +17,7 @@ from bson import Int64
 from bson.binary import UuidRepresentation
 from bson.codec_options import CodecOptions
 from bson.regex import Regex
-from pymongo import AsyncMongoClient, MongoClient
+from pymongo import AsyncMongoClient, MongoClient, WriteConcern
 
 from tallyglass.allocate import (
     MANUAL,
@@ -39,6 +39,7 @@ from tallyglass.allocate import (
     ProxiedInsert,
     RandomIds,
     Semantics,
+    UnsafeWriteConcern,
     Uuid7,
     advance_to,
 )
@@ -248,6 +249,22 @@ def test_repr_and_events_name_the_allocator(caplog: pytest.LogCaptureFixture) ->
         ("INFO", "shop.counters 'orders': burned, 5 ids: closed"),
         ("ERROR", "shop.counters 'orders': rewound, 7 ids"),
     ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda local: Counter(local.ids, "x"),
+        lambda local: Counters(local.ids),
+        lambda local: Pool(local.ids),
+        lambda local: MaxPlusOne(local.ids),
+        lambda local: GaplessInsert(local.ids, DB.invoices),
+        lambda local: Counter(local.ids, "x", unsafe_write_concern=WriteConcern(1)),
+    ],
+)
+def test_ids_of_a_database_that_is_not_replicated_are_refused(make: Callable[[Any], object]) -> None:
+    with pytest.raises(UnsafeWriteConcern, match="The database local is not replicated"):
+        make(CLIENT.local)
 
 
 def test_a_raising_hook_is_logged_and_loses_no_ids(caplog: pytest.LogCaptureFixture) -> None:

@@ -57,6 +57,11 @@ def prepare(
     check_kind(collection, asynchronous=asynchronous)
     if not concern.acknowledged:
         raise UnsafeWriteConcern("An unacknowledged write returns no id.", "Use at least w: 1.")
+    if collection.database.name == "local":
+        raise UnsafeWriteConcern(
+            "The database local is not replicated: after a failover another member hands out the same ids.",
+            "Use another database.",
+        )
     prepared = collection.with_options(
         codec_options=_as_the_caller(collection.codec_options) if inserts else PLAIN,
         read_preference=ReadPreference.PRIMARY,
