@@ -13,7 +13,7 @@ from pymongo import WriteConcern
 
 from tallyglass.allocate.engine.allocator import C
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry, out_of_time
-from tallyglass.allocate.engine.checks import INT64_MIN, by_id, whole
+from tallyglass.allocate.engine.checks import by_id, whole
 from tallyglass.allocate.engine.checks import key as checked_key
 from tallyglass.allocate.engine.handles import (
     AnyAsyncCollection,
@@ -28,6 +28,7 @@ from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterMissing, Exhausted, again
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
 from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
+from tallyglass.counters.limits import INT64_MIN
 from tallyglass.text import clean
 
 

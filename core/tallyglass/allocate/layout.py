@@ -15,8 +15,9 @@ from typing import Any, Final
 from bson.decimal128 import Decimal128
 from bson.int64 import Int64
 
-from tallyglass.allocate.engine.checks import INT64_MAX, INT64_MIN, by_id, field_name, storable, whole
+from tallyglass.allocate.engine.checks import by_id, field_name, storable, whole
 from tallyglass.allocate.errors import CounterTypeError
+from tallyglass.counters.limits import INT64_MAX, INT64_MIN
 from tallyglass.counters.snapshot import Semantics
 from tallyglass.text import clean
 

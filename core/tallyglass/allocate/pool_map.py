@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from bson.int64 import Int64
 
-from tallyglass.allocate.engine.checks import INT64_MAX, field_name, whole
+from tallyglass.allocate.engine.checks import field_name, whole
 from tallyglass.allocate.errors import PoolOverlap
 from tallyglass.allocate.layout import ARTICLE, Layout, number_in
+from tallyglass.counters.limits import INT64_MAX
 from tallyglass.text import clean
 
 _DRAWS: Final = 8

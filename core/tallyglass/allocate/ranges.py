@@ -10,7 +10,7 @@ from pymongo import ReturnDocument
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, Core, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt, call_with_retry
-from tallyglass.allocate.engine.checks import JAVASCRIPT_MAX, whole
+from tallyglass.allocate.engine.checks import whole
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 from tallyglass.allocate.engine.handles import Documents, is_safe
 from tallyglass.allocate.engine.meter import EventKind, Hook, Stats
@@ -18,6 +18,7 @@ from tallyglass.allocate.engine.sessions import refuse_transaction
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import CounterRewound
 from tallyglass.allocate.layout import Request
+from tallyglass.counters.limits import JS_SAFE_MAX
 from tallyglass.text import clean
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class RangeCore(Core, ABC):
 
     def _warn_of_javascript(self, ids: range) -> None:
         """Report once that ids passed 2^53, where JavaScript numbers begin to round."""
-        if not self._passed_javascript and ids and ids[-1] > JAVASCRIPT_MAX:
+        if not self._passed_javascript and ids and ids[-1] > JS_SAFE_MAX:
             self._passed_javascript = True
             self.meter.emit(
                 EventKind.WEAK, note="ids pass 2^53, which JavaScript numbers round: send them there as text or BigInt"

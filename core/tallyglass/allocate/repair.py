@@ -13,12 +13,13 @@ from bson.int64 import Int64
 
 from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCore
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
-from tallyglass.allocate.engine.checks import INT64_MAX, by_id, field_name, whole
+from tallyglass.allocate.engine.checks import by_id, field_name, whole
 from tallyglass.allocate.engine.handles import Documents, place, prepare
 from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing
 from tallyglass.allocate.insert.absent import highest_in
 from tallyglass.allocate.layout import INTEGER_TYPES
+from tallyglass.counters.limits import INT64_MAX
 from tallyglass.mongo.mongosh import update_one
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pymongo import WriteConcern
 from tallyglass.allocate.counter import AsyncCounter, Counter, CounterCalls, CounterCore
 from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Core, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
-from tallyglass.allocate.engine.checks import INT64_MIN, by_id, whole
+from tallyglass.allocate.engine.checks import by_id, whole
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.engine.handles import (
     AnyAsyncCollection,
@@ -78,21 +78,19 @@ class ScopeCore(CounterCore):
         return result.modified_count == 1
 
     def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
+        if self.highest - n + 1 < self.layout.first:
+            # They do not fit into a scope that is unused: there must be a number.
+            return (yield from super()._request(n, session, budget))
         field = self.layout.field
-        bound = Int64(max(INT64_MIN, self.layout.stored(self.highest - n + 1)))
-        free: list[dict[str, Any]] = [{field: {"$type": list(INTEGER_TYPES), "$lte": bound}}]
-        if bound >= self.layout.stored(self.layout.first):
-            # This matches null as well, which the server then refuses to increment: it is not taken for unused.
-            free.append({field: None})
+        bound = Int64(self.layout.stored(self.highest - n + 1))
+        # This matches null as well, which the server then refuses to increment: it is not taken for unused.
+        free = [{field: {"$type": list(INTEGER_TYPES), "$lte": bound}}, {field: None}]
         wanted = {**by_id(self.key), **self._not_retired(), "$or": free}
         request = Request(n, wanted, {"$inc": {field: Int64(n)}})
-        after = yield from self._increment(request, self.where, session, budget, upsert=len(free) == 2)
+        after = yield from self._increment(request, self.where, session, budget, upsert=True)
         if after is None:
             return None
         stop = self.layout.next_id(number_in(self.layout, after, self.where))
-        if len(free) == 1:
-            # Without the upsert the reply is the document before the update.
-            stop += n
         return range(stop - n, stop)
 
     def _next_in(self, document: dict[str, Any] | None) -> int:

@@ -11,9 +11,9 @@ from datetime import datetime
 from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterView, MissingCounter
 from tallyglass.counters.standing import odd_ids
 from tallyglass.counters.verdict import (
+    BY_SEVERITY,
     OK,
     RECENT,
-    SEVERITY,
     UNKNOWN,
     WARNING,
     Measured,
@@ -86,7 +86,7 @@ def faults(
     every = [*_with_members(rows), *(counter for counter in others if counter.near is not None)]
     graded = [(*grade(counter, thresholds, snapshot.at, guesses=guesses), name_of(counter)) for counter in every]
     graded += [(WARNING, GONE, name_of(one)) for one in vanished(snapshot)]
-    return sorted((row for row in graded if row[0] != OK), key=lambda row: -SEVERITY[row[0]])
+    return sorted((row for row in graded if row[0] != OK), key=lambda row: -BY_SEVERITY.index(row[0]))
 
 
 def _with_members(rows: Sequence[CounterView]) -> list[CounterView]:

@@ -14,8 +14,8 @@ from tallyglass.counters.span import format_span
 from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
-SEVERITY = {OK: 0, UNKNOWN: 1, WARNING: 2, CRITICAL: 3}
-"""How bad a level is: the order of the exit codes is another."""
+BY_SEVERITY = (OK, UNKNOWN, WARNING, CRITICAL)
+"""The levels from good to bad, which is not the order of the exit codes."""
 
 _CRITICAL_FLAGS = (Flag.STALLED, Flag.FULL, Flag.EMPTY, Flag.BEHIND)
 _REWIND_FLAGS = (Flag.REWOUND, Flag.RESET)
@@ -64,7 +64,7 @@ def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesse
         ]
     if not reasons:
         return OK, ""
-    worst = max((level for level, _ in reasons), key=SEVERITY.__getitem__)
+    worst = max((level for level, _ in reasons), key=BY_SEVERITY.index)
     return worst, ", ".join(text for level, text in reasons if level == worst)
 
 

@@ -12,7 +12,8 @@ from pymongo import MongoClient, WriteConcern
 
 from tallyglass.allocate.counter import Counter
 from tallyglass.allocate.errors import CounterTypeError
-from tallyglass.allocate.layout import ARTICLE, INT64_MAX, MANUAL, Layout, granted, increment, number_in
+from tallyglass.allocate.layout import ARTICLE, MANUAL, Layout, granted, increment, number_in
+from tallyglass.counters.limits import INT64_MAX
 
 LAYOUTS = st.sampled_from([ARTICLE, MANUAL])
 

@@ -170,6 +170,7 @@ def test_every_attempt_of_unknown_outcome_burns_its_ids(server: Server, client: 
     ids = server.run(orders.core.take(5), LOST, NOT_APPLIED, LOST, at(30))
     assert ids == range(31, 36)
     assert (orders.stats().burned, orders.stats().retries, orders.stats().failures) == (10, 3, 0)
+    assert orders.stats().fetches == 1
 
 
 def test_the_deadline_error_reports_ids_that_may_have_been_taken(server: Server, client: MongoClient[Any]) -> None:

@@ -129,10 +129,14 @@ async def test_what_cannot_hold_counters_is_not_looked_at() -> None:
 
 
 async def test_a_large_collection_of_no_known_name_is_none() -> None:
-    memory = Memory({"shop.numbering": [COUNTER], "shop.huge": [COUNTER] * SAMPLE, "shop.counters": [COUNTER]})
-    memory.sizes = {"shop.huge": MOST_GUESSED + 1, "shop.counters": 10**7}
-    assert names(await found(memory)) == ["shop.counters", "shop.numbering"]
-    assert [line for line in memory.asked if line.startswith("estimate")] == ["estimate shop.huge"]
+    many = [COUNTER] * SAMPLE
+    memory = Memory({"shop.numbering": [COUNTER], "shop.edge": many, "shop.huge": many, "shop.counters": [COUNTER]})
+    memory.sizes = {"shop.edge": MOST_GUESSED, "shop.huge": MOST_GUESSED + 1, "shop.counters": 10**7}
+    assert names(await found(memory)) == ["shop.counters", "shop.edge", "shop.numbering"]
+    assert [line for line in memory.asked if line.startswith("estimate")] == [
+        "estimate shop.edge",
+        "estimate shop.huge",
+    ]
 
 
 async def test_only_of_documents_with_a_date_it_is_asked_whether_they_expire() -> None:

@@ -14,20 +14,25 @@ from bson import Decimal128, Int64, ObjectId
 
 from builders.counters import counter, snapshot
 from tallyglass.counters.check_line import check_counters
+from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.collections import FollowedCollections
+from tallyglass.counters.follow.drift import with_neighbours
 from tallyglass.counters.follow.known import KnownCounters
 from tallyglass.counters.follow.pools import PoolOutlook, PoolPart, outlook
 from tallyglass.counters.follow.restarts import Decrease, intended_reset, movement_of, only_descends
 from tallyglass.counters.follow.settings import WatchSettings
+from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.follow.watch import Watcher
 from tallyglass.counters.forecast.cycle import joined, level_days, smooth_week, without_chance, without_weekdays
 from tallyglass.counters.forecast.series import DAY, HOUR, Series
 from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.recognise.config import Resets, parse_config
+from tallyglass.counters.recognise.discovery import Discovery
+from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.recognise.usage_reader import leaves
-from tallyglass.counters.snapshot import Absence, Flag, Members, NumericType
+from tallyglass.counters.snapshot import Absence, CounterTrouble, Flag, Members, NumericType, Semantics
 from tallyglass.counters.span import format_span
-from tallyglass.counters.standing import Movement
+from tallyglass.counters.standing import IdSpan, Movement
 from tallyglass.counters.verdict import CRITICAL, OK
 from tallyglass.mongo.gateway import Namespace
 
@@ -68,6 +73,7 @@ Falls = Sequence[tuple[float, int, int]]
         ([(JUNE, 300, 1), (JUNE + DAY - HOUR, 400, 1), (JUNE + 3 * DAY, 500, 1)], {},
          "It is reset each day; last at 2026-06-13 12:00Z."),
         ([(JUNE, 300, 1), (JUNE + 60, 400, 1), (JUNE + DAY, 500, 1)], {}, ""),
+        ([(JUNE, 300, 1), (JUNE + DAY - HOUR, 400, 1), (JUNE + DAY + HOUR, 500, 1)], {}, ""),
         ([(JUNE + DAY, 400, 1), (JUNE + 2 * DAY, 500, 1)], {}, ""),
         ([(JUNE, 499, 1), (JUNE + 3_000, 500, 0)], {},
          "It cycles: it went back to its start from 500 twice; last at 2026-06-10 12:50Z."),
@@ -273,3 +279,76 @@ def test_a_flag_is_acknowledged_of_one_member_of_many(
     watcher._discovery._listed_at, watcher._rows = 0.0, [(((0, 0.0, 0.0), ""), shown, None)]  # type: ignore[list-item]
     assert watcher._unmatched() == unmatched
     assert Watcher(object(), WatchSettings())._acknowledged(shown) is shown  # type: ignore[arg-type]
+
+
+def test_the_counters_at_a_path_are_one_row_where_they_are_a_group_or_a_pool() -> None:
+    collection = CounterCollection(SHOP)
+    collection.groups["next"] = collection.pools["COUNT", "MAX_VALUE"] = cast("Any", None)
+    assert [collection.has_many(path) for path in ("next", "COUNT", "MAX_VALUE", "seq")] == [True, True, False, False]
+
+
+async def test_what_is_still_to_be_compared_leaves_what_was_read_whole() -> None:
+    gateway, config = cast("Any", None), parse_config({})
+    followed = FollowedCollections(gateway, config, Discovery(gateway, config))
+    assert list(followed.troubles()) == []
+    followed._idle["shop"] = cast("Any", None)
+    title = "Not all guesses are compared yet with the largest ids of their databases."
+    assert list(followed.troubles()) == [CounterTrouble("", title, partial=True)]
+
+
+class Ids:
+    """The numbers 1 to 9 and 20 to 30 in a field of ids."""
+
+    numbers = (*range(1, 10), *range(20, 31))
+
+    async def end(self, direction: int, within: dict[str, Any]) -> SimpleNamespace | None:
+        found = [n for n in self.numbers if within["$gte"] <= n <= within["$lte"]]
+        return SimpleNamespace(number=(max if direction < 0 else min)(found)) if found else None
+
+    async def count(self, low: int, high: int) -> int:
+        return sum(low <= n <= high for n in self.numbers)
+
+
+@pytest.mark.parametrize(
+    ("movement", "issued", "found"),
+    [
+        (Movement.UNSEEN, 20, {"below": 9, "above": 21}),
+        (Movement.UNSEEN, 2, {"below": 1, "above": 3}),
+        (Movement.UNSEEN, 29, {"below": 28, "above": 30}),
+        (Movement.UNSEEN, 1, {}),
+        (Movement.UNSEEN, 30, {}),
+        (Movement.DESCENDS, 9, {"until_smallest": 8}),
+        (Movement.DESCENDS, 15, {"until_smallest": 9}),
+        (Movement.DESCENDS, 1, {}),
+        (Movement.RISES, 20, {}),
+        (Movement.UNSEEN, 20.5, {}),
+        (Movement.UNSEEN, None, {}),
+    ],
+)
+async def test_the_ids_beside_a_counter_are_read_where_its_direction_depends_on_them(
+    movement: Movement, issued: float | None, found: dict[str, int]
+) -> None:
+    tracker = cast("Any", SimpleNamespace(issued=lambda: issued, movement=movement))
+    assert await with_neighbours(cast("Any", Ids()), IdSpan(1, 30), tracker) == IdSpan(1, 30, **found)
+
+
+@pytest.mark.parametrize(("issued", "flags"), [((0, 0, 0), ()), ((9, 10, 0), (Flag.FIRST_FULL,)),
+    ((10, 10, 9), (Flag.FIRST_FULL,)), ((10, 10, 10), (Flag.EMPTY,))])  # fmt: skip
+def test_a_pool_says_when_its_first_and_its_last_document_are_full(
+    issued: tuple[int, ...], flags: tuple[Flag, ...]
+) -> None:
+    tracker = Tracker(Identity("k", SHOP, "shop.counters", None, "", "n", "n", "pool", "", Semantics.NEXT))
+    tracker.observe_pool([PoolPart(n, str(n), 0, 0, ids, 10) for n, ids in enumerate(issued)], NumericType.INT64, JUNE)
+    assert tracker.view().flags == flags
+
+
+@pytest.mark.parametrize(
+    ("exclude", "target", "may"),
+    [((), "", True), (("shop.*",), "", False), (("shop.*",), "shop.orders._id", False),
+     (("shop.*",), "shop.counters._id", True), (("x.*",), "", True)],
+)  # fmt: skip
+def test_ids_of_an_excluded_collection_are_read_where_a_rule_names_them(
+    exclude: tuple[str, ...], target: str, may: bool
+) -> None:
+    rules = [{"collection": "app.numbers"}, {"collection": "app.numbers", **({"target": target} if target else {})}]
+    assert parse_config({"exclude": list(exclude), "counter": rules}).may_compare(SHOP) is may

@@ -14,16 +14,11 @@ from bson.errors import BSONError
 from bson.regex import Regex
 
 from tallyglass.allocate.engine.handles import PLAIN
+from tallyglass.counters.limits import INT64_MAX, INT64_MIN
 from tallyglass.text import clean
-
-INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)
-"""The bounds of what a counter of integers can hold."""
 
 _LARGEST_DOCUMENT: Final = 16 * 1024**2
 """Bytes of a document that a server accepts."""
-
-JAVASCRIPT_MAX: Final = 2**53 - 1
-"""The largest integer that a JavaScript number keeps exactly."""
 
 
 def whole(value: object, name: str, *, low: int = INT64_MIN, high: int = INT64_MAX) -> int:

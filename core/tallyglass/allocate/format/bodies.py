@@ -7,7 +7,8 @@ from typing import ClassVar, Final, Protocol
 
 from sqids import Sqids
 
-from tallyglass.allocate.engine.checks import INT64_MAX, whole
+from tallyglass.allocate.engine.checks import whole
+from tallyglass.counters.limits import INT64_MAX
 from tallyglass.text import clean
 
 _CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

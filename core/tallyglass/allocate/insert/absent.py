@@ -9,13 +9,14 @@ from bson.int64 import Int64
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, C, Reporting, SyncAllocator
 from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, call_with_retry
-from tallyglass.allocate.engine.checks import INT64_MAX, whole
+from tallyglass.allocate.engine.checks import whole
 from tallyglass.allocate.engine.handles import AnyAsyncCollection, Documents, SyncCollection, prepare
 from tallyglass.allocate.engine.meter import Hook
 from tallyglass.allocate.engine.steps import Steps
 from tallyglass.allocate.errors import Exhausted
 from tallyglass.allocate.insert.insertion import Inserter
 from tallyglass.allocate.layout import value_at, wrong_type
+from tallyglass.counters.limits import INT64_MAX
 
 
 class _MaxPlusOneCore(Inserter):

@@ -86,7 +86,7 @@ class FollowedCollections:
                     self.unread.add(ns)
                     self._troubles.append(trouble_of(str(ns), error))
             if collection.truncated:
-                title = f"It holds more than {MOST_READ:,} counters; these are the first."
+                title = f"More than {MOST_READ:,} documents here may hold a counter: only so many are read."
                 self._troubles.append(CounterTrouble(clean_name(str(ns)), title))
 
         tasks = [asyncio.ensure_future(read_one(*row)) for row in list(self.by_ns.items())]

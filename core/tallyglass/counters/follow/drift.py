@@ -139,25 +139,26 @@ class DriftCheck:
         top, bottom = await asyncio.gather(reader.end(-1), reader.end(1))
         if top is None or bottom is None:
             return None
-        ids = await self._around(reader, IdSpan(bottom.number, top.number), tracker)
+        ids = await with_neighbours(reader, IdSpan(bottom.number, top.number), tracker)
         ids = replace(ids, odd=await reader.count_odd())
         documents = await self._gateway.estimate(target.ns)
         int64_ids = top.kind is NumericType.INT64 and top.number <= INT32_MAX
         return LargestId(target, ids, documents, began, isinstance(top.document, ObjectId), int64_ids)
 
-    async def _around(self, reader: IdReader, ids: IdSpan, tracker: Tracker) -> IdSpan:
-        """The ids with those next to the counter, where the decision depends on them."""
-        issued, movement = tracker.issued(), tracker.movement
-        if not isinstance(issued, int):
-            return ids
-        if movement is Movement.UNSEEN and ids.smallest < issued < ids.largest:
-            below, above = await asyncio.gather(
-                reader.end(-1, from_to(ids.smallest, issued - 1)), reader.end(1, from_to(issued + 1, ids.largest))
-            )
-            return replace(ids, below=below.number if below else None, above=above.number if above else None)
-        if movement is Movement.DESCENDS and ids.smallest < issued:
-            return replace(ids, until_smallest=await reader.count(ids.smallest, issued - 1))
+
+async def with_neighbours(reader: IdReader, ids: IdSpan, tracker: Tracker) -> IdSpan:
+    """The ids with those next to the counter, where the decision depends on them."""
+    issued, movement = tracker.issued(), tracker.movement
+    if not isinstance(issued, int):
         return ids
+    if movement is Movement.UNSEEN and ids.smallest < issued < ids.largest:
+        below, above = await asyncio.gather(
+            reader.end(-1, from_to(ids.smallest, issued - 1)), reader.end(1, from_to(issued + 1, ids.largest))
+        )
+        return replace(ids, below=below.number if below else None, above=above.number if above else None)
+    if movement is Movement.DESCENDS and ids.smallest < issued:
+        return replace(ids, until_smallest=await reader.count(ids.smallest, issued - 1))
+    return ids
 
 
 def _unread(target: IdField, why: str) -> CounterTrouble:

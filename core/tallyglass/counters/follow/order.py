@@ -9,7 +9,7 @@ from operator import itemgetter
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.pacer import rest
 from tallyglass.counters.snapshot import CounterView
-from tallyglass.counters.verdict import SEVERITY, Thresholds, grade
+from tallyglass.counters.verdict import BY_SEVERITY, Thresholds, grade
 
 RankedCounter = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker]
 """The urgency, the view, and its tracker."""
@@ -20,7 +20,7 @@ _THRESHOLDS = Thresholds()
 def urgency(counter: CounterView) -> tuple[int, float, float]:
     """Smaller is more urgent: critical before warning, then the earliest possible end, then the most used."""
     early = counter.forecast.early
-    rank = -SEVERITY[grade(counter, _THRESHOLDS, datetime.now(UTC))[0]]
+    rank = -BY_SEVERITY.index(grade(counter, _THRESHOLDS, datetime.now(UTC))[0])
     own = (rank, early.timestamp() if early else float("inf"), -(counter.used or 0.0))
     return min([own, *map(urgency, counter.members.worst)]) if counter.members else own
 

@@ -101,7 +101,8 @@ def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: R
 
 
 def _same_hour(falls: Sequence[Decrease]) -> bool:
-    hours = [fall.at % DAY for fall in falls]
-    days = {round((fall.at - hours[0]) / DAY) for fall in falls}
+    """Whether they are an hour apart at most by the clock, and of different days."""
+    times = sorted(fall.at for fall in falls)
+    hours = [at % DAY for at in times]
     around = [min(abs(hour - hours[0]), DAY - abs(hour - hours[0])) for hour in hours]
-    return max(around) <= HOUR and len(days) == len(falls)
+    return max(around) <= HOUR and all(b - a > 2 * HOUR for a, b in pairwise(times))

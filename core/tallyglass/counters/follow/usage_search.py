@@ -64,7 +64,7 @@ class UsageSearch:
     def troubles(self) -> Iterator[CounterTrouble]:
         """What is not known yet, or not followed."""
         for ns in (ns for ns, too_many in self._not_followed.items() if too_many):
-            title = f"More than {MOST_READ:,} documents hold a counter each: too many to follow."
+            title = f"Numbers in it are used as ids, but it has more than {MOST_READ:,} documents: too many to follow."
             yield CounterTrouble(clean_name(str(ns)), title, partial=True)
         if self._reader is not None:
             title = "More counters may be found: the oplog is still searched for ids."

@@ -274,6 +274,11 @@ class _Number(NamedTuple):
     documents: Documents
     moves: _Behaviour
 
+    @property
+    def name(self) -> str:
+        """The path as text, safe to show."""
+        return clean_name(self.path, 60)
+
     def finding(self, grade: Grade, why: str) -> UsageFinding:
         """What is known of it without a target."""
         moves = self.moves
@@ -624,7 +629,7 @@ def _used(
     whole = len(uses) == 1 and len(uses[0].hit.values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
-        f"{matched:,} of {issued:,} values of {clean_name(number.path, 60)} found in {_place(first)}{also}, "
+        f"{matched:,} of {issued:,} values of {number.name} found in {_place(first)}{also}, "
         f"{_latency(latency)} later; step {moves.step}."
     )
     finding = replace(
@@ -662,9 +667,10 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
     count, ranges = len(hits[target_key, semantics].ranks), len(issues) // 2
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
-    name, grade = clean_name(number.path, 60), Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
+    grade = Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
+    text = f"{count:,} of {ranges:,} ranges of {number.name} found in {_place(target_key)}; range {step}."
     finding = replace(
-        number.finding(grade, f"{count:,} of {ranges:,} ranges of {name} found in {_place(target_key)}; range {step}."),
+        number.finding(grade, text),
         target=IdField(*target_key),
         semantics=semantics,
         int64_ids=evidence.targets[target_key].has_int64_ids,
