@@ -1083,8 +1083,13 @@ def test_the_first_ids_of_a_scope_are_those_that_its_reply_ends_with(server: Ser
         assert {where: None} in server.calls[-1].args[0]["$or"], "null is matched, so that its increment is refused"
         # A scope whose first ids are too many is not made, and the reply is the document before the update.
         full = ScopeCore(client.s.counters, "a/b", period, 3, Deadlines(), None)
-        assert server.run(full.take(5), {"_id": "a/b"} | field) == range(13, 18)
+        assert server.run(full.take(4), {"_id": "a/b"} | field) == range(13, 17)
         assert server.calls[-1].options["return_document"] is ReturnDocument.BEFORE
+        assert server.calls[-1].options["upsert"] is False
+        fitting = ScopeCore(client.s.counters, "a/b", period, 3, Deadlines(), None)
+        assert server.run(fitting.take(3), {"_id": "a/b"} | field) == range(10, 13)
+        assert server.calls[-1].options["return_document"] is ReturnDocument.AFTER
+        assert server.calls[-1].args[0]["$or"][0][where]["$lte"] == 0
 
 
 def test_a_period_that_is_closed_is_not_begun_again(server: Server, client: MongoClient[Any]) -> None:

@@ -29,6 +29,7 @@ from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.recognise.config import Resets, parse_config
 from tallyglass.counters.recognise.discovery import Discovery
 from tallyglass.counters.recognise.identity import Identity
+from tallyglass.counters.recognise.recogniser import bound_of
 from tallyglass.counters.recognise.usage_reader import leaves
 from tallyglass.counters.snapshot import Absence, CounterTrouble, Flag, Members, NumericType, Semantics
 from tallyglass.counters.span import format_span
@@ -352,3 +353,38 @@ def test_ids_of_an_excluded_collection_are_read_where_a_rule_names_them(
 ) -> None:
     rules = [{"collection": "app.numbers"}, {"collection": "app.numbers", **({"target": target} if target else {})}]
     assert parse_config({"exclude": list(exclude), "counter": rules}).may_compare(SHOP) is may
+
+
+@pytest.mark.parametrize(
+    ("row", "match", "bound"),
+    [
+        ({"n": 5, "limit": 5}, {"rule_number": 1}, 5),
+        ({"n": 6, "limit": 5}, {"rule_number": 1}, None),
+        ({"limit": 5}, {"rule_number": 1}, None),
+        ({"n": 6, "limit": 5}, {}, 5),
+        ({"n": 6, "MAX_VALUE": 5}, {"rule_number": 1, "bound_key": "MAX_VALUE"}, 5),
+        ({"n": 6, "at": {"MAX_VALUE": 5}}, {"rule_number": 1, "bound_key": "at.MAX_VALUE"}, 5),
+        ({"n": "A-6", "limit": 5}, {"rule_number": 1, "text": True}, None),
+        ({"n": 5, "limit": 5}, {"bound_key": ""}, None),
+        ({"n": 5}, {"rule_number": 1}, None),
+    ],
+)
+def test_a_limit_that_a_configured_number_is_beyond_is_not_its_own(
+    row: dict[str, Any], match: dict[str, Any], bound: int | None
+) -> None:
+    facts = {"bound_key": "limit", "path": "n", "text": False, "rule_number": 0}
+    assert bound_of(row, cast("Any", SimpleNamespace(**(facts | match)))) == bound
+
+
+@pytest.mark.parametrize("is_int64", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_2_31_is_no_limit_where_the_ids_are_known_to_have_64_bits(is_int64: bool, known: bool) -> None:
+    facts = ("k", SHOP, "shop.counters", None, "", "n", "n", "seq", "", Semantics.LAST)
+    tracker = Tracker(Identity(*facts, int64_ids=is_int64), stale_forecast=False, forecast_at=JUNE)
+    tracker.set_readers_64(known)
+    changed = known and not is_int64
+    assert (tracker.readers_64, tracker.stale_forecast, tracker.forecast_at) == (
+        known or is_int64,
+        changed,
+        0.0 if changed else JUNE,
+    )
