@@ -69,6 +69,7 @@ COUNTER = Counter(DB.counters, "orders")
         lambda: PoolLayout(documents=1.5),  # type: ignore[arg-type]
         lambda: PoolLayout(maximum="$max"),
         lambda: PoolLayout(maximum="range.end"),
+        lambda: ProxiedInsert(DB.reserved, DB.docs, "range.end"),
         lambda: Cached(COUNTER, step=2**63),
         lambda: Cached(COUNTER, step=0),
         lambda: Cached(COUNTER, step="10"),  # type: ignore[arg-type]
