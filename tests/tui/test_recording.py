@@ -334,6 +334,12 @@ async def test_a_replay_shows_copies_and_writes_nothing(tmp_path: Path, now: lis
         assert "drop of shop.carts" in await press("right_square_bracket", "right_square_bracket")
         assert "nothing is copied or written" in await press("e")
         assert "Not in this recording: sources" in await press("r")
+        text = await press("tab")
+        assert "not in this recording at this time" in text
+        assert "There is no plan in this recording at this time." in text
+        assert "Planning" not in text, "nobody plans in a replay, and nobody stops it"
+        assert "Planning" not in await press("escape")
+        assert "drop of shop.carts" in await press("escape")
     app.feeds.close()
     assert clock.now().year == datetime.now(UTC).year
 

@@ -105,12 +105,13 @@ def command(
         )
     if slices and not backups:
         raise InputError("--restore-oplog needs --restore.", "Name the folder of the backups, too.")
+    hours = OplogHours(oplog_hours_warn, oplog_hours_crit)
     end = time.monotonic() + seconds
     snapshot = look_once(given, config, seconds, history=not no_history)
     result = check_counters(snapshot, Thresholds(warn_used, crit_used, warn_days, crit_days), guesses=guesses)
     line, level = result.line, result.level
-    if oplog_hours_warn is not None or oplog_hours_crit is not None:
-        line, level = with_oplog(line, level, given, OplogHours(oplog_hours_warn, oplog_hours_crit), _left(end))
+    if hours != OplogHours():
+        line, level = with_oplog(line, level, given, hours, _left(end))
     if backups:
         line, level = with_restore(line, level, given, WindowOptions(backups, slices), _left(end))
     print_text(clean(line, len(line)))

@@ -103,9 +103,10 @@ def _to_stderr(text: str) -> None:
 
 
 def _usage(error: click.ClickException) -> str:
-    context = getattr(error, "ctx", None)
-    hint = f" Try: {context.command_path} --help" if isinstance(context, click.Context) else ""
-    return usage_sentence(error) + hint
+    if not isinstance(error, click.UsageError):
+        return usage_sentence(error)
+    command = error.ctx.command_path if error.ctx else "tallyglass"
+    return f"{usage_sentence(error)} Try: {command} --help"
 
 
 def usage_sentence(error: click.ClickException) -> str:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
 
 _DEFAULT_LISTEN = "127.0.0.1:9867"
+_PORT_DIGITS = 5
+"""Digits of the largest port. Python reads no number of thousands of them."""
 
 
 def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, int]:
     host, _, port = value.rpartition(":")
-    if not port.isdecimal() or not 0 <= int(port) <= 65_535:
+    if not port.isdecimal() or len(port) > _PORT_DIGITS or int(port) > 65_535:
         raise click.BadParameter("Write HOST:PORT, such as 127.0.0.1:9867.", ctx, parameter)
     return host.strip("[]") or "127.0.0.1", int(port)
 

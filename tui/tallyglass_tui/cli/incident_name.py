@@ -13,10 +13,13 @@ from tallyglass_tui.cli.incident_facts import counted
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident, IncidentScan
 
+_DIGITS = 18
+"""Digits of a number in a list. Python reads no number of thousands of them."""
+
 
 def incident_name(text: str) -> int | Ts:
     """A number of ``tallyglass incidents``, or the timestamp in its last column. Raises InputError."""
-    if text.isascii() and text.isdigit() and int(text) > 0:
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) > 0:
         return int(text)
     try:
         return parse_ts(text)

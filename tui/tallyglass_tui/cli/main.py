@@ -11,6 +11,7 @@ import click
 
 from tallyglass import __version__
 from tallyglass.connection.target import with_scheme
+from tallyglass_tui.cli.command_group import CommandGroup
 from tallyglass_tui.cli.error_boundary import ReaderLeftError, error_boundary
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options
 
@@ -37,7 +38,7 @@ def _names_server(word: str) -> bool:
     return "://" in word or with_scheme(word) != word
 
 
-class Front(click.Group):
+class Front(CommandGroup):
     """Loads the module of a command when it is called; a connection string opens the dashboard."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -98,12 +98,23 @@ evidence_option = click.option(
 )
 
 
-_URI = click.argument("uri", metavar="[URI]", required=False)
+def _not_empty(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty word, as of an unset variable: what it stands for would be another deployment than was meant."""
+    if value == "":
+        raise click.BadParameter("It is empty.", ctx, parameter)
+    return value
+
+
+_URI = click.argument("uri", metavar="[URI]", required=False, callback=_not_empty)
 _SHARD = click.option(
     "--shard", "shards", multiple=True, metavar="URI", help="Read this shard instead of URI; repeat for each."
 )
-_PROFILE = click.option("--profile", metavar="NAME", help="Read the deployment from profiles.toml.")
-_PASSWORD_FILE = click.option("--password-file", metavar="FILE", help="Read the password from FILE; - is stdin.")
+_PROFILE = click.option(
+    "--profile", metavar="NAME", callback=_not_empty, help="Read the deployment from profiles.toml."
+)
+_PASSWORD_FILE = click.option(
+    "--password-file", metavar="FILE", callback=_not_empty, help="Read the password from FILE; - is stdin."
+)
 _DRIVER = click.option(
     "--driver", type=click.Choice(["pymongo", "motor"]), metavar="NAME", help="Connect with pymongo (default) or motor."
 )

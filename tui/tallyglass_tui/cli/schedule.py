@@ -24,6 +24,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_LONGEST_SECONDS = 100 * 366 * 86_400.0
+"""A century: a longer time is a slip of the finger, and its end may be no date."""
 
 
 def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -31,9 +33,10 @@ def duration(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     if value is None:
         return None
     found = _SECONDS.match(value.strip())
-    if not found or not float(found[1]):
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < seconds <= _LONGEST_SECONDS:
         raise click.BadParameter("Write a duration, such as 4h or 30m.", ctx, parameter)
-    return float(found[1]) * _UNITS[found[2]]
+    return seconds
 
 
 def deadline_option(text: str) -> Callable[[Command], Command]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import signal
 import socket
+import threading
 
 from tallyglass.signals import ending_signals
 
@@ -26,4 +27,5 @@ class EndSignal:
 
     def wait(self, seconds: float | None) -> None:
         """Wait until a signal arrives or :meth:`end` is called, at most this long."""
-        select.select([self._reader], [], [], seconds)
+        # The system knows no longer time than some centuries; what is typed may be any number.
+        select.select([self._reader], [], [], None if seconds is None else min(seconds, threading.TIMEOUT_MAX))

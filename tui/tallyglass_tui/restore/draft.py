@@ -107,6 +107,11 @@ class Draft:
         )
 
     @property
+    def is_running(self) -> bool:
+        """Whether somebody plans it now: in a replay nobody does, and a plan may not be in the recording."""
+        return self.planning and self.since is not None
+
+    @property
     def other_way(self) -> Way | None:
         """The best of the other ways; None if no other one is known."""
         return next((way for way in self.ways if way.name != self.way), None)

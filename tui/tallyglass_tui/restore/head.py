@@ -147,15 +147,15 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
 def _reading(draft: Draft, waited: float) -> str:
     """The progress of planning; until the oplog is being read, the time elapsed."""
     reading = draft.reading
-    if reading is None and draft.since is None:
-        return "not in this recording at this time"
     if reading is None:
+        if not draft.is_running:
+            return "not in this recording at this time"
         so_long = f"for {fmt.duration(waited)}; a long oplog takes minutes" if waited >= _LONG_SECONDS else "..."
         return f"reading {'the oplog and the backup' if draft.backup else 'how this can be undone'} {so_long}"
     left = reading.seconds_left(waited)
     so_long = f", {fmt.duration(left)} left" if left is not None and left >= 1 else ""
-    stops = f"{bound.key('page.back', 'Esc')} stops"
-    return f"read {reading.entries:,} entries up to {reading.at.time:%H:%M:%S}Z{so_long}; {stops}"
+    stops = f"; {bound.key('page.back', 'Esc')} stops" if draft.is_running else ""
+    return f"read {reading.entries:,} entries up to {reading.at.time:%H:%M:%S}Z{so_long}{stops}"
 
 
 def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:

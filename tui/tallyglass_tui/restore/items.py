@@ -48,8 +48,9 @@ def part_items(part: str, draft: Draft) -> tuple[list[Item], str]:
             return first_items(draft.first), ""
         if part == "checks" and draft.ways:
             return way_items(draft), ""
-        none = "Planning ..." if draft.planning else f"No plan yet: {bound.key('list.open', 'Enter')} on an incident."
-        return [], draft.failure or none
+        if draft.planning:
+            return [], "Planning ..." if draft.is_running else "There is no plan in this recording at this time."
+        return [], draft.failure or f"No plan yet: {bound.key('list.open', 'Enter')} on an incident."
     if part == "checks":
         return group_items(plan) + way_items(draft) + check_items(plan.checks), ""
     if part == "loss":

@@ -196,11 +196,11 @@ class RestorePage(DraftView):
     @property
     def can_go_back(self) -> bool:
         """Esc goes from any other part to the incidents; it first stops a plan that is running."""
-        return self._draft.planning or self._part != PARTS[0]
+        return self._draft.is_running or self._part != PARTS[0]
 
     def back(self) -> None:
         """Stop planning, or go to the incidents."""
-        if self._draft.planning:
+        if self._draft.is_running:
             self._choices.stop()
         else:
             self._open_part(PARTS[0])

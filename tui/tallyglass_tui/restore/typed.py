@@ -9,6 +9,9 @@ from tallyglass.restore.undo.evidence import logged_statement, read_evidence
 from tallyglass.text import clean
 from tallyglass_tui.restore.draft import Draft
 
+_DIGITS = 18
+"""Digits of a number of documents at most: one of a server has 19. Python reads no number of thousands of them."""
+
 
 def suggested_statement(draft: Draft) -> str:
     """The statement that was given before, or the one in the server's log; empty where neither is known."""
@@ -29,7 +32,7 @@ def suggested_count(draft: Draft, statement: str) -> str:
 def count_of(text: str) -> int | None:
     """The number of documents as typed, None for nothing. Raises InputError."""
     plain = text.replace(",", "").replace("_", "")
-    if plain and (not plain.isdecimal() or int(plain) == 0):
+    if plain and (not plain.isdecimal() or len(plain) > _DIGITS or int(plain) == 0):
         raise InputError(f"'{clean(text, 40)}' is not a number of documents.", "For example 368.")
     return int(plain) if plain else None
 

@@ -6,6 +6,8 @@ import importlib
 
 import click
 
+from tallyglass_tui.cli.command_group import CommandGroup
+
 _COMMANDS = (
     "backups",
     "check-return",
@@ -28,7 +30,7 @@ _COMMANDS = (
 """Each has a module with a function of its name, underscores for hyphens."""
 
 
-class Restore(click.Group):
+class Restore(CommandGroup):
     """Imports a subcommand when it is called: a script calls several of them, one after the other."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
