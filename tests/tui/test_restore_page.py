@@ -90,7 +90,7 @@ async def fill(screen: Any, text: str) -> None:
 
 
 def draft(screen: Any) -> Draft:
-    return cast(RestorePage, screen.app.screen)._draft
+    return cast(RestorePage, screen.app.screen).draft
 
 
 @pytest.mark.parametrize("in_time", [True, False], ids=["quick answer", "with the progress"])

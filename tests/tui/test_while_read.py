@@ -75,7 +75,7 @@ async def test_the_newest_entries_of_several_shards_are_the_newest_of_all(
         yield entries(2, 3)
         yield entries(4)
 
-    await Printer(OplogFilter(), style, 2, newest=newest).print_merged(items())
+    await Printer(OplogFilter(), style, 2, newest=newest).print_all(items())
     assert re.findall(r'(?:"t": |a  _id: |\s)(\d)(?:,|$)', capsys.readouterr().out, re.M) == expected
 
 

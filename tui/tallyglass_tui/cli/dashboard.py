@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,8 +27,7 @@ from tallyglass_tui.pages import PAGES
 
 if TYPE_CHECKING:
     from tallyglass.connection.target import Target
-    from tallyglass.counters.follow.settings import WatchSettings
-    from tallyglass_tui.shell.context import Context, OpenProfile
+    from tallyglass_tui.shell.context import Context
 
 _INSTEAD = "The other commands need no terminal: tallyglass counters, oplog, incidents, doctor (--json for scripts)."
 
@@ -93,17 +92,9 @@ def command(
 
 
 def open_dashboard(
-    target: Target,
-    backup: Path | None,
-    *,
-    label: str = "",
-    watch: WatchSettings | None = None,
-    mouse: bool = False,
-    alarm: str = "off",
-    open_profile: OpenProfile | None = None,
-    record: Path | None = None,
+    target: Target, backup: Path | None, *, label: str = "", record: Path | None = None, **options: Any
 ) -> int:
-    """Import and run the dashboard; returns its exit code."""
+    """Import and run the dashboard; returns its exit code. ``options`` are those of ``run_dashboard``."""
     module = dashboard_module()
     recorder = None
     if record:
@@ -112,12 +103,7 @@ def open_dashboard(
         record = absolute_path(record)
         recorder = recorder_of(record, target, label)
     try:
-        return int(
-            module.run_dashboard(
-                target, PAGES, backup, label=label, watch=watch, mouse=mouse, alarm=alarm, open_profile=open_profile,
-                recorder=recorder,
-            )
-        )  # fmt: skip
+        return int(module.run_dashboard(target, PAGES, backup, label=label, recorder=recorder, **options))
     finally:
         if recorder and record:
             recorder.close()

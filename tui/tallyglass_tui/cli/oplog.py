@@ -92,7 +92,7 @@ async def _run_merged(
         name: follow_entries(gateway, wanted) if follow else read_entries(gateway, wanted, limit=limit)
         for name, gateway in shards.items()
     }
-    printing = printer.print_merged(merge(sources, hold=HOLD_SECONDS if follow else None))
+    printing = printer.print_all(merge(sources, hold=HOLD_SECONDS if follow else None))
     await (while_read(printing) if follow else printing)
 
 

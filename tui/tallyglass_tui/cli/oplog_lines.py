@@ -41,8 +41,9 @@ class Printer:
         self._shard = ""
         self._collector = Collector(wanted, sys.maxsize)
 
-    async def print_all(self, items: AsyncIterator[ExportItem]) -> None:
-        """Print entries until the feed ends or the limit is reached. Reports a lost server and waits for it."""
+    async def print_all(self, items: AsyncIterator[ExportItem | MergedItem]) -> None:
+        """Print entries until the feed ends or the limit is reached. Reports a lost server and waits for it. Of several
+        shards each line names its own."""
         from tallyglass.mongo.gateway import closing
 
         async with closing(items) as held:
@@ -64,44 +65,16 @@ class Printer:
             await asyncio.to_thread(_write, lines)
         return self._left > 0
 
-    async def print_merged(self, items: AsyncIterator[MergedItem]) -> None:
-        """Print the entries of several shards in order of time; each line names its shard."""
-        from tallyglass.mongo.gateway import closing
-        from tallyglass.oplog.read.merge import ShardEvent, ShardLost
-
-        async with closing(items) as held:
-            async for item in held:
-                lines: list[str] = []
-                entries = isinstance(item, tuple)
-                if isinstance(item, ShardLost):
-                    self.incomplete = True
-                    self._report(f"{item.shard} is no longer read: {item.reason}")
-                elif isinstance(item, ShardEvent):
-                    self._shard = item.shard
-                    lines = self._lines(item.item)
-                    self._shard = ""
-                else:
-                    lines = [line for entry in item for line in self._merged_entry(entry)]
-                if not await self._print(lines, entries=entries):
-                    return
-        await self._print(self._newest or ())
-
-    def _merged_entry(self, entry: ShardEntry) -> list[str]:
-        from tallyglass.oplog.entry.json import to_json
-        from tallyglass.oplog.entry.row import row
-
-        if self._style != TEXT:
-            return [to_json(entry.raw, kind="entry", shard=entry.shard, relaxed=self._style == RELAXED)]
-        return [clean_block(f"{entry.shard}  {line(row(entry.raw))}", 1_000_000)]
-
-    def _lines(self, item: ExportItem) -> list[str]:
+    def _lines(self, item: ExportItem | MergedItem) -> list[str]:
         from tallyglass.oplog.read.export import Lag
+        from tallyglass.oplog.read.merge import ShardEntry, ShardEvent, ShardLost
         from tallyglass.oplog.read.past import Incomplete
         from tallyglass.oplog.read.stream import Gap, Interruption, Opened, RolledBack
 
         match item:
             case tuple():
-                return self._entries(item)
+                merged = [self._merged_entry(entry) for entry in item if isinstance(entry, ShardEntry)]
+                return merged or self._entries([raw for raw in item if isinstance(raw, bytes)])
             case Gap(seen, first):
                 self._collector.break_here()
                 return self._break(item, {"kind": "gap", "after": str(seen), "first": str(first), "count": None})
@@ -125,6 +98,14 @@ class Printer:
                 self._trouble = ""
             case Incomplete():
                 self._report(f"{item.what}.")
+            case ShardLost():
+                self.incomplete = True
+                self._report(f"{item.shard} is no longer read: {item.reason}")
+            case ShardEvent():
+                self._shard = item.shard
+                lines = self._lines(item.item)
+                self._shard = ""
+                return lines
         return []
 
     def _entries(self, raws: Sequence[bytes]) -> list[str]:
@@ -135,6 +116,14 @@ class Printer:
         self._collector.add(b"".join(raws))
         rows, _ = self._collector.rows(None)
         return [clean_block(line(row), 1_000_000) for row in rows]
+
+    def _merged_entry(self, entry: ShardEntry) -> str:
+        from tallyglass.oplog.entry.json import to_json
+        from tallyglass.oplog.entry.row import row
+
+        if self._style != TEXT:
+            return to_json(entry.raw, kind="entry", shard=entry.shard, relaxed=self._style == RELAXED)
+        return clean_block(f"{entry.shard}  {line(row(entry.raw))}", 1_000_000)
 
     def _break(self, item: Gap | RolledBack, row: dict[str, Any]) -> list[str]:
         from tallyglass.oplog.read import notes

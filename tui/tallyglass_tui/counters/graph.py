@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from tallyglass_tui import format as fmt
+from tallyglass_tui.widgets.cells import joined
 from tallyglass_tui.widgets.line_view import Piece
 
 _LABEL, _WIDE_LABEL = 7, 20
@@ -195,21 +196,10 @@ def _labelled(
     return [
         [
             (f"{format_value(labels[row]) if row in labels else '':>{width - 1}} "[-width:], "graph--axis"),
-            *_joined(line),
+            *joined(line),
         ]
         for row, line in enumerate(grid)
     ]
-
-
-def _joined(line: Sequence[Piece]) -> list[Piece]:
-    """Runs of one style as one piece: fewer segments, fewer bytes."""
-    joined: list[Piece] = []
-    for text, style in line:
-        if joined and joined[-1][1] == style:
-            joined[-1] = (joined[-1][0] + text, style)
-        else:
-            joined.append((text, style))
-    return joined
 
 
 def _times(scale: _Scale, now: float, label: int) -> list[Piece]:

@@ -10,7 +10,7 @@ from textual.events import Resize
 
 from tallyglass.counters.snapshot import PoolView
 from tallyglass_tui import format as fmt
-from tallyglass_tui.widgets.cells import fit_middle, whole_pieces
+from tallyglass_tui.widgets.cells import fit_middle, joined, whole_pieces
 from tallyglass_tui.widgets.line_view import LineView, Piece
 
 _STEPS = ((1.0, "X", "X", "map--full"), (0.9, "█", "#", "map--hot"), (0.75, "▓", "+", "map--warm"),
@@ -77,16 +77,7 @@ class PoolMapWidget(LineView, can_focus=True):
             yield from whole_pieces(self.status_line(), width)
             return
         start = (self._top + y) * width
-        run, style = "", ""
-        for index in range(start, min(start + width, self._count)):
-            glyph, wanted = self._glyph(index)
-            if index == self.cursor:
-                wanted = f"{wanted} map--here".strip()
-            if wanted != style and run:
-                yield run, style
-                run = ""
-            run, style = run + glyph, wanted
-        yield run, style
+        yield from joined(self._glyph(index) for index in range(start, min(start + width, self._count)))
 
     def status_line(self) -> list[Piece]:
         """The numbers of the document under the cursor."""
@@ -130,5 +121,6 @@ class PoolMapWidget(LineView, can_focus=True):
         used = self._pool.used[index] if self._pool else 0.0
         for least, glyph, plain, style in _STEPS:
             if used >= least:
-                return (plain if self._plain else glyph), style
+                over = " map--here" if index == self.cursor else ""
+                return (plain if self._plain else glyph), f"{style}{over}".strip()
         return "?", ""

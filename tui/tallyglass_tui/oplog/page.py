@@ -22,7 +22,6 @@ from tallyglass_tui.oplog.rate_list import RateList
 from tallyglass_tui.oplog.search import RowSearch
 from tallyglass_tui.oplog.selection import Selection
 from tallyglass_tui.oplog.tail import Tail
-from tallyglass_tui.oplog.views import OplogViews
 from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
 from tallyglass_tui.widgets.input_line import InputLine
 from tallyglass_tui.widgets.text_line import TextLines
@@ -32,7 +31,7 @@ _FILTER_PROMPT = f"Filter: {_FILTER_HELP}"
 _SEARCH_PROMPT = "Search these rows: a part of a namespace, an _id or a value"
 
 
-class OplogPage(OplogViews):
+class OplogPage(Selection, RowSearch):
     """The tail and the views that open from it."""
 
     TITLE = "Oplog"
@@ -66,8 +65,6 @@ class OplogPage(OplogViews):
         self.following = Following(self)
         self._jumps = Jumps(self, self.following)
         self._incident_view = IncidentView(self, self._jumps)
-        self._selection = Selection(self)
-        self._search = RowSearch(self)
         self._visited = False
 
     def compose_body(self) -> ComposeResult:
@@ -139,16 +136,10 @@ class OplogPage(OplogViews):
         if self.view == "incidents":
             self.action_filter()
         else:
-            search = self._search
-            self._input.open(_SEARCH_PROMPT, search.take, search.text, preview=search.type, cancel=search.leave)
-
-    def action_next(self) -> None:
-        """Go to the next match below."""
-        self._search.next()
-
-    def action_previous(self) -> None:
-        """Go to the next match above."""
-        self._search.previous()
+            self._input.open(
+                _SEARCH_PROMPT, self.search_for, self.searched, preview=self.highlight,
+                cancel=lambda: self.highlight(self.searched),
+            )  # fmt: skip
 
     def action_time(self) -> None:
         """Ask for a time to go to."""
@@ -203,28 +194,6 @@ class OplogPage(OplogViews):
         """Go to the next incident."""
         self._jumps.to_incident()
 
-    # --- what is selected -------------------------------------------------------------------------------------
-
-    def action_restore(self) -> None:
-        """Open the restore page at what is selected."""
-        self._selection.restore()
-
-    def action_save(self) -> None:
-        """Save what is selected."""
-        self._selection.save()
-
-    def action_document(self) -> None:
-        """Show only entries about the same document."""
-        self._selection.only_document()
-
-    def action_transaction(self) -> None:
-        """Show only entries of the same transaction."""
-        self._selection.only_transaction()
-
-    def to_copy(self) -> tuple[str, str] | None:
-        """The entry or incident in full, or the rows that are selected."""
-        return self._selection.to_copy()
-
     # --- incidents and rates ----------------------------------------------------------------------------------
 
     def action_incidents(self) -> None:
@@ -277,8 +246,8 @@ class OplogPage(OplogViews):
         elif len(self._views) > 1:
             self._views.pop()
             self._show_view()
-        elif self._search.text:
-            self._search.take("")
+        elif self.searched:
+            self.search_for("")
         elif self.following.past or not self.tail.following:
             self.tail.follow()
         else:
@@ -362,7 +331,7 @@ class OplogPage(OplogViews):
     def _is_elsewhere(self) -> bool:
         """Whether anything but the whole live tail is shown, or was searched for."""
         following = self.following
-        return bool(following.past or following.wanted_text or self._search.text) or not self.tail.following
+        return bool(following.past or following.wanted_text or self.searched) or not self.tail.following
 
     @property
     def _input(self) -> InputLine:

@@ -18,7 +18,6 @@ from tallyglass.restore.model.way import FROM_BACKUP, Way
 from tallyglass_tui.restore.draft import Draft, First, Planned, Room
 
 if TYPE_CHECKING:
-    from tallyglass.restore.drill.past_drills import LastDrill
     from tallyglass.restore.proof.progress import Progress
     from tallyglass.restore.proof.request import RestoreRequest
 
@@ -76,13 +75,6 @@ def _request(draft: Draft, source_uri: str) -> RestoreRequest:
         evidence=read_evidence(draft.statement, draft.reported),
         way=draft.way,
     )
-
-
-def watch_drill(gateway: Gateway) -> AsyncIterator[LastDrill]:
-    """The last drill of the deployment, repeatedly."""
-    from tallyglass.restore.drill.past_drills import follow_last
-
-    return follow_last(gateway)
 
 
 async def watch_room(gateway: Gateway, start: Ts) -> AsyncIterator[Room]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from rich.cells import cell_len
 
@@ -71,19 +72,21 @@ _POSSIBLE = {True: ("yes", "text--good"), None: ("?", "text--warn"), False: ("no
 
 def first_items(first: First) -> list[Item]:
     """The quick answer, and the line that saves the oplog while the proof goes on; both copy that line."""
+    items = [Item("first", partial(_first, first.line), first.save)]
+    return [*items, Item("save", partial(_save, first.save), first.save)] if first.save else items
 
-    def answer(width: int) -> Lines:
-        return [[line] for line in _wrapped(first.line, width)]
 
-    def save(width: int) -> Lines:
-        copies = f"{bound.key('page.copy', 'y')} copies it:"
-        text = f"Save the oplog now with this line, since the proof may take long; {copies}"
-        return [
-            *([line] for line in _wrapped(text, width, "text--muted")),
-            *hanging(_INSET, _wrapped(first.save, width - 2, "text--tool", 4_000)),
-        ]
+def _first(line: str, width: int) -> Lines:
+    return [[piece] for piece in _wrapped(line, width)]
 
-    return [Item("first", answer, first.save), *([Item("save", save, first.save)] if first.save else [])]
+
+def _save(command: str, width: int) -> Lines:
+    copies = f"{bound.key('page.copy', 'y')} copies it:"
+    text = f"Save the oplog now with this line, since the proof may take long; {copies}"
+    return [
+        *([line] for line in _wrapped(text, width, "text--muted")),
+        *hanging(_INSET, _wrapped(command, width - 2, "text--tool", 4_000)),
+    ]
 
 
 def has_groups(draft: Draft) -> bool:
@@ -104,21 +107,21 @@ def group_items(plan: Plan) -> list[Item]:
     """What the incident may be, to choose from; else what is undone, and what was written there and stays."""
     if plan.undo.groups:
         return [
-            Item(_GROUP.format(n), _group("one of", "text--bad", row.brief), str(row.first))
+            Item(_GROUP.format(n), partial(_group, "one of", "text--bad", row.brief), str(row.first))
             for n, row in enumerate(plan.undo.groups)
         ]
     rows = [("undo", "text--warn", row) for row in plan.undo.undone] + [
         ("stays", "", row) for row in plan.undo.left_out
     ]
     shown = [
-        Item(f"{word} {n}", _group(word, look, replace(row, samples=row.samples[:_MOST_IDS]).line), row.line)
+        Item(f"{word} {n}", partial(_group, word, look, replace(row, samples=row.samples[:_MOST_IDS]).line), row.line)
         for n, (word, look, row) in enumerate(rows)
     ]
     if len(rows) <= _MOST_GROUPS:
         return shown
     rest = "\n".join(row.line for _, _, row in rows[_MOST_GROUPS:])
     more = f"and {len(rows) - _MOST_GROUPS:,} more: {bound.key('page.copy', 'y')} copies them"
-    return [*shown[:_MOST_GROUPS], Item("more groups", _group("", "", more), rest)]
+    return [*shown[:_MOST_GROUPS], Item("more groups", partial(_group, "", "", more), rest)]
 
 
 _MOST_GROUPS = 12
@@ -128,20 +131,17 @@ _MOST_IDS = 2
 """How many ids of a group are shown: five ObjectIds hid the rest of the checks at 80x24. All are copied."""
 
 
-def _group(word: str, look: str, text: str) -> Callable[[int], Lines]:
-    def lines(width: int) -> Lines:
-        indent = max(_INDENT, len(word) + 1)
-        return hanging((fit(word, indent), look), _wrapped(text, width - indent, most=1_000))
-
-    return lines
+def _group(word: str, look: str, text: str, width: int) -> Lines:
+    indent = max(_INDENT, len(word) + 1)
+    return hanging((fit(word, indent), look), _wrapped(text, width - indent, most=1_000))
 
 
 def way_items(draft: Draft) -> list[Item]:
     """The ways to undo the incident, best first."""
-    return [Item(f"way {way.name}", _way(way, draft), way.line) for way in draft.ways]
+    return [Item(f"way {way.name}", partial(_way, way, draft), way.line) for way in draft.ways]
 
 
-def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
+def _way(way: Way, draft: Draft, width: int) -> Lines:
     word, style = _POSSIBLE[way.possible]
     name = way.title
     if way.name != draft.way:
@@ -149,12 +149,8 @@ def _way(way: Way, draft: Draft) -> Callable[[int], Lines]:
     elif draft.plan:
         name += ", chosen"
     texts = ((f"{name}: {way.why}", ""), (way.advice, "text--muted"))
-
-    def lines(width: int) -> Lines:
-        wrapped = [line for text, look in texts if text for line in _wrapped(text, width - _INDENT, look)]
-        return hanging((fit(word, _INDENT), style), wrapped)
-
-    return lines
+    wrapped = [line for text, look in texts if text for line in _wrapped(text, width - _INDENT, look)]
+    return hanging((fit(word, _INDENT), style), wrapped)
 
 
 def check_items(checks: Sequence[Check]) -> list[Item]:
@@ -163,20 +159,16 @@ def check_items(checks: Sequence[Check]) -> list[Item]:
     order = list(_LEVEL)
     ranked = sorted(merged_checks(checks), key=lambda check: order.index(check.level))
     return [
-        Item(f"{n} {check.id}", _check(check), f"{check.title} {check.advice}".strip())
+        Item(f"{n} {check.id}", partial(_check, check), f"{check.title} {check.advice}".strip())
         for n, check in enumerate(ranked)
     ]
 
 
-def _check(check: Check) -> Callable[[int], Lines]:
+def _check(check: Check, width: int) -> Lines:
     word, style = _LEVEL[check.level]
-
-    def lines(width: int) -> Lines:
-        room = width - _INDENT
-        advice = _wrapped(check.advice, room, "text--muted") if check.advice else []
-        return hanging((f"{word} ", style), [*_wrapped(check.title, room, most=2_000), *advice])
-
-    return lines
+    room = width - _INDENT
+    advice = _wrapped(check.advice, room, "text--muted") if check.advice else []
+    return hanging((f"{word} ", style), [*_wrapped(check.title, room, most=2_000), *advice])
 
 
 def loss_items(plan: Plan) -> list[Item]:
@@ -186,50 +178,42 @@ def loss_items(plan: Plan) -> list[Item]:
     quiet = [Loss(ns, 0, 0, 0) for ns in returns if ns not in {row.ns for row in plan.proof.loss}]
     rows = sorted([*plan.proof.loss, *quiet], key=lambda row: row.ns not in returns)
     longest = max((cell_len(clean(row.ns)[:_NS]) for row in rows), default=0)
-    return [Item(row.ns, _loss(row, returns.get(row.ns), max(16, min(_NS, longest))), row.ns) for row in rows]
+    return [Item(row.ns, partial(_loss, row, returns.get(row.ns), max(16, min(_NS, longest))), row.ns) for row in rows]
 
 
-def _loss(row: Loss, back: Return | None, ns: int) -> Callable[[int], Lines]:
+def _loss(row: Loss, back: Return | None, ns: int, width: int) -> Lines:
     numbers = [(row.inserts, "insert"), (row.updates, "update"), (row.deletes, "delete"), (row.commands, "command")]
     summary = ", ".join(fmt.plural(number, word) for number, word in numbers if number) or "nothing after the point"
-
-    def lines(width: int) -> Lines:
-        found = hanging((f"{fit_middle(clean(row.ns), ns)} ", ""), _wrapped(summary, width - ns - 1))
-        if back is not None:
-            staging = f", loaded as {back.beside}" if back.beside else ""
-            kept = f"; {fmt.plural(back.kept, 'later write')} stay{'s' * (back.kept == 1)}" if back.kept else ""
-            note = f". {back.note}" if back.note else ""
-            text = f"comes back: {_WAYS[back.strategy]}{staging}{kept}{note}"
-            found += hanging(_INSET, _wrapped(text, width - 2, "text--muted", 600))
-        return found
-
-    return lines
+    found = hanging((f"{fit_middle(clean(row.ns), ns)} ", ""), _wrapped(summary, width - ns - 1))
+    if back is not None:
+        staging = f", loaded as {back.beside}" if back.beside else ""
+        kept = f"; {fmt.plural(back.kept, 'later write')} stay{'s' * (back.kept == 1)}" if back.kept else ""
+        note = f". {back.note}" if back.note else ""
+        text = f"comes back: {_WAYS[back.strategy]}{staging}{kept}{note}"
+        found += hanging(_INSET, _wrapped(text, width - 2, "text--muted", 600))
+    return found
 
 
 def reissue_items(rows: Sequence[Reissue]) -> list[Item]:
     """Counters that would issue an id twice, each with the command that prevents it."""
-    return [Item(f"{row.ns} {row.id} {row.field}", _reissue(row), row.fix) for row in rows]
+    return [Item(f"{row.ns} {row.id} {row.field}", partial(_reissue, row), row.fix) for row in rows]
 
 
-def _reissue(row: Reissue) -> Callable[[int], Lines]:
+def _reissue(row: Reissue, width: int) -> Lines:
     restored = "missing" if row.restored is None else fmt.count(row.restored)
     head = clean(f"{row.ns} {row.id} {row.field}".rstrip(), 600)
     said = f"would go back to {restored}, is now {fmt.count(row.live)}; this keeps it ahead:"
-
-    def lines(width: int) -> Lines:
-        return [
-            *([(line, "")] for line in wrap_words(head, width)),
-            *hanging(_INSET, _wrapped(said, width - 2, "text--warn")),
-            *hanging(_INSET, [(line, "text--muted") for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))]),
-        ]
-
-    return lines
+    return [
+        *([(line, "")] for line in wrap_words(head, width)),
+        *hanging(_INSET, _wrapped(said, width - 2, "text--warn")),
+        *hanging(_INSET, [(line, "text--muted") for line in wrap_cells(clean(row.fix, 2_000), max(10, width - 2))]),
+    ]
 
 
 def command_items(commands: Sequence[Command]) -> list[Item]:
     """The steps in order; the one under the cursor opens. The command lines of the database tools are always shown."""
     return [
-        Item(str(n), _command(n, command, whole=True), command.shell, _command(n, command, whole=False))
+        Item(str(n), partial(_command, n, command, True), command.shell, partial(_command, n, command, False))
         for n, command in enumerate(commands, start=1)
     ]
 
@@ -240,28 +224,24 @@ _EFFECT_CELLS = 13
 """Cells of the longest effect, ``writes spare``, and a space."""
 
 
-def _command(number: int, command: Command, *, whole: bool) -> Callable[[int], Lines]:
+def _command(number: int, command: Command, whole: bool, width: int) -> Lines:
     tool = command.argv[:1] and command.argv[0] in _TOOLS
     style = "text--tool" if tool else "text--title"
-
-    def lines(width: int) -> Lines:
-        room = max(10, width - 3)
-        effect = "" if command.effect is Effect.FILES else command.effect.value
-        beside = max(10, room - 8 - _EFFECT_CELLS)
-        title, *more = wrap_words(clean(command.title), beside) if whole else [clean(command.title)]
-        head: list[Piece] = [
-            (f"{number:>2} ", ""),
-            (fit(command.phase.value, 8), "text--muted"),
-            (fit(title, beside), ""),
-            (effect.rjust(_EFFECT_CELLS), _EFFECTS.get(command.effect, "")),
-        ]
-        shown: list[list[Piece]] = [[("   ", ""), (line, style)] for line in _line_of(command, room)]
-        if not whole:
-            return [head, *shown] if tool else [head]
-        rest: Lines = [[(" " * 11, ""), (line, "")] for line in more]
-        return [head, *rest, *shown, *([("   ", ""), (line, "text--muted")] for line in _about(command, room))]
-
-    return lines
+    room = max(10, width - 3)
+    effect = "" if command.effect is Effect.FILES else command.effect.value
+    beside = max(10, room - 8 - _EFFECT_CELLS)
+    title, *more = wrap_words(clean(command.title), beside) if whole else [clean(command.title)]
+    head: list[Piece] = [
+        (f"{number:>2} ", ""),
+        (fit(command.phase.value, 8), "text--muted"),
+        (fit(title, beside), ""),
+        (effect.rjust(_EFFECT_CELLS), _EFFECTS.get(command.effect, "")),
+    ]
+    shown: list[list[Piece]] = [[("   ", ""), (line, style)] for line in _line_of(command, room)]
+    if not whole:
+        return [head, *shown] if tool else [head]
+    rest: Lines = [[(" " * 11, ""), (line, "")] for line in more]
+    return [head, *rest, *shown, *([("   ", ""), (line, "text--muted")] for line in _about(command, room))]
 
 
 def _line_of(command: Command, width: int) -> list[str]:

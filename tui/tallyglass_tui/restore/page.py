@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -13,13 +13,13 @@ from textual.events import Resize
 from textual.widget import Widget
 
 from tallyglass.oplog.snapshot import IncidentScan
-from tallyglass.restore.drill.past_drills import LastDrill
+from tallyglass.restore.drill.past_drills import LastDrill, follow_last
 from tallyglass_tui import bound
 from tallyglass_tui.incidents.table import IncidentTable
 from tallyglass_tui.restore import items
-from tallyglass_tui.restore.choices import Choices, DraftView
+from tallyglass_tui.restore.choices import Choices
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading, Room
-from tallyglass_tui.restore.feed import watch_drill, watch_room
+from tallyglass_tui.restore.feed import watch_room
 from tallyglass_tui.restore.head import NO_OPLOG, PARTS, RUN_PARTS, head_lines, parts_line
 from tallyglass_tui.shell.feed import Feed
 from tallyglass_tui.shell.messages import OplogRequested, RestoreRequested, Tick, Visit
@@ -29,7 +29,7 @@ from tallyglass_tui.widgets.pick_list import Item, PickList
 from tallyglass_tui.widgets.text_line import TextLines
 
 
-class RestorePage(DraftView):
+class RestorePage(Choices):
     """The point at the top; below it the incidents, the checks, the loss, the counters and the commands."""
 
     TITLE = "Restore"
@@ -68,7 +68,6 @@ class RestorePage(DraftView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._choices = Choices(self)
         self._part = PARTS[0]
         self._scans: Feed[IncidentScan] | None = None
         self._scan: IncidentScan | None = None
@@ -85,9 +84,9 @@ class RestorePage(DraftView):
 
     def start(self) -> None:
         """Start the feed of the incidents."""
-        self._choices.draft = Draft(backup=str(self.shell.context.backup or ""))
+        self.draft = Draft(backup=str(self.shell.context.backup or ""))
         self._scans = self.query_one(IncidentTable).follow(self.show_scan)
-        self.subscribe(self.feeds.follow("last drill", watch_drill), self.show_drill)
+        self.subscribe(self.feeds.follow("last drill", follow_last), self.show_drill)
         self.show_draft()
         self.give_keys(self._list)
 
@@ -96,7 +95,7 @@ class RestorePage(DraftView):
         if isinstance(message, RestoreRequested):
             limit = message.before or (message.incident.limit if message.incident else None)
             if limit is not None:
-                self._choices.choose(limit, message.incident)
+                self.choose(limit, message.incident)
 
     def show_scan(self, scan: IncidentScan) -> None:
         """Show the incidents of a scan."""
@@ -110,8 +109,8 @@ class RestorePage(DraftView):
 
     def show_planned(self, planned: Planned | First | Reading) -> None:
         """Show the quick answer, the progress of the plan, then the plan, or why there is none."""
-        before = self._draft
-        draft = self._choices.draft = before.after(planned)
+        before = self.draft
+        draft = self.draft = before.after(planned)
         if not isinstance(planned, Planned):
             if draft.first and not before.first:
                 self._part = PARTS[1]
@@ -131,18 +130,18 @@ class RestorePage(DraftView):
         self.show_draft()
         self.query_one(PickList).action_go(0)
         if planned.needs_backup:
-            self._choices.ask("backup")
+            self.action_ask("backup")
 
     def _show_room(self, room: Room, planned: Planned) -> None:
         """Show how long the start of a plan stays in the oplog, unless another plan, which may need none of it, came
         since."""
-        if self._draft.plan is planned.plan:
-            self._choices.draft = replace(self._draft, room=room)
+        if self.draft.plan is planned.plan:
+            self.draft = replace(self.draft, room=room)
             self.show_draft()
 
     def on_tick(self, _: Tick) -> None:
         """Keep the ages up to date, and show whether the plan still fits the server's version."""
-        if self._draft.planning or self._version != self._shown_for:
+        if self.draft.planning or self._version != self._shown_for:
             self._show_head()
         if self._part == "incidents":
             self.query_one(IncidentTable).lost = self.is_lost
@@ -179,8 +178,8 @@ class RestorePage(DraftView):
 
     def to_copy(self) -> tuple[str, str] | None:
         """The item under the cursor; once the plan is written, the line that runs it where the head promises that."""
-        if self._draft.run and self._part in RUN_PARTS:
-            return "the line that runs the plan", self._draft.run
+        if self.draft.run and self._part in RUN_PARTS:
+            return "the line that runs the plan", self.draft.run
         if self._part == PARTS[0]:
             incident = self.query_one(IncidentTable).selected
             return ("the point", str(incident.limit)) if incident else None
@@ -196,12 +195,12 @@ class RestorePage(DraftView):
     @property
     def can_go_back(self) -> bool:
         """Esc goes from any other part to the incidents; it first stops a plan that is running."""
-        return self._draft.is_running or self._part != PARTS[0]
+        return self.draft.is_running or self._part != PARTS[0]
 
     def back(self) -> None:
         """Stop planning, or go to the incidents."""
-        if self._draft.is_running:
-            self._choices.stop()
+        if self.draft.is_running:
+            self.stop_planning()
         else:
             self._open_part(PARTS[0])
 
@@ -211,53 +210,10 @@ class RestorePage(DraftView):
             return not self.query_one(InputLine).has_focus
         return super().check_action(action, parameters)
 
-    @property
-    def _draft(self) -> Draft:
-        return self._choices.draft
-
-    def action_ask(self, what: str) -> None:
-        """Open the input line for a backup, a saved oplog, a point or a spare."""
-        self._choices.ask(what)
-
-    def action_what_was_run(self) -> None:
-        """Ask what was run, and how many documents it reported."""
-        self._choices.ask_what_was_run()
-
-    def action_write(self) -> None:
-        """Ask where to write the plan's folder."""
-        self._choices.ask_for_folder()
-
     def action_copy_all(self) -> None:
         """Copy all lines of the phase under the cursor; of the first phase if another part is shown."""
         selected = self.query_one(PickList).selected
-        self._choices.copy_phase(int(selected.key) if selected and self._part == "commands" else 1)
-
-    def action_way(self) -> None:
-        """Plan the other way to undo the incident."""
-        self._choices.take_other_way()
-
-    def action_plan(self) -> None:
-        """Plan with the current choices."""
-        self._choices.plan()
-
-    def follow_plan(self, feed: Feed[Planned | First | Reading]) -> None:
-        """Show the plan when it is ready."""
-        self.subscribe(feed, self.show_planned)
-
-    def write_folder(self, write: Callable[[], tuple[str, str]]) -> None:
-        """Write the plan's folder in the background. ``write`` returns a message, and the line that runs the folder."""
-        asked = self._draft
-
-        def work() -> None:
-            self.app.call_from_thread(self._show_written, asked, *write())
-
-        self.run_worker(work, thread=True, exit_on_error=False)
-
-    def _show_written(self, asked: Draft, text: str, line: str) -> None:
-        if line and self._draft.plan is asked.plan:
-            self._choices.draft = replace(self._draft, run=line)
-            self._show_head()
-        self.say(text)
+        self.copy_phase(int(selected.key) if selected and self._part == "commands" else 1)
 
     def action_section(self, by: int) -> None:
         """Go to another part."""
@@ -265,8 +221,8 @@ class RestorePage(DraftView):
 
     def action_oplog(self) -> None:
         """Open the oplog at the point."""
-        if self._draft.limit:
-            self.shell.visit(OplogRequested(self._draft.limit))
+        if self.draft.limit:
+            self.shell.visit(OplogRequested(self.draft.limit))
         else:
             self.say("Pick an incident first.")
 
@@ -274,15 +230,15 @@ class RestorePage(DraftView):
     def _incident_picked(self, message: CursorList.Chosen) -> None:
         incident = self.query_one(IncidentTable).find(message.chosen)
         if incident:
-            self._choices.choose(incident.limit, incident)
+            self.choose(incident.limit, incident)
 
     @on(PickList.Chosen)
     def _group_picked(self, message: PickList.Chosen) -> None:
         if not isinstance(message.chosen, Item):
             return
-        group = items.group_at(self._draft, message.chosen.key)
+        group = items.group_at(self.draft, message.chosen.key)
         if self._part == "checks" and group:
-            self._choices.choose_group(group.statement, group.first)
+            self.choose_group(group.statement, group.first)
 
     @property
     def _list(self) -> Widget:
@@ -305,14 +261,14 @@ class RestorePage(DraftView):
     def _show_place(self) -> None:
         incidents = len(self._scan.incidents) - self._scan.routine if self._scan else None
         place = "" if self._part == PARTS[0] else self.query_one(PickList).place
-        line = parts_line(self._draft, incidents, self._part, place, self.size.width)
+        line = parts_line(self.draft, incidents, self._part, place, self.size.width)
         self.query_one("#parts", TextLines).show(line)
 
     def _show_head(self) -> None:
         """Show how far the plan is; the list below it stays."""
         self._shown_for = self._version
         deployment = self.shell.deployment
-        lines = head_lines(self._draft, self.size.width, self._version, self._drill, self._part)
+        lines = head_lines(self.draft, self.size.width, self._version, self._drill, self._part)
         shown = NO_OPLOG if deployment and not deployment.has_oplog else lines
         self.query_one("#head", TextLines).show(*shown, grow=True)
 
@@ -330,8 +286,8 @@ class RestorePage(DraftView):
         if table.display:
             table.show_scan(self._scan, self._why_no_incidents())
         else:
-            listed.show(*items.part_items(self._part, self._draft))
-        pickable = self._part == "checks" and items.has_groups(self._draft)
+            listed.show(*items.part_items(self._part, self.draft))
+        pickable = self._part == "checks" and items.has_groups(self.draft)
         if table.display != before:
             self.give_keys(self._list)
         if table.display != before or listed.pickable != pickable:

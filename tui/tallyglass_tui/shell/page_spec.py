@@ -11,19 +11,26 @@ if TYPE_CHECKING:
 
 
 class PageSpec(NamedTuple):
-    """One page: its key, mode and title, what it answers and how, and where its class is. Imported when first shown.
+    """One page: its key, its title, what it answers and how. Its class is imported when it is first shown.
 
     ``how`` names keys as they are when it is called.
     """
 
     key: str
-    mode: str
     title: str
     answers: str
     how: Callable[[], str]
-    module: str
-    name: str
+
+    @property
+    def mode(self) -> str:
+        """The name of the page, and of its folder."""
+        return self.title.lower()
+
+    @property
+    def module(self) -> str:
+        """Where its class is."""
+        return f"tallyglass_tui.{self.mode}.page"
 
     def make(self) -> Screen[None]:
         """Import and create the page."""
-        return cast("Screen[None]", getattr(import_module(self.module), self.name)())
+        return cast("Screen[None]", getattr(import_module(self.module), f"{self.title}Page")())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ def run_dashboard(
             notice = notice or str(error)
         app = Dashboard(
             context,
-            _feeds(context, recorder),
+            Feeds(partial(open_target, context.target), recorder),
             pages,
             keymap=keymap,
             profiles=profiles,
@@ -112,7 +113,3 @@ def run_replay(recording: Recording, pages: Sequence[PageSpec], *, mouse: bool =
     finally:
         app.feeds.close()
     return app.return_code or 0
-
-
-def _feeds(context: Context, recorder: Recorder | None) -> Feeds:
-    return Feeds(lambda: open_target(context.target), recorder)

@@ -48,15 +48,8 @@ def rehearsed(target: Target, request: DrillRequest) -> Report:
     try:
         return ask(target, work)
     except asyncio.CancelledError:
-        raise InterruptedDrill from None
-
-
-class InterruptedDrill(click.exceptions.Exit):
-    """The drill was ended by SIGTERM; what it had made is removed."""
-
-    def __init__(self) -> None:
         print_text("DRILL UNKNOWN - [stopped] The drill was stopped before its end, and its files were removed.")
-        super().__init__(UNKNOWN)
+        raise click.exceptions.Exit(UNKNOWN) from None
 
 
 def hand_over(made: Report, report: Path | None, metrics: Path | None, *, wants_json: bool) -> int:
