@@ -113,7 +113,7 @@ async def test_a_time_of_day_is_one_of_the_day_that_is_replayed(screen_at: Any) 
             await screen.press("3")
             assert screen.app.screen.following.time("17:00Z") == five
             await screen.press("4", "t", *"17:00Z", "enter")
-            assert screen.app.screen._draft.limit == five
+            assert screen.app.screen.draft.limit == five
             await screen.press("escape", "1")
             assert "Oplog at 2026-11-20 17:00:00Z" in await find(screen, "17:00Z", "Oplog at")
     finally:

@@ -2,8 +2,8 @@
 
 A page is added in two steps: a folder named like its title in small letters, whose module ``page`` has a subclass of
 :class:`~tallyglass_tui.shell.page.Page` named like it, such as ``ThingsPage``, and its line in :data:`PAGES`. The
-command line hands the list to the shell, which gives each page its number key, its place in the line of pages, its entry
-in the palette and in the help, and its share of the ticks.
+command line hands the list to the shell, which gives each page its number key, its place in the line of pages, its
+entry in the palette and in the help, and its share of the ticks.
 """
 
 from __future__ import annotations

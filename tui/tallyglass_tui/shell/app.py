@@ -278,10 +278,6 @@ class Dashboard(TerminalApp):
         trouble = self._heard.trouble if self._heard else None
         return f"No alarm for incidents: {trouble.line}" if trouble else ""
 
-    def on_visit(self, message: Visit) -> None:
-        """Switch to the page that another page asked for."""
-        self.visit(message)
-
     def action_page(self, mode: str) -> None:
         """Show the page with this name."""
         self._back.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.message import Message
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident
 
 
-@dataclass
 class Tick(Message):
     """Tells the page that is shown to take the new data of the feeds. Sent at the rate that the badge shows."""
 
@@ -22,51 +21,51 @@ class Tick(Message):
         return isinstance(message, Tick)
 
 
-class Visit(Message):
-    """Base of the messages that open another page with something to show there.
+class Visit:
+    """Base of what opens another page with something to show there.
 
-    ``mode`` names the page. The shell switches to it and hands the message on to that page.
+    ``mode`` names the page. The shell switches to it and hands this on to that page.
     """
 
-    mode = ""
+    mode: ClassVar[str]
 
 
-@dataclass
+@dataclass(frozen=True)
 class RestoreRequested(Visit):
     """Open the restore page at a point: just before ``before``, or at the point of ``incident``."""
 
     before: Ts | None = None
     incident: Incident | None = None
-    mode = "restore"
+    mode: ClassVar[str] = "restore"
 
 
-@dataclass
+@dataclass(frozen=True)
 class CounterRequested(Visit):
     """Open the counter with this key."""
 
     key: str
-    mode = "counters"
+    mode: ClassVar[str] = "counters"
 
 
-@dataclass
+@dataclass(frozen=True)
 class ObjectIdsRequested(Visit):
     """Open the ObjectIds page with a text that contains ids, or with a time."""
 
     text: str
-    mode = "objectids"
+    mode: ClassVar[str] = "objectids"
 
 
-@dataclass
+@dataclass(frozen=True)
 class SearchRequested(Visit):
     """Open the oplog page with a filter."""
 
     words: str
-    mode = "oplog"
+    mode: ClassVar[str] = "oplog"
 
 
-@dataclass
+@dataclass(frozen=True)
 class OplogRequested(Visit):
     """Open the oplog page at a moment."""
 
     at: Ts
-    mode = "oplog"
+    mode: ClassVar[str] = "oplog"
