@@ -61,11 +61,16 @@ async def test_a_page_may_be_drawn_before_the_one_that_replaces_it_is_built(scre
 @pytest.mark.parametrize("size", [(40, 10), (59, 24), (80, 14), (20, 5)])
 async def test_too_small_gets_one_sentence(screen_at: Any, size: tuple[int, int]) -> None:
     async with screen_at(size) as screen:
+        screen.feeds.named["deployment"].fail(ReadError("No server answers."))
+        screen.app.flush_now()
+        await screen.pilot.pause()
         assert "Counters" not in screen.text
-        assert "Tall" in screen.text
+        said = " ".join(screen.text.split())
+        assert said == "Tallyglass needs at least 60x15 cells; 80x24 shows all. Enlarge the window, or q."
         await screen.pilot.resize_terminal(80, 24)
         await screen.pilot.pause()
         assert "1 Counters" in screen.lines[0]
+        assert "! No server answers." in screen.lines[1]
 
 
 async def test_help_and_palette_name_the_live_keys(screen_at: Any) -> None:

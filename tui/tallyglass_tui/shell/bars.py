@@ -105,6 +105,7 @@ class Banner(LineView):
 
     DEFAULT_CSS = """
     Banner { height: 1; display: none; background: $error; color: $background; text-style: bold; }
+    Banner.-shown { display: block; }
     Banner.-note { background: $panel; color: $warning; }
     Banner:ansi { background: ansi_default; color: ansi_red; text-style: bold reverse; }
     Banner.-note:ansi { background: ansi_default; color: $warning; text-style: bold; }
@@ -119,8 +120,7 @@ class Banner(LineView):
         self.set_class(not lost, "-note")
         self._text = text
         lines = min(_BANNER_LINES, len(wrap(f" ! {text}", self.app.size.width)))
-        if self.display != bool(text):
-            self.display = bool(text)
+        self.set_class(bool(text), "-shown")
         if text and self.styles.height is not None and self.styles.height.value != lines:
             self.styles.height = lines
         self.show_changes()
