@@ -180,6 +180,8 @@ def test_user_without_privileges_is_one_sentence(name: str, guarded_set: Guarded
         (["oplog", "--ns", ""], "--ns is empty"),
         (["doctor", "--db", ""], "--db is empty"),
         (["oplog", "--limit", "-1"], "--limit"),
+        (["incidents", "--ns", "shop."], "is no collection"),
+        (["incidents", "--ns", ".orders"], "is no collection"),
         (["oplog", "--timeout", "0"], "--timeout"),
         (["incidents", "--since", "99999999999:1"], "not a"),
         (["counters", "--config", "/nowhere/at\x1b/all.toml"], "all.toml"),

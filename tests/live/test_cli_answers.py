@@ -95,6 +95,11 @@ def test_oplog_output_matches_the_stored_entries(scene: tuple[str, Path]) -> Non
     after = run("oplog", scene[0], "--since", last, "--ns", f"{DB}.*", "--op", "id").stdout.splitlines()
     assert [line.split()[2] for line in after] == ["d", "i"]
     assert len(run("oplog", scene[0], "--limit", "3").stdout.splitlines()) == 3
+    for words, message in (
+        (["--id", "nosuch"], "tallyglass: warning: no entries match.\n"),
+        (["--limit", "9" * 20], ""),
+    ):
+        assert run("oplog", scene[0], *words).stderr == message
     assert len(run("oplog", scene[0], "--follow", "--limit", "4").stdout.splitlines()) == 4
 
 

@@ -75,7 +75,7 @@ def command(
     """
     start = time_of("--since", since)
     files, kept = log_files(logs), evidence_folder(folder)
-    if ns is not None and "." not in ns:
+    if ns is not None and not all(ns.partition(".")):
         raise InputError("--ns is no collection.", "Name one with its database, such as shop.orders.")
     scan = ask(given, lambda gateway: scan_all(gateway, start, seconds, files, kept, ns=ns or ""), step=seconds)
     found = sorted(scan.incidents, key=lambda incident: (incident.number, incident.first))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS
-from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import ask, each_within, timeout_option
 from tallyglass_tui.cli.oplog_lines import CANONICAL, RELAXED, TEXT, Printer
 from tallyglass_tui.cli.oplog_window import require_window
@@ -77,8 +78,11 @@ def command(
         raise InputError("--ns is empty.", "Name a namespace, such as shop.orders or shop.*.")
     wanted.check()
     style = (CANONICAL if canonical else RELAXED) if wants_json or canonical else TEXT
+    limit = min(limit, sys.maxsize)
     printer = Printer(wanted, style, limit, newest=wanted.since is None and not follow)
     ask(given, lambda gateway: _run(gateway, wanted, printer, limit, follow, seconds), step=seconds)
+    if not (follow or printer.has_matches):
+        warn("no entries match.")
     return UNKNOWN if printer.incomplete else OK
 
 

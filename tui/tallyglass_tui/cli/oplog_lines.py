@@ -27,7 +27,7 @@ class Printer:
     """Prints entries up to the limit, as fast as the reader takes them, without dropping any; with ``newest`` those at
     the end, once all have come.
 
-    ``incomplete`` says that a shard was lost on the way.
+    ``incomplete`` says that a shard was lost on the way, ``has_matches`` that there was an entry.
     """
 
     def __init__(self, wanted: OplogFilter, style: str, limit: int, *, newest: bool = False) -> None:
@@ -37,6 +37,7 @@ class Printer:
         self._left = limit or sys.maxsize
         self._newest: deque[str] | None = deque(maxlen=limit) if newest and limit else None
         self.incomplete = False
+        self.has_matches = False
         self._trouble = ""
         self._shard = ""
         self._collector = Collector(wanted, sys.maxsize)
@@ -54,6 +55,7 @@ class Printer:
 
     async def _print(self, lines: Collection[str], *, entries: bool = False) -> bool:
         """Print lines, those of ``entries`` up to the limit; whether more may follow."""
+        self.has_matches |= entries and bool(lines)
         if entries and self._newest is not None:
             self._newest.extend(lines)
             return True
