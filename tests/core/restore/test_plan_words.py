@@ -163,6 +163,7 @@ def test_an_index_in_one_form_whatever_wrote_it() -> None:
         '{"capped": true, "size": 4096, "validationAction": "warn", "expireAfterSeconds": 5}'
     )
     assert canonical_options({"validator": {"x": 1}, "capped": False}) == '{"validator": {"x": 1}}'
+    assert canonical_options({"expireAfterSeconds": 0, "size": 0, "max": 0}) == '{"expireAfterSeconds": 0}'
 
 
 def test_which_indexes_a_person_built() -> None:

@@ -147,6 +147,8 @@ def test_the_definitions_of_views_are_not_counted(tmp_path: Path) -> None:
     dropped = entry(30, "c", "s.$cmd", {"drop": "system.views"}, ui=OTHER, o2={"numRecords": 3})
     for found in (facts(tmp_path, (1,), made, dropped), facts(tmp_path, (1,), made, later=(dropped,))):
         assert found.count_mismatches == []
+    removed = entry(110, "d", "s.system.views", {"_id": "s.v"}, ui=OTHER)
+    assert facts(tmp_path, (1,), made, later=(removed,)).unlike_later == {}, "the window may have made the first view"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ _COMPARED_OPTIONS = (
     "capped", "size", "max", "validator", "validationLevel", "validationAction", "collation",
     "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline", "clusteredIndex",
 )  # fmt: skip
-_DEFAULTS = {"validationLevel": "strict", "validationAction": "error"}
+_DEFAULTS = {"capped": False, "size": 0, "max": 0, "validationLevel": "strict", "validationAction": "error"}
 
 
 def same_numbers(value: Any) -> Any:
@@ -54,7 +54,7 @@ def canonical_options(options: Mapping[str, Any]) -> str:
     kept = {
         name: same_numbers(options[name])
         for name in _COMPARED_OPTIONS
-        if options.get(name) not in (None, False, _DEFAULTS.get(name), {}, {"enabled": False})
+        if options.get(name) not in (None, _DEFAULTS.get(name), {}, {"enabled": False})
     }
     if not kept.get("validator"):
         kept.pop("validator", None)

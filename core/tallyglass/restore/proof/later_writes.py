@@ -47,12 +47,12 @@ class LaterWrites:
             self.write(entry.op, entry.ns, entry.ui, entry.id_key)
 
     def of(self, uuid: bytes, ns: str) -> CollectionWrites | None:
-        """The writes to a collection that existed at the point. A backup does not give the UUID of a time-series
-        collection: the one that has had its name since the replay began is taken."""
-        if uuid:
-            return None if self.is_newer(uuid) else self.by_uuid.get(uuid)
+        """The writes to a collection that existed at the point; the definitions of views are not counted. A backup does
+        not give the UUID of a time-series collection: the one that has had its name since the replay began is taken."""
         if ns.endswith(VIEWS):
             return None
+        if uuid:
+            return None if self.is_newer(uuid) else self.by_uuid.get(uuid)
         return next(
             (
                 found
