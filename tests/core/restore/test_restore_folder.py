@@ -22,6 +22,7 @@ from tallyglass.errors import InputError
 from tallyglass.restore.model.check import Check, Level
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.expiry import loaded_without_expiry
+from tallyglass.restore.model.indexes import buildable
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, Loss
 from tallyglass.restore.model.source import FromBackup
@@ -108,7 +109,7 @@ def test_what_comes_back_is_not_removed_by_a_ttl_index_of_its_own(strategy: Stra
     assert ("--noIndexRestore" in load) == (expires or strategy is Strategy.BESIDE)
     programs = {file.name: file.text for file in steps.files if file.name.endswith(".js")}
     counted, names = None if expires else 3, ("shop.visits", "shop.visits_pitr", "shop.visits_away")
-    built = mongosh.build_indexes("shop.visits_pitr", [at], 3)
+    built = mongosh.build_indexes("shop.visits_pitr", [buildable(at)], 3)
     wanted = {
         Strategy.WHOLE: [("write-live.js", mongosh.take_names("_pitr", {"shop.visits": counted}))],
         Strategy.REPLACE: [
@@ -167,7 +168,9 @@ def test_a_copy_is_counted_once_before_anything_may_expire(strategy: Strategy) -
     row = Return("shop.visits", strategy, "shop.visits_pitr", away="shop.visits_away")
     text = " ".join(file.text for file in restored(expected=(item,), returns=(row,)).steps.files)
     again = mongosh.expire_again("shop.visits_pitr", 90, 3)
-    first, second = (fold_json(mongosh.build_indexes("shop.visits_pitr", [at], count)) for count in (3, None))
+    first, second = (
+        fold_json(mongosh.build_indexes("shop.visits_pitr", [buildable(at)], count)) for count in (3, None)
+    )
     live = strategy in (Strategy.WHOLE, Strategy.REPLACE)
     assert (f"{again}\n{second}" in text, again in text) == (live, live)
     assert (first in text) is (strategy is Strategy.COPY)
@@ -179,7 +182,7 @@ def test_what_is_loaded_under_its_own_name_is_not_removed_by_its_ttl_index() -> 
     expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, json.dumps(at))),)
     steps = restored(expected=expected, returns=(Return("shop.visits", Strategy.WHOLE),)).steps
     assert ["--noIndexRestore" in step.argv for step in steps.commands if "--dir=back/1" in step.argv] == [True]
-    built = fold_json(mongosh.build_indexes("shop.visits", [at], None))
+    built = fold_json(mongosh.build_indexes("shop.visits", [buildable(at)], None))
     assert [file.name for file in steps.files if built in file.text] == ["indexes.js"]
 
 
