@@ -157,6 +157,24 @@ async def test_what_others_deleted_meanwhile_is_named_while_it_is_there() -> Non
 
 
 @pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        ([back(40, "u", diff(u={"v": 3}), 2)], "before and after"),
+        ([back(40, "u", {"_id": 2, "v": 3}, 2)], ""),
+        ([back(40, "d", {"_id": 2}), back(41, "i", {"_id": 2, "v": 3})], ""),
+        ([back(40, "i", {"_id": 2, "v": 3})], ""),
+    ],
+    ids=["changed", "replaced", "deleted and made again", "made again"],
+)
+async def test_what_others_deleted_meanwhile_and_wrote_again_holds_what_they_deleted(
+    later: list[Row], why: str
+) -> None:
+    now = {"s.c": BACK, "s.c_before": COLLECTION}
+    found = await left(Held([*BEFORE[2:4], *later], now, c=[{"_id": 2, "v": 3}]))
+    assert (why in found.get(2, ""), bool(found)) == (True, bool(why))
+
+
+@pytest.mark.parametrize(
     ("first", "why"), [(12, "from 12 to 30"), (30, "from 30 to 30"), (31, "")], ids=["below", "the last again", "above"]
 )
 async def test_a_counter_that_went_on_below_its_last_number_is_named(first: int, why: str) -> None:

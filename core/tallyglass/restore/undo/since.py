@@ -18,7 +18,16 @@ from tallyglass.counters.numbers import as_number, numeric_type
 from tallyglass.moment import ZERO, Ts, parse_ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry import walk
-from tallyglass.oplog.entry.changes import Changes, Unfit, apply_update, build, changes_of, differing, get
+from tallyglass.oplog.entry.changes import (
+    Changes,
+    Unfit,
+    apply_update,
+    build,
+    changes_of,
+    differing,
+    get,
+    is_replacement,
+)
 from tallyglass.oplog.read.past import safe_end
 from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.undo import Return
@@ -144,7 +153,9 @@ def _why_left(row: Return, found: Compared) -> str:
     if one.fate is OthersDid.CHANGED:
         return "" if one.document is None and not one.carried else _MEANWHILE
     if one.fate is OthersDid.GONE:
-        return "" if one.later or found.actual is None else "Others deleted it meanwhile: delete it again."
+        if found.actual is None or any(write.op != "u" or is_replacement(write.o) for write in one.later):
+            return ""
+        return _MEANWHILE if one.later else "Others deleted it meanwhile: delete it again."
     worlds = _both_worlds(one)
     if _is_mixed(worlds):
         return _MEANWHILE
