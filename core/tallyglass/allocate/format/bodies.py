@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from sqids import Sqids
 
@@ -33,7 +33,7 @@ class Body(Protocol):
 class Digits:
     """Decimal, with zeros in front up to ``width``. Longer numbers are refused, unless ``grow``."""
 
-    alphabet: ClassVar = "0123456789"
+    alphabet = "0123456789"
     width: int = 1
     grow: bool = False
 
@@ -58,7 +58,7 @@ class Digits:
 class Crockford:
     """Crockford's base 32: no I, L, O and U, read without regard to case, 13 characters at most."""
 
-    alphabet: ClassVar = _CROCKFORD
+    alphabet = _CROCKFORD
     width: int = 1
     grow: bool = False
 

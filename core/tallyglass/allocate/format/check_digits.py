@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from stdnum import damm, luhn
 from stdnum.iso7064 import mod_97_10
@@ -24,7 +24,7 @@ class CheckDigit(Protocol):
 class Luhn:
     """One character: detects every single error and nearly every transposition, in any alphabet of even size."""
 
-    length: ClassVar = 1
+    length = 1
 
     def of(self, text: str, alphabet: str) -> str:
         """The check character of a text."""
@@ -37,7 +37,7 @@ class Luhn:
 class Damm:
     """One digit: detects every single error and every transposition, in decimal digits."""
 
-    length: ClassVar = 1
+    length = 1
 
     def of(self, text: str, alphabet: str) -> str:
         """The check digit of a text."""
@@ -53,7 +53,7 @@ class Mod97:
     A letter counts as two digits, so one typed in place of a digit, or the reverse, passes about once in 97 times.
     """
 
-    length: ClassVar = 2
+    length = 2
 
     def of(self, text: str, alphabet: str) -> str:
         """The two check digits of a text."""
