@@ -20,13 +20,13 @@ def write_past(servers: ReplicaSet, entries: Iterable[dict[str, Any]]) -> None:
     Each entry needs ``at`` (seconds since 1970), ``ns``, ``op`` and ``o``.
     """
     servers.shut_down(0)
-    name, servers._set_name = servers._set_name, None
+    name, servers.set_name = servers.set_name, None
     servers.restart(0)
     with MongoClient[dict[str, Any]](servers.direct_uri()) as client:
         rows = [_entry(dict(entry), number) for number, entry in enumerate(entries)]
         client.local["oplog.rs"].insert_many(rows)
     servers.shut_down(0)
-    servers._set_name = name
+    servers.set_name = name
     servers.restart(0)
     servers.await_primary()
 

@@ -34,13 +34,13 @@ def newest(scene: Scene) -> Ts:
 
 def start_again(source: ReplicaSet) -> None:
     """Normal disaster recovery: ``local`` is dropped on a standalone, and the set is initiated again."""
-    name, source._set_name = source._set_name, None
+    name, source.set_name = source.set_name, None
     source.shut_down(0)
     source.restart(0)
     with source.client(0) as client:
         client.drop_database("local")
     source.shut_down(0)
-    source._set_name = name
+    source.set_name = name
     source.restart(0)
     config = {"_id": name, "members": [{"_id": 0, "host": source.members[0].address}]}
     with source.client(0) as client:

@@ -175,7 +175,7 @@ async def test_two_deletes_seconds_apart(scene: Scene, way: str) -> None:
         assert ids(await case.plan_for(way, incident, read_evidence("", 200))) == set(), "one statement that paused"
     begun = case.first_entry(op="d", **{"o._id": 200})
     chosen = await scene.plan(case.backup, begun)
-    assert [(row.ns, row.documents) for row in chosen.undo.undone] == [(case.ns, 100)]
+    assert [(row.ns, row.entries) for row in chosen.undo.undone] == [(case.ns, 100)]
     scene.must_run(chosen)
     assert sorted(case.contents()) == list(range(100, 300))
 
