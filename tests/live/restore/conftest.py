@@ -74,6 +74,15 @@ def scene(live_set: ReplicaSet, spare: Standalone, tmp_path: Path, tool_path: st
 
 
 @pytest.fixture
+def expiring(spare: Standalone, tmp_path: Path, tool_path: str) -> Iterator[Scene]:
+    """A set of its own, which looks every second for what expired."""
+    with ReplicaSet(1, options=["--setParameter", "ttlMonitorSleepSecs=1"]) as source:
+        scene = Scene(source, spare, tmp_path, tool_path)
+        yield scene
+        scene.close()
+
+
+@pytest.fixture
 def drilled(monkeypatch: pytest.MonkeyPatch) -> dict[Ts, State]:
     """What the spare of each drill held when it was verified, by the limit of the drill."""
     restored: dict[Ts, State] = {}

@@ -6,9 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from click.testing import CliRunner
 from pymongo import MongoClient
 from restore_scene import OtherClient, Scene, blocks, ids, kill_at, resume
 
-from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.incidents.incident import scan
@@ -212,15 +209,6 @@ def await_count(scene: Scene, wanted: int) -> None:
     """Wait until what expired is gone."""
     while scene.client["shop"].orders.count_documents({}) > wanted:
         time.sleep(0.05)
-
-
-@pytest.fixture
-def expiring(spare: Standalone, tmp_path: Path, tool_path: str) -> Iterator[Scene]:
-    """A set of its own, which looks every second for what expired."""
-    with ReplicaSet(1, options=["--setParameter", "ttlMonitorSleepSecs=1"]) as source:
-        scene = Scene(source, spare, tmp_path, tool_path)
-        yield scene
-        scene.close()
 
 
 @pytest.mark.soak

@@ -8,10 +8,9 @@ import random
 import shlex
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import bson
@@ -22,7 +21,6 @@ from pymongo import MongoClient, UpdateOne
 from pymongo.errors import DuplicateKeyError, PyMongoError, WriteError
 from restore_scene import Scene, blocks, ids, record
 
-from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.check import Level
@@ -305,15 +303,6 @@ async def test_a_copy_of_what_expired_is_there_to_look_at(scene: Scene) -> None:
     assert copy.count_documents({}) == 10
     found = {index["name"]: index.get("expireAfterSeconds") for index in copy.list_indexes()}
     assert found == {"_id_": None, "at_1": 2**31 - 1, "who_1": None}
-
-
-@pytest.fixture
-def expiring(spare: Standalone, tmp_path: Path, tool_path: str) -> Iterator[Scene]:
-    """A set of its own, which looks every second for what expired."""
-    with ReplicaSet(1, options=["--setParameter", "ttlMonitorSleepSecs=1"]) as source:
-        scene = Scene(source, spare, tmp_path, tool_path)
-        yield scene
-        scene.close()
 
 
 @pytest.mark.parametrize("passed", [True, False], ids=["passed", "not yet"])

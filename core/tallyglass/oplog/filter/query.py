@@ -167,12 +167,7 @@ def _read_word(wanted: OplogFilter, word: str, free: list[str], now: datetime | 
         return wanted
     if value.startswith("!"):
         inverse, value = "!", value[1:]
-    if not value:
-        raise InputError(f"{word!r} lacks a value.", "Write such as ns:shop.* or op:d.")
-    if inverse and key == "id":
-        raise InputError("An id cannot be left out.", "Write id:VALUE to see the history of one document.")
-    if inverse and key not in ("ns", "op"):
-        raise InputError(f"What {key}: names cannot be left out.", "Write it without the !.")
+    _check_word(word, key, inverse, value)
     value = value if key == "id" else value.replace('"', "")
     match key:
         case "ns":
@@ -189,6 +184,16 @@ def _read_word(wanted: OplogFilter, word: str, free: list[str], now: datetime | 
         case "since":
             return replace(wanted, since=parse_since(value, now))
     return replace(wanted, until=parse_since(value, now))
+
+
+def _check_word(word: str, key: str, inverse: str, value: str) -> None:
+    """Raise InputError for a key without a value, or one whose value cannot be left out."""
+    if not value:
+        raise InputError(f"{word!r} lacks a value.", "Write such as ns:shop.* or op:d.")
+    if inverse and key == "id":
+        raise InputError("An id cannot be left out.", "Write id:VALUE to see the history of one document.")
+    if inverse and key not in ("ns", "op"):
+        raise InputError(f"What {key}: names cannot be left out.", "Write it without the !.")
 
 
 _KEYS = ("ns", "op", "id", "txn", "since", "until")

@@ -115,10 +115,18 @@ def read_runs(paths: Iterable[Path], start: Ts | None = None) -> tuple[SavedOplo
         shown = ", ".join(clean(str(path)) for path in paths)
         advice = "Name a mongodump of local.oplog.rs, or a folder of save-oplog."
         raise InputError(f"There is no saved oplog in {shown}.", f"{problems[0]}." if problems else advice)
-    found.sort(key=lambda one: (one.first, -one.last.t, -one.last.i))
+    runs, differs = _joined(sorted(found, key=lambda one: (one.first, -one.last.t, -one.last.i)))
+    holes = [*(Hole(run[-1].file.last, later[0].file.first) for run, later in pairwise(runs)), None]
+    whole = [SavedOplog(tuple(run), hole, problems=problems) for run, hole in zip(runs, holes, strict=True)]
+    return (*whole[:-1], replace(whole[-1], differs=differs))
+
+
+def _joined(files: Iterable[SliceFile]) -> tuple[list[list[Part]], str]:
+    """The runs of slices that join, of slices in order of time, as far as they belong to one oplog; and why the next
+    one does not."""
     runs: list[list[Part]] = []
     differs = ""
-    for file in found:
+    for file in files:
         if not runs or (file.first > runs[-1][-1].file.last and file.after != runs[-1][-1].file.last):
             runs.append([Part(file, ZERO)])
         elif (differs := _differs(runs[-1], file)) and file.last > runs[-1][-1].file.last:
@@ -126,9 +134,7 @@ def read_runs(paths: Iterable[Path], start: Ts | None = None) -> tuple[SavedOplo
         elif file.last > runs[-1][-1].file.last:
             runs[-1].append(Part(file, runs[-1][-1].file.last))
         differs = ""
-    holes = [*(Hole(run[-1].file.last, later[0].file.first) for run, later in pairwise(runs)), None]
-    whole = [SavedOplog(tuple(run), hole, problems=problems) for run, hole in zip(runs, holes, strict=True)]
-    return (*whole[:-1], replace(whole[-1], differs=differs))
+    return runs, differs
 
 
 def _differs(run: list[Part], later: SliceFile) -> str:

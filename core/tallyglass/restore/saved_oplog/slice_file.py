@@ -124,8 +124,7 @@ def read_slice(path: Path) -> SliceFile | None:
         with closing(open_plain(path)) as file:
             for at, block, stop in _whole_blocks(file):
                 entry, end = block[: _int_at(block, 0)[0]], block[stop:]
-                if (entry_ts(last) if last else ZERO) >= entry_ts(entry) or entry_ts(entry) > entry_ts(end):
-                    raise _Torn(f"its entries are not in order at byte {at}")
+                _check_order(at, last, entry, end)
                 blocks.append(Block(at, at + len(block), entry_ts(entry)))
                 first, last = first or entry, end
     except _Torn as error:
@@ -145,6 +144,12 @@ def read_slice(path: Path) -> SliceFile | None:
         return SliceFile(path, tuple(blocks), first, last, problem)
     problem = problem or named.contradicts(blocks[0].first, entry_ts(last))
     return SliceFile(path, tuple(blocks), first, last, problem, named.start if named.after and not problem else None)
+
+
+def _check_order(at: int, last: bytes, entry: bytes, end: bytes) -> None:
+    """Raise _Torn if a block, from ``entry`` to ``end``, does not come after the last entry before it."""
+    if (entry_ts(last) if last else ZERO) >= entry_ts(entry) or entry_ts(entry) > entry_ts(end):
+        raise _Torn(f"its entries are not in order at byte {at}")
 
 
 class _Torn(Exception):

@@ -34,23 +34,16 @@ async def account(
     the oplog."""
     for number, row in enumerate(plan.undo.returns, start=1):
         outcome = NamespaceOutcome(clean_name(row.beside if row.strategy is Strategy.COPY else row.ns))
-        reasons = await _left_out(source, row) if row.strategy in (Strategy.MERGE, Strategy.REPLACE) else {}
-        behind: dict[bytes, str] = {}
-        if row.strategy is Strategy.REPLACE:
-            seen = work and seen_file(work, number)
-            behind = {key: why async for key, why in left_behind(source, spare, row, plan.facts.limit, seen)}
         if row.strategy is Strategy.MERGE:
             kept = history_file(work, number) if work else None
+            reasons = await _left_out(source, row)
             await account_for_repairs(source, spare, plan, row, began, outcome, kept, reasons)
         elif row.strategy is Strategy.BESIDE:
             outcome.damaged.append(Damaged(outcome.ns, "", row.note or "It must be restored manually."))
+        elif row.strategy is Strategy.REPLACE:
+            await _account_for_replacement(source, spare, plan, row, outcome, work and seen_file(work, number))
         else:
-            await account_for_copy(source, spare, plan, row, outcome, behind)
-        if row.strategy is Strategy.REPLACE:
-            outcome.damaged += await created_meanwhile(source, row)
-            for key, why in behind.items():
-                left_alone = key not in reasons and why != COULD_NOT_WRITE
-                outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone))
+            await account_for_copy(source, spare, plan, row, outcome)
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
             outcome.damaged += await other_definitions(source, plan, row.ns)
         yield outcome
@@ -60,6 +53,19 @@ async def account(
             if clean_name(item.ns) in changed and item.kind == "collection":
                 outcome = NamespaceOutcome(clean_name(item.ns), damaged=await other_definitions(source, plan, item.ns))
                 yield outcome
+
+
+async def _account_for_replacement(
+    source: Gateway, spare: DocumentSource, plan: Plan, row: Return, outcome: NamespaceOutcome, seen: Path | None
+) -> None:
+    """A collection that came back whole, beside what others wrote to the one that it replaced."""
+    reasons = await _left_out(source, row)
+    behind = {key: why async for key, why in left_behind(source, spare, row, plan.facts.limit, seen)}
+    await account_for_copy(source, spare, plan, row, outcome, behind)
+    outcome.damaged += await created_meanwhile(source, row)
+    for key, why in behind.items():
+        left_alone = key not in reasons and why != COULD_NOT_WRITE
+        outcome.damaged.append(Damaged(outcome.ns, id_json(key), reasons.get(key, why), left_alone))
 
 
 _WAITS = (

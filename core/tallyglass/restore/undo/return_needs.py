@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from tallyglass.deployment.identity import set_id
@@ -47,17 +47,24 @@ def needs(returns: Iterable[Return], counters: Iterable[str], expiring: Containe
             if row.ns in expiring and row.strategy is not Strategy.COPY:
                 want(db, beside or name, "find", "collMod")
         if row.strategy is Strategy.REPLACE:
-            want(db, name, "find", "insert", "update", "dropCollection", "bypassDocumentValidation", "listIndexes")
-            want(db, beside, "insert", "update", "bypassDocumentValidation", "listIndexes")
-            for made in (row.repairs, row.copied):
-                want(db, made.partition(".")[2], "createCollection", "find", "insert", "update", "remove")
-            want(db, row.repairs.partition(".")[2], "dropCollection", "bypassDocumentValidation")
-            want(db, row.away.partition(".")[2], "find")
-            want("local", "oplog.rs", "find")
+            _want_for_replacement(want, row)
     for ns in counters:
         db, _, name = ns.partition(".")
         want(db, name, "find", "insert", "update")
     return tuple((db, name, tuple(actions)) for (db, name), actions in wanted.items())
+
+
+def _want_for_replacement(want: Callable[..., None], row: Return) -> None:
+    """What it takes besides to replace a collection, and to carry over what others wrote to it."""
+    db, _, name = row.ns.partition(".")
+    beside, away, repairs, copied = (one.partition(".")[2] for one in (row.beside, row.away, row.repairs, row.copied))
+    want(db, name, "find", "insert", "update", "dropCollection", "bypassDocumentValidation", "listIndexes")
+    want(db, beside, "insert", "update", "bypassDocumentValidation", "listIndexes")
+    for made in (repairs, copied):
+        want(db, made, "createCollection", "find", "insert", "update", "remove")
+    want(db, repairs, "dropCollection", "bypassDocumentValidation")
+    want(db, away, "find")
+    want("local", "oplog.rs", "find")
 
 
 def missing_privileges(info: Mapping[str, Any], wanted: Needs) -> list[str]:

@@ -153,13 +153,20 @@ def _why_left(row: Return, found: Compared) -> str:
     if one.fate is OthersDid.CHANGED:
         return "" if one.document is None and not one.carried else _MEANWHILE
     if one.fate is OthersDid.GONE:
-        if found.actual is None or any(write.op != "u" or is_replacement(write.o) for write in one.later):
-            return ""
-        return _MEANWHILE if one.later else "Others deleted it meanwhile: delete it again."
+        return _why_gone(found)
     worlds = _both_worlds(one)
     if _is_mixed(worlds):
         return _MEANWHILE
     return "" if worlds.wanted == found.actual else COULD_NOT_WRITE
+
+
+def _why_gone(found: Compared) -> str:
+    """Why what others deleted before the names changed is there; empty where it is gone, or where they inserted it
+    again."""
+    later = found.written.later
+    if found.actual is None or any(write.op != "u" or is_replacement(write.o) for write in later):
+        return ""
+    return _MEANWHILE if later else "Others deleted it meanwhile: delete it again."
 
 
 COULD_NOT_WRITE = "It could not be written: run the script again."
