@@ -479,6 +479,26 @@ async def test_what_a_rename_brought_back_is_compared_with_what_was_removed() ->
     }  # fmt: skip
 
 
+async def test_what_went_with_its_collection_is_not_right_where_another_one_was_renamed_to_it() -> None:
+    """As a return of a later drop does: it brings the collection back as it was then, without these documents."""
+    deleted = [entry(100, "n", {}, ns=""), entry(101, "d", {"_id": 1}), entry(101, "d", {"_id": 2})]
+    dropped = entry(102, "c", {"drop": "c"}, ns="s.$cmd")
+    new = {"ui": Binary.from_uuid(UUID(int=7))}
+    renamed = entry(103, "c", {"renameCollection": "s.c_pitr_1", "to": "s.c"}, ns="s.$cmd", **new)
+    again = entry(104, "d", {"_id": 2}, **new)
+    accident = Accident("deletes", "s.c", Ts(101, 1), Ts(101, 1))
+    for later, states in (
+        ([dropped], [State.RIGHT, State.RIGHT]),
+        ([dropped, renamed], [State.RENAMED, State.RENAMED]),
+        ([dropped, renamed, again], [State.RENAMED, State.RIGHT]),
+    ):
+        source, spare = Server([*deleted, *later]), Server([], {"_id": 1}, {"_id": 2})
+        rows = judge_documents(
+            cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+        )  # fmt: skip
+        assert [one.state async for one in rows] == states
+
+
 class Indexed(Server):
     """A server that lists these indexes, or whose user may not list them."""
 

@@ -48,6 +48,10 @@ class DocumentState(StrEnum):
         "It was deleted without a session while a field of a TTL index held what the accident left: it may have "
         "expired by the accident. Insert it manually if it should be there."
     )
+    RENAMED = (
+        "It was removed with its collection, which came back since by a rename, without it: insert it manually if it "
+        "should be there."
+    )
     UNCLEAR = "What the accident changed and what others changed cannot be separated: compare it manually."
     DIFFERS = "It is not what the oplog says that it is: compare it manually."
 

@@ -17,9 +17,10 @@ from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.history_file import HistoryFile
 from tallyglass.restore.undo.increments import Increments
 
-OTHERS, OWN, UNCERTAIN, REPAIR, UNDONE, OLDER = 0, 1, 2, 3, 4, 5
+OTHERS, OWN, UNCERTAIN, REPAIR, UNDONE, OLDER, RENAMED = 0, 1, 2, 3, 4, 5, 6
 """To whom an operation belongs: to others, to the accident, unclear, it is what a return wrote, or what that undid; or
-what a return wrote to undo what is older than the history."""
+what a return wrote to undo what is older than the history; or it is a removal by others, after which another collection
+was renamed to this one, as a return of it does: what that holds is in no entry under its own name."""
 
 NO_REPAIR = f"own NOT IN ({REPAIR}, {OLDER})"
 ACCIDENT = f"own IN ({OWN}, {UNCERTAIN})"
@@ -87,7 +88,7 @@ class History:
         if not self.removals:
             return sorted(steps)
         undone = {Ts(t, i) for t, i in self.rows.execute("SELECT t, i FROM undone WHERE id = ?", (key,))}
-        known = (one.owner != OTHERS or one.ts not in undone for one in self.removals)
+        known = (one.owner not in (OTHERS, RENAMED) or one.ts not in undone for one in self.removals)
         back = [one if kept else one._replace(owner=UNDONE) for one, kept in zip(self.removals, known, strict=True)]
         return sorted((*steps, *back))
 

@@ -24,6 +24,7 @@ from tallyglass.restore.undo.history import (
     LAST_NUMBER,
     OTHERS,
     OWN,
+    RENAMED,
     UNCERTAIN,
     History,
     HistoryStep,
@@ -128,6 +129,11 @@ async def _note_command(source: Gateway, history: History, entry: Entry, step: H
         rows.execute("DELETE FROM removal WHERE (t, i) >= (?, ?)", away)
     elif entry.replaced and entry.o.get("to") == history.ns:
         rows.execute(_STORE_REMOVAL, (step.number, OTHERS, *step.ts))
+    elif entry.o.get("to") == history.ns:
+        rows.execute(_RENAMED_TO, (RENAMED, OTHERS))
+
+
+_RENAMED_TO = "UPDATE removal SET own = ? WHERE own = ? AND n = (SELECT max(n) FROM removal)"
 
 
 def _removes(entry: Entry, ns: str) -> bool:

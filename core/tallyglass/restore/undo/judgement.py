@@ -22,7 +22,7 @@ from tallyglass.restore.undo.documents import (
     with_documents,
 )
 from tallyglass.restore.undo.earlier_returns import EarlierChange, comes_back, undone_before
-from tallyglass.restore.undo.history import OWN, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
+from tallyglass.restore.undo.history import OWN, RENAMED, REPAIR, UNCERTAIN, UNDONE, History, HistoryStep, digest
 from tallyglass.restore.undo.history_reader import read_history
 from tallyglass.text import clean
 
@@ -141,6 +141,8 @@ def _judge(
     if state is DocumentState.MISSING and seen not in (_ANY, _digest(None)):
         # It is there: a rename brought it, of which no entry of the collection tells.
         state = DocumentState.RIGHT if seen == _digest(trace.removed) else DocumentState.DIFFERS
+    if state is DocumentState.RIGHT and trace.document is None and steps and steps[-1].owner == RENAMED:
+        state = DocumentState.RENAMED
     restored = trace.brought_back and not right and trace.document is not None
     return Judgement(key, state, trace.document, restored, returned, trace.theirs, _where(trace))
 
