@@ -396,6 +396,38 @@ async def test_live_documents_are_asked_for_many_at_once(
     assert source.asked == asked
 
 
+@pytest.mark.parametrize(("room", "asked"), [(28, (3,)), (27, (2, 1)), (1, (1, 1, 1))])
+async def test_large_live_documents_are_asked_for_in_smaller_groups(
+    monkeypatch: pytest.MonkeyPatch, room: int, asked: tuple[int, ...]
+) -> None:
+    """Each of these has 14 bytes: the group ends with the one that passes the limit."""
+    monkeypatch.setattr(judgement, "HELD_BYTES", room)
+    source = Counting([entry(100, "n", {}, ns=""), *(entry(101 + n, "d", {"_id": n}) for n in range(3))])
+    spare = Server([], *({"_id": n} for n in range(3)))
+    accident = Accident("deletes", "s.c", Ts(101, 1), Ts(200, 1))
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+    )  # fmt: skip
+    assert len([one async for one in found]) == 3
+    assert source.asked == asked
+
+
+async def test_one_batch_of_large_documents_is_held_at_a_time() -> None:
+    rows = [{"_id": n} for n in (1, 2, 3)]
+    read = list[int]()
+
+    class Slow(Server):
+        async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+            for row in rows[::2]:
+                read.append(row["_id"])
+                yield bson.encode(row)
+
+    keys = {id_key(bson.encode(row)): row["_id"] for row in rows}
+    found = documents.with_documents(cast("Gateway", Slow([])), "s.c", keys.items())
+    seen = [(len(read), document and bson.decode(document)["_id"], item) async for _, document, item in found]
+    assert seen == [(1, 1, 1), (2, 3, 3), (2, None, 2)]
+
+
 @pytest.mark.parametrize(("room", "asked"), [(30, (3,)), (29, (2, 1)), (20, (2, 1)), (19, (1, 1, 1)), (1, (1, 1, 1))])
 async def test_ids_that_fill_a_query_are_asked_for_in_several(
     monkeypatch: pytest.MonkeyPatch, room: int, asked: tuple[int, ...]

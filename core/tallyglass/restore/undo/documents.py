@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -24,6 +24,9 @@ _Item = TypeVar("_Item")
 AT_ONCE = 1_000
 """Documents that are asked for in one query: a round trip for each would take longer than the reading."""
 
+HELD_BYTES = 64 * 1024 * 1024
+"""Bytes of documents that are held at once, and again as many of those that they are compared with."""
+
 _QUERY_BYTES = 8 * 1024 * 1024
 """Bytes of ids in one query, beside which there is room for their names: a server takes 16 MB."""
 
@@ -32,37 +35,45 @@ async def with_documents(
     gateway: DocumentSource, ns: str, items: Iterable[tuple[bytes, _Item]]
 ) -> AsyncIterator[tuple[bytes, bytes | None, _Item]]:
     """Each of some ids, a type byte and the value's bytes, with its document, None where there is none, and what else
-    comes with the id."""
+    comes with the id. Holds no more documents than one batch of the server: each may have 16 MB."""
     rest = iter(items)
     while some := dict(islice(rest, AT_ONCE)):
-        found = await documents_by_id(gateway, ns, list(some))
+        async for key, document in _found_by_id(gateway, ns, list(some)):
+            if key in some:
+                yield key, document, some.pop(key)
         for key, item in some.items():
-            yield key, found.get(key), item
+            yield key, None, item
 
 
 async def documents_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> dict[bytes, bytes]:
     """The documents with these ids, and those that the server takes for one of them."""
+    return {key: document async for key, document in _found_by_id(gateway, ns, keys)}
+
+
+async def _found_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
     if isinstance(gateway, ImageFiles):
-        return await gateway.by_id(ns, keys)
-    found: dict[bytes, bytes] = {}
-    for some in _in_queries(keys):
+        async for found in gateway.by_id(ns, keys):
+            yield found
+        return
+    for some in groups(keys, len, _QUERY_BYTES):
         items = {b"%d" % at: (key[0], key[1:]) for at, key in enumerate(some)}
         inner = build({b"$in": (walk.ARRAY, build(items))})
         query = RawBSONDocument(build({b"_id": (walk.DOCUMENT, inner)}))
         async for batch in gateway.find_raw(Namespace.parse(ns), query):
-            found |= {walk.value_key(batch, b"_id", at, end): batch[at:end] for at, end in walk.split(batch)}
-    return found
+            for at, end in walk.split(batch):
+                yield walk.value_key(batch, b"_id", at, end), batch[at:end]
 
 
-def _in_queries(keys: list[bytes]) -> Iterator[list[bytes]]:
-    """Some ids in groups of one query each: an ``_id`` may have nearly as many bytes as a query."""
-    some, size = list[bytes](), 0
-    for key in keys:
-        if some and size + len(key) > _QUERY_BYTES:
+def groups(items: Iterable[_Item], size_of: Callable[[_Item], int], most: int) -> Iterator[list[_Item]]:
+    """Items in groups of at most :data:`AT_ONCE` and ``most`` bytes; one that is larger is a group of its own."""
+    some, size = list[_Item](), 0
+    for item in items:
+        bytes_ = size_of(item)
+        if some and (len(some) == AT_ONCE or size + bytes_ > most):
             yield some
             some, size = [], 0
-        some.append(key)
-        size += len(key)
+        some.append(item)
+        size += bytes_
     if some:
         yield some
 

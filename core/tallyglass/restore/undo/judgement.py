@@ -16,6 +16,7 @@ from tallyglass.restore.undo.account import DocumentState, DocumentTrace
 from tallyglass.restore.undo.beside import holding_the_same, inserted_beside
 from tallyglass.restore.undo.documents import (
     AT_ONCE,
+    HELD_BYTES,
     DocumentSource,
     documents_by_id,
     touched_documents,
@@ -94,11 +95,13 @@ async def judge_documents(
 
 async def _batches(spare: DocumentSource, history: History) -> AsyncIterator[_Batch]:
     batch: _Batch = {}
+    size = 0
     async for key, copy, steps in touched_documents(spare, history, history.hit()):
         batch[key] = copy, steps
-        if len(batch) == AT_ONCE:
+        size += len(copy or b"")
+        if len(batch) == AT_ONCE or size > HELD_BYTES:
             yield batch
-            batch = {}
+            batch, size = {}, 0
     if batch:
         yield batch
 

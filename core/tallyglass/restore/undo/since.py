@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +32,7 @@ from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.counterfactual import Counterfactual
-from tallyglass.restore.undo.documents import AT_ONCE, DocumentSource, documents_by_id
+from tallyglass.restore.undo.documents import HELD_BYTES, DocumentSource, documents_by_id, groups
 from tallyglass.restore.undo.ledger import Ledger, LoggedWrite, OthersDid, Written, read_ledger
 from tallyglass.text import clean_name
 from tallyglass.whole_file import write_whole
@@ -93,13 +92,16 @@ async def _compared(
 ) -> AsyncIterator[Compared]:
     """What others wrote, document by document. Raises the errors of the gateways."""
     with closing(ledger):
-        rows = iter(ledger)
-        while some := list(islice(rows, AT_ONCE)):
+        for some in groups(ledger, _size, HELD_BYTES):
             keys = [one.key for one in some]
             copies = await documents_by_id(spare, row.ns, keys)
             held = await documents_by_id(source, target, keys)
             for one in some:
                 yield Compared(one, copies.get(one.key), held.get(one.key))
+
+
+def _size(one: Written) -> int:
+    return len(one.carried or b"") + len(one.document or b"")
 
 
 def _wanted(ns: str, found: Compared, *, returned: bool) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -66,18 +66,17 @@ class ImageFiles:
                 f"{clean(str(path))} holds {held} documents; the plan proved {expected}.", "Save the pre-images again."
             )
 
-    async def by_id(self, ns: str, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    async def by_id(self, ns: str, keys: Iterable[bytes]) -> AsyncIterator[tuple[bytes, bytes]]:
         """The documents with these ids, each a type byte and the value's bytes; those that are not there are left
         out."""
         await asyncio.sleep(0)  # reading a file does not yield: let the driver's heartbeats run
-        rest, found = iter(keys), dict[bytes, bytes]()
+        rest = iter(keys)
         with mapped(self._paths[ns]) as held:
             while some := list(islice(rest, _AT_ONCE)):
                 marks = ", ".join("?" * len(some))
                 query = f"SELECT id, at, size FROM place WHERE ns = ? AND id IN ({marks}) ORDER BY at"
                 for key, at, size in self._rows.execute(query, (ns, *some)):
-                    found[key] = held[at : at + size]
-        return found
+                    yield key, held[at : at + size]
 
     def close(self) -> None:
         """Remove the file of ids."""
