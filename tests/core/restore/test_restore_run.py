@@ -142,16 +142,23 @@ def test_a_folder_that_cannot_be_read_is_not_called_something_else(tmp_path: Pat
             work(tmp_path / name, lambda *_: True)
 
 
-_NAMELESS = "import ctypes, sys, time; ctypes.CDLL(None).prctl(15, b'', 0, 0, 0); print(flush=True); time.sleep(600)"
+_NAMED = """
+import ctypes, sys, time
+ctypes.CDLL(None).prctl(15, sys.argv[1].encode(), 0, 0, 0)
+print(flush=True)
+time.sleep(600)
+"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of processes are set by prctl")
-def test_a_process_without_a_name_is_a_process_too() -> None:
-    with subprocess.Popen([sys.executable, "-c", _NAMELESS], stdout=subprocess.PIPE, start_new_session=True) as process:
+@pytest.mark.parametrize("name", ["", "a b c"])
+def test_a_process_without_a_name_or_with_spaces_in_it_is_a_process_too(name: str) -> None:
+    program = [sys.executable, "-c", _NAMED, name]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, start_new_session=True) as process:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            assert members(process.pid) == {process.pid: ""}
+            assert members(process.pid) == {process.pid: name}
         finally:
             process.kill()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+import signal
 import stat
 import subprocess
 import time
@@ -19,7 +21,7 @@ from builders.plans import changed
 from tallyglass import __version__
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.step import Proof, RunMode
+from tallyglass.restore.model.step import Phase, Proof, RunMode
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.run import programs, silence
 from tallyglass.restore.run.folder_lock import LOCK, sole_run
@@ -32,10 +34,11 @@ from tallyglass.restore.run.progress import Progress
 from tallyglass.restore.run.runner import RunRequest, run
 from tallyglass.restore.run.silence import Silence
 from tallyglass.restore.run.step_process import RUNNING, StepProcess, left_running
-from tallyglass.restore.run.stop import RunStopped
+from tallyglass.restore.run.stop import Interrupted, RunStopped, interruptible
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.tools.files import read_config
 from tallyglass.restore.tools.find_mongod import VARIABLE, find_mongod
+from tallyglass.signals import ending_signals
 
 STAMP = "2026-11-20T18:15:44.000+0000\t"
 RESTORED = f"{STAMP}{{}} document(s) restored successfully. {{}} document(s) failed to restore."
@@ -106,6 +109,8 @@ def test_progress_counts_what_is_done_of_what_there_is(monkeypatch: pytest.Monke
 
     assert shown(None, 0.5, "s.c  1023B") == ("0:00, 1023 B at 1023 B/s",) * 2
     assert shown(None, 2, "s.c  1.00KB") == ("0:02, 1 KB at 512 B/s",) * 2
+    for unit, smaller in (("MB", "KB"), ("GB", "MB"), ("TB", "GB")):
+        assert shown(None, 2, f"s.c  1.00{unit}")[0] == f"0:02, 1 {unit} at 512 {smaller}/s"
     assert shown(3_661, 0) == ("0:00", "0:00, about 1:01:01 left")
     assert shown(60, 60) == ("1:00", "1:00")
     assert shown(60, 59) == ("0:59", "0:59, about 0:01 left")
@@ -258,12 +263,13 @@ def test_a_guard_is_repeated_with_each_attempt_at_the_step_after_it(
     modes = [RunMode.ONCE, RunMode.GUARD, RunMode.ONCE, RunMode.AGAIN, RunMode.PREVIEW, RunMode.ONCE]
     ends = ["", "", f"; test -e {gate}", "", "", f"; test -s {gate}"]
     steps = [
-        replace(step(f"echo {n} >>{tmp_path}/ran{end}"), mode=mode)
+        replace(step(f"echo {n} >>{tmp_path}/ran{end}"), mode=mode, seconds=60.0)
         for n, (mode, end) in enumerate(zip(modes, ends, strict=True))
     ]
     folder = write_folder(changed(plan(*steps), tools_needed="100.15"), tmp_path / "plan")
     request = RunRequest(folder, lambda *_: True, yes=True)
-    person, codes = Asked(None), list[int]()
+    person, codes, told = Asked(None), list[int](), list[str]()
+    monkeypatch.setattr(person, "tell", told.append)
     for text in (None, "", "x", "x"):
         if text is not None:
             gate.write_text(text)
@@ -272,6 +278,56 @@ def test_a_guard_is_repeated_with_each_attempt_at_the_step_after_it(
             ran.write("-")
     assert (tmp_path / "ran").read_text().replace("\n", "") == "012-1235-35--"
     assert codes == [1, 1, 0, 0]
+    lines = "\n".join(told)
+    assert re.findall(r"left:  about (.*), with", lines) == [
+        "6 min", "4 min", "4 min", "3 min", "2 min", "60 s", "2 min", "60 s", "60 s"
+    ]  # fmt: skip
+    assert re.findall(r"\[(\d)/6\].*\(done before\)", lines) == [*"1", *"1234", *"12346"]
+
+
+def test_a_guard_may_be_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Shelf(tmp_path / 'shelf').folder}:/usr/bin:/bin")
+    steps = [replace(step(f"echo {n} >>{tmp_path}/ran"), mode=mode) for n, mode in enumerate(RunMode) if n < 2]
+    steps = [replace(steps[0], mode=RunMode.GUARD), replace(steps[1], mode=RunMode.ONCE)]
+    folder = write_folder(changed(plan(*steps), tools_needed="100.15"), tmp_path / "plan")
+    assert run(RunRequest(folder, lambda *_: True, yes=True), Asked(None)) == 0
+    assert (tmp_path / "ran").read_text() == "0\n1\n"
+
+
+def test_a_folder_that_can_still_restore_something_is_not_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Shelf(tmp_path / 'shelf').folder}:/usr/bin:/bin")
+    steps = step("touch incomplete", phase=Phase.VERIFY), step("touch cleaned", phase=Phase.CLEAN)
+    folder = write_folder(changed(plan(*steps), tools_needed="100.15"), tmp_path / "plan")
+    person, told = Asked(None), list[str]()
+    monkeypatch.setattr(person, "tell", told.append)
+    request = RunRequest(folder, lambda *_: True, yes=True)
+    assert (run(request, person), (folder / "cleaned").exists()) == (3, False)
+    assert [text.split(":")[0] for text in told[-4:]] == ["Not cleaned up", "", "What was done", told[-1]]
+    assert told[-1] == f"NOT COMPLETE. Files are in {folder}."
+    (folder / "incomplete").unlink()
+    assert (run(request, person), (folder / "cleaned").exists()) == (0, True)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)])
+def test_a_signal_stops_a_run_once_and_those_after_it_are_ignored(number: signal.Signals, code: int) -> None:
+    handlers = [signal.getsignal(one) for one in ending_signals()]
+
+    def stopped() -> int:
+        try:
+            with interruptible():
+                try:
+                    signal.raise_signal(number)
+                finally:
+                    for other in ending_signals():
+                        signal.raise_signal(other)
+        except Interrupted as stop:
+            return stop.code
+        return 0
+
+    assert stopped() == code
+    assert [signal.getsignal(one) for one in ending_signals()] == handlers
 
 
 class Asked:
@@ -380,6 +436,7 @@ def test_a_step_that_a_killed_run_left_is_known_by_number_and_birth(tmp_path: Pa
                 (f"{pid}\nanother time\n", []),
                 ("none\n\n", []),
                 (f"{pid}\n", []),
+                (f"{pid}\n{birth(pid)}\nmore\n", []),
             ):
                 (tmp_path / RUNNING).write_text(text)
                 assert left_running(tmp_path) == left

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import InputError
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.backup.backup import DATA_FILES, Contents
 from tallyglass.restore.backup.read import read_backup
@@ -128,7 +128,7 @@ def newest_before(listed: Sequence[Listed], limit: Ts) -> Path:
     fitting = [one for one in listed if not one.why and one.end is not None and one.end < limit]
     if fitting:
         return max(fitting, key=lambda one: (one.end or limit, one.path)).path
-    newest_first = sorted(listed, key=lambda one: one.end or Ts(0, 0), reverse=True)
+    newest_first = sorted(listed, key=lambda one: one.end or ZERO, reverse=True)
     reasons = [f"{clean(one.path.name, 60)}: {one.why or f'it ended at {one.end}.'}" for one in newest_first[:3]]
     raise InputError(
         f"None of the {len(listed)} backups can be continued to {limit}.", "The newest: " + " ".join(reasons)

@@ -12,7 +12,7 @@ from pathlib import Path
 from tallyglass.counters.metrics import MetricFamily, known_families
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import DeploymentError, InputError, ReadError
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.read.entries import edge
 from tallyglass.restore.backup.backup import Contents
@@ -61,7 +61,7 @@ class RecoverableWindow:
     def newest_base(self) -> Listed | None:
         """The base that ended last, or that cannot be read."""
         dated = [one for one in self.bases if one.end is not None]
-        return max(dated, key=lambda one: one.end or Ts(0, 0), default=next(iter(self.bases), None))
+        return max(dated, key=lambda one: one.end or ZERO, default=next(iter(self.bases), None))
 
     @property
     def holes(self) -> tuple[Stretch, ...]:

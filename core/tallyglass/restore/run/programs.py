@@ -34,7 +34,7 @@ def environment(plan: Plan) -> Mapping[str, str]:
 def check_programs(plan: Plan, folder: Path, env: Mapping[str, str]) -> None:
     """Raise RunStopped if one is missing or unfit. Blocks until each has said its version."""
     path = env["PATH"]
-    needed = version_pair(plan.steps.tools_needed) or (0, 0)
+    needed = version_pair(plan.steps.tools_needed) or ()
     versions = set()
     for name in NAMES:
         if shutil.which(name, path=path) is None:

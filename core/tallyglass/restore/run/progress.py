@@ -10,7 +10,7 @@ _LINE = re.compile(
     r"\S+\t(?:\[[#.]*\]\s+)?(?P<name>\S.*?)\s+(?P<done>[\d.]+)(?P<unit>[KMGT]?B|)"
     r"(?:/(?P<total>[\d.]+)(?P<of>[KMGT]?B|)\s+\([\d.]+%\))?\s*"
 )
-_BYTES = {"B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
+_BYTES = {unit: 1024.0**power for power, unit in enumerate(("B", "KB", "MB", "GB", "TB"))}
 
 
 class Progress:

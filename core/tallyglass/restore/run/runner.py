@@ -196,11 +196,11 @@ class _Run:
             status = process.wait(0)
             while status is None:
                 status = process.wait(_LOOK_SECONDS)
-                self._show_printed(output.new_lines())
+                self._show_printed(output.new_lines(ended=False))
                 self._operator.show_progress(f"  {output.progress.line()}")
                 silent = silence.broken() if status is None else ""
                 # It may have said something while the servers were asked.
-                if silent and not self._show_printed(output.new_lines()):
+                if silent and not self._show_printed(output.new_lines(ended=False)):
                     raise self._silent(number, silent)
         self._show_printed(output.new_lines(ended=True))
         self._operator.show_progress("")

@@ -17,7 +17,7 @@ class StepOutput:
         self.silence = silence
         self._tail = tail
 
-    def new_lines(self, *, ended: bool = False) -> list[str]:
+    def new_lines(self, *, ended: bool) -> list[str]:
         """The lines since the last call. Where the step has ended, also a last one without an end."""
         lines = [*self._tail.new_lines(), *(self._tail.remainder() if ended else ())]
         for line in lines:

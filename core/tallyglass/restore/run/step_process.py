@@ -83,7 +83,7 @@ class StepProcess:
 def left_running(folder: Path) -> list[int]:
     """The processes of a step that a killed run left; they go on writing."""
     try:
-        pid, began = (folder / RUNNING).read_text(encoding="ascii").splitlines()[:2]
+        pid, began = (folder / RUNNING).read_text(encoding="ascii").splitlines()
         group = int(pid)
     except (OSError, ValueError):
         return []

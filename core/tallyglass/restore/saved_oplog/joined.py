@@ -16,7 +16,7 @@ from typing import Any, cast
 from bson import Timestamp
 
 from tallyglass.errors import ReadError
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import OPLOG, Document, Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.entry import Entry, read_entry
@@ -207,7 +207,7 @@ def _bounds(query: Document) -> tuple[Ts, Ts]:
     given = query.get("ts", {})
     if isinstance(given, Timestamp):
         return _ts(given), _ts(given)
-    low, high = Ts(0, 0), _MOST
+    low, high = ZERO, _MOST
     for name, value in given.items():
         ts = _ts(value)
         if name == "$gte":

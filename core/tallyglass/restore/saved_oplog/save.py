@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tallyglass.deployment.cluster import look_at
 from tallyglass.errors import DeploymentError, InputError, ReadError
-from tallyglass.moment import Ts
+from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import last_start
@@ -118,7 +118,7 @@ async def _lags(gateway: Gateway, before: SliceFile, newest: Ts) -> bool:
 
 async def _write(batches: AsyncIterator[bytes], path: Path) -> tuple[Ts, Ts, int, int]:
     """The first and the last timestamp, how many entries, and the bytes of the file."""
-    first = last = Ts(0, 0)
+    first = last = ZERO
     count = 0
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
