@@ -239,6 +239,10 @@ async def test_bulk_reads_and_tools_are_held_to_a_rate(monkeypatch: pytest.Monke
     slow: Any = load.paced(source, 8)
     assert [batch async for batch in slow.find_raw("s.c", {}, times=2)] == [b"12341234", b"1212"]
     assert (waited, slow.name) == ([1.0, 1.5], "rs")
+    budget = load.Budget(8)
+    monkeypatch.setattr(time, "monotonic", lambda: 101.0)
+    assert [budget.spend(size) for size in (8, 4, 4)] == [0.0, 0.5, 1.0], "a second has passed"
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     pace, signals = load.ToolPace(10), list[tuple[int, int]]()
     monkeypatch.setattr(os, "kill", lambda pid, number: signals.append((pid, number)))
     monkeypatch.setattr(load, "_bytes_moved", {1: 31, 2: 30, 3: None}.get)

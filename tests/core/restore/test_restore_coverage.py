@@ -13,9 +13,11 @@ from bson import Int64, Timestamp
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.oplog.read.entries import entries_about, read_all
+from tallyglass.restore.backup.backup import Anchor
 from tallyglass.restore.proof.oplog_query import oplog_query
 from tallyglass.restore.timeline import coverage
 from tallyglass.restore.timeline.coverage import NoStart, Start
+from tallyglass.restore.timeline.identity import foreign_anchor
 
 TESTS = {"$gte": lambda a, b: a >= b, "$gt": lambda a, b: a > b, "$lte": lambda a, b: a <= b, "$lt": lambda a, b: a < b}
 
@@ -92,6 +94,26 @@ async def test_a_start_that_was_overwritten_meanwhile_is_seen() -> None:
     assert await coverage.overwritten(Oplog(noop(20), noop(40)), begun) == ""  # type: ignore[arg-type]
     assert "21:1" in await coverage.overwritten(Oplog(noop(21), noop(40)), begun)  # type: ignore[arg-type]
     assert "unknown" in await coverage.overwritten(Oplog(), begun)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("anchors", "why"),
+    [
+        ((), ""),
+        ((Anchor(Ts(20, 1)), Anchor(Ts(9, 1))), ""),
+        ((Anchor(Ts(20, 1), 1, bson.encode(noop(20))),), ""),
+        ((Anchor(Ts(20, 1)), Anchor(Ts(25, 1))), "the oplog has no entry 25:1, which the backup names"),
+        ((Anchor(Ts(10, 1)),), "the oplog has no entry 10:1, which the backup names"),
+        ((Anchor(Ts(20, 1), 2),), "the entry 20:1 is of term 1, in the backup of term 2"),
+        (
+            (Anchor(Ts(20, 1), 1, bson.encode(noop(20, message="x"))),),
+            "the entry 20:1 is another one than in the backup",
+        ),
+    ],
+)
+async def test_a_backup_is_of_the_oplog_that_holds_its_positions(anchors: tuple[Anchor, ...], why: str) -> None:
+    held: Any = Oplog(noop(15), noop(20), noop(30))
+    assert await foreign_anchor(held, anchors, Ts(10, 1)) == why
 
 
 async def test_a_transaction_is_followed_to_its_first_entry() -> None:

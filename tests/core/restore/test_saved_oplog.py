@@ -22,6 +22,7 @@ from tallyglass.mongo.gateway import OPLOG, Gateway
 from tallyglass.oplog.entry import walk
 from tallyglass.restore.backup.backup import Contents
 from tallyglass.restore.catalogue import usable_backup
+from tallyglass.restore.catalogue.backups import why_not
 from tallyglass.restore.drill.point import point
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.result import begun
@@ -168,8 +169,9 @@ async def test_a_hole_is_named(slices: Path) -> None:
     joined, found = await join(cast("Gateway", Server(WHOLE[20:])), saved)
     assert found.holds, "the server holds what the slices lack"
     assert await read(joined, {}) == list(range(5, 40))
-    _, found = await join(cast("Gateway", Server(WHOLE[35:])), saved)
+    apart, found = await join(cast("Gateway", Server(WHOLE[35:])), saved)
     assert str(found.hole) == f"between {ts(25)} and {ts(26)}"
+    assert await read(apart, {}) == list(range(5, 26)), "nothing after a hole"
     with pytest.raises(ReadError, match=f"between {ts(25)}"):
         await open_joined(cast("Gateway", Server(WHOLE[35:])), [slices], ts(6))
 
@@ -180,10 +182,29 @@ async def test_another_history_is_refused(slices: Path) -> None:
     assert found.differs == f"the live oplog has another entry at {ts(25)} than the saved one"
     with pytest.raises(ReadError, match="has another entry at"):
         await open_joined(cast("Gateway", Server(other)), [slices], ts(6))
+    without, found = await join(cast("Gateway", Server([*WHOLE[20:25], *WHOLE[26:]])), read_saved([slices]))
+    assert found.differs == f"the live oplog has no entry {ts(25)}, the newest saved one"
+    assert await read(without, {}) == list(range(5, 26)), "nothing of another oplog"
     behind, found = await join(cast("Gateway", Server(WHOLE[:22])), read_saved([slices]))
     assert (found.holds, (await read(behind, {}))[-1]) == (True, 25), "a member that is behind continues nothing"
     write(slices, "oplog-4.bson", other[5:])
     assert read_saved([slices]).differs == f"oplog-2.bson.gz and oplog-4.bson do not hold the same entry at {ts(25)}"
+
+
+@pytest.mark.parametrize(
+    ("live", "why"),
+    [
+        (WHOLE[20:], ""),
+        (WHOLE[35:], f"entries are missing between {ts(25)} and {ts(35)}"),
+        ([*WHOLE[20:25], *WHOLE[26:]], f"the live oplog has no entry {ts(25)}, the newest saved one"),
+    ],
+)
+async def test_a_backup_is_continued_by_its_own_slices_if_the_live_oplog_joins_them(
+    slices: Path, live: list[bytes], why: str
+) -> None:
+    contents = Contents(Backup(slices, "directory", False, ts(8), ts(9), "sidecar"), oplog=slices)
+    found = await why_not(cast("Gateway", Server(live)), contents, None)
+    assert found == (f"The live oplog does not continue its slices: {why}." if why else "")
 
 
 async def test_a_server_that_overwrites_the_seam_meanwhile_is_noticed(slices: Path) -> None:
