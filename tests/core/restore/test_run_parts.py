@@ -21,7 +21,7 @@ from builders.plans import changed
 from tallyglass import __version__
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.step import Phase, Proof, RunMode
+from tallyglass.restore.model.step import Phase, PlanFile, Proof, RunMode
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.run import programs, silence
 from tallyglass.restore.run.folder_lock import LOCK, sole_run
@@ -334,7 +334,7 @@ class Asked:
     """A person who types ``answer``."""
 
     width = None
-    prompts = ()
+    prompts: tuple[str, ...] = ()
 
     def __init__(self, answer: str | None) -> None:
         self.answer = answer
@@ -406,6 +406,31 @@ def test_a_password_is_in_its_file_alone_and_only_while_it_is_needed(tmp_path: P
         ):
             pass
         assert (stop.value.check, stop.value.title, source.read_text()) == ("password", title, "uri: x\n")
+
+
+@pytest.mark.parametrize(
+    ("until", "roles", "asked"),
+    [
+        (Phase.SECURE, ("source", "spare"), ["source"]),
+        (Phase.RESTORE, ("source", "spare"), ["source", "spare"]),
+        (Phase.CLEAN, ("spare",), ["spare"]),
+        (Phase.SECURE, ("spare",), []),
+        (Phase.CLEAN, (), []),
+    ],
+)
+def test_only_passwords_that_the_steps_need_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Phase, roles: tuple[str, ...], asked: list[str]
+) -> None:
+    monkeypatch.setenv("PATH", f"{Shelf(tmp_path / 'shelf').folder}:/usr/bin:/bin")
+    files = tuple(PlanFile(f"{role}.yml", 'uri: "x"\n') for role in ("source", "spare"))
+    made = changed(
+        plan(step("true")), tools_needed="100.15", files=files, source_user="a", spare_user="b", passwords=roles
+    )  # fmt: skip
+    person = Asked("secret")
+    request = RunRequest(write_folder(made, tmp_path / "plan"), lambda *_: True, yes=True, until=until)
+    assert run(request, person) == 0
+    users = {"source": "a", "spare": "b"}
+    assert list(person.prompts) == [f"Password of {users[role]} on the {role}: " for role in asked]
 
 
 def test_a_folder_is_used_by_one_run_at_a_time_and_on_one_machine(tmp_path: Path) -> None:
