@@ -110,7 +110,8 @@ def test_every_step_says_what_it_does() -> None:
     shown.show("some documents", return_steps(ReturnWork(some, documents={"s.c": 9})))
     shown.show("nothing", return_steps(ReturnWork(changed(restored(), returns=()))))
     shown.show("the end", clean_steps(own_spare_runs=True))
-    text = "\n".join(shown.lines) + "\n"
+    page = readme(changed(restored(), tools_needed="100.15", found_in=("/opt/to ols",), made_by="1.0"))
+    text = "\n".join([*shown.lines, "=== README.md of a folder", page.rstrip()]) + "\n"
     assert text == EXPECTED.read_text(encoding="ascii")
 
 
