@@ -96,23 +96,29 @@ class Rows(list[Any]):
 
 
 class Data:
-    """The documents of each collection, and its unique indexes, which its transactions share."""
+    """The documents of each collection, and its unique indexes, which its transactions share.
+
+    A collection of which ``shard_keys`` names a number lies on two shards, each with an ``_id`` of its own.
+    """
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Document]] = {}
         self.unique: dict[str, list[tuple[str, ...]]] = {}
+        self.shard_keys: dict[str, str] = {}
 
     def copy(self) -> Data:
         made = Data()
-        made.rows, made.unique = copy.deepcopy(self.rows), self.unique
+        made.rows, made.unique, made.shard_keys = copy.deepcopy(self.rows), self.unique, self.shard_keys
         return made
 
     def indexes(self, ns: str) -> list[tuple[str, ...]]:
         return [("_id",), *self.unique.get(ns, [])]
 
     def add(self, ns: str, new: Document) -> None:
+        key = self.shard_keys.get(ns)
+        shard = [row for row in self.rows.get(ns, []) if key is None or row[key] % 2 == new[key] % 2]
         for fields in self.indexes(ns):
-            if any(all(value_at(row, f) == value_at(new, f) for f in fields) for row in self.rows.get(ns, [])):
+            if any(all(value_at(row, f) == value_at(new, f) for f in fields) for row in shard):
                 name = "_".join(f"{field}_1" for field in fields) if fields != ("_id",) else "_id_"
                 text = f"E11000 duplicate key error collection: {ns} index: {name} dup key: {{ }}"
                 raise DuplicateKeyError(text, 11000, {"errmsg": text, "keyPattern": dict.fromkeys(fields, 1)})
@@ -172,11 +178,9 @@ class Data:
     def find(self, ns: str, wanted: Document, fields: Any = None) -> Rows:
         return Rows(copy.deepcopy(self.found(ns, wanted)))
 
-    def find_one(
-        self, ns: str, wanted: Document, fields: Any = None, *, sort: list[tuple[str, int]] | None = None
-    ) -> Document | None:
+    def find_one(self, ns: str, wanted: Document, fields: Any = None, **how: Any) -> Document | None:
         found = self.found(ns, wanted)
-        for field, direction in sort or ():
+        for field, direction in how.get("sort", ()):
             found.sort(key=lambda row: value_at(row, field), reverse=direction < 0)
         return copy.deepcopy(next(iter(found), None))
 
@@ -206,12 +210,12 @@ class Memory:
         self.chance = chance
         self.faults = faults
         self.late: set[asyncio.Task[None]] = set()
-        hello = {"setName": "rs"}
+        self.hello = {"setName": "rs"}
         for name in METHODS:
             monkeypatch.setattr(Collection, name, self._method(name))
             monkeypatch.setattr(AsyncCollection, name, self._async_method(name))
-        monkeypatch.setattr(Database, "command", lambda *_: hello)
-        monkeypatch.setattr(AsyncDatabase, "command", lambda *_: asyncio.sleep(0, hello))
+        monkeypatch.setattr(Database, "command", lambda *_: self.hello)
+        monkeypatch.setattr(AsyncDatabase, "command", lambda *_: asyncio.sleep(0, self.hello))
         monkeypatch.setattr(MongoClient, "start_session", lambda _: Session(self))
         monkeypatch.setattr(AsyncMongoClient, "start_session", lambda _: AsyncSession(self))
 

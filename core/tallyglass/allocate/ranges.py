@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pymongo import ReturnDocument
 
 from tallyglass.allocate.engine.allocator import AsyncAllocator, Core, SyncAllocator
-from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt, call_with_retry
+from tallyglass.allocate.engine.attempts import Deadlines, RetryBudget, attempt, hello, is_router
 from tallyglass.allocate.engine.checks import whole
 from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 from tallyglass.allocate.engine.handles import Documents, is_safe
@@ -63,12 +63,11 @@ class RangeCore(Core, ABC):
 
     def _report_weaknesses(self, budget: RetryBudget) -> Steps[None]:
         """Emit a WEAK event for each guarantee that the deployment or the write concern cannot give."""
-        admin = self.collection.database.client.admin
-        hello = yield from call_with_retry(lambda: admin.command("hello"), where=self.where, budget=budget)
+        server = yield from hello(self.collection, self.where, budget)
         if not is_safe(self.collection.write_concern):
             concern = clean(str(self.collection.write_concern.document), 80)
             self.meter.emit(EventKind.WEAK, note=f"unsafe write concern {concern}")
-        if "setName" not in hello and hello.get("msg") != "isdbgrid":
+        if "setName" not in server and not is_router(server):
             self.meter.emit(EventKind.WEAK, note="standalone: no retries by the driver, no second copy of the counter")
 
     def _increment(

@@ -14,7 +14,18 @@ from pymongo import AsyncMongoClient, MongoClient
 from builders import virtual_time
 from builders.memory_mongo import Memory
 from tallyglass import allocate
-from tallyglass.allocate import AllocationError, CounterMissing, CounterRewound, Exhausted, NumberSpace, PoolLayout
+from tallyglass.allocate import (
+    AllocationError,
+    AllocationTimeout,
+    AllocationUnknown,
+    CounterMissing,
+    CounterRewound,
+    Deadlines,
+    Exhausted,
+    GaplessInsert,
+    NumberSpace,
+    PoolLayout,
+)
 
 SMALL = PoolLayout(5, 40, first=100)
 SEEDS = range(3)
@@ -128,6 +139,25 @@ def test_one_process_gets_no_id_twice(memory: Memory, make: Make) -> None:
             except Exhausted:
                 break
     check(memory, make, taken)
+
+
+@pytest.mark.parametrize("shard_key", ["number", "tenant"])
+def test_an_insert_that_is_repeated_stores_one_document_on_whichever_shard(memory: Memory, shard_key: str) -> None:
+    memory.hello = {"msg": "isdbgrid"}
+    memory.data.shard_keys["s.invoices"] = shard_key
+    numbers, unknown = [], 0
+    with MongoClient[Any](connect=False) as client:
+        hasty = Deadlines(total=0.06, attempt=0.06)
+        ids = GaplessInsert(client.s.counters, client.s.invoices, within=("tenant",), deadlines=hasty)
+        while len(numbers) < 40:
+            try:
+                numbers.append(ids.insert({"_id": f"bill {len(numbers)}", "tenant": 7}))
+            except (AllocationUnknown, AllocationTimeout) as error:
+                unknown += isinstance(error, AllocationUnknown)
+    stored = [(row["_id"], row["number"]) for row in memory.data.rows["s.invoices"]]
+    assert stored == [(f"bill {n}", number) for n, number in enumerate(numbers)]
+    assert numbers == list(range(1, 41))
+    assert unknown > 0
 
 
 @pytest.mark.parametrize("make", [counter, scope, pool])

@@ -678,7 +678,7 @@ def test_a_document_that_is_there_returns_its_number(
     server: Server, client: MongoClient[Any], session: Any, given: dict[str, Any], found: dict[str, Any]
 ) -> None:
     steps = gapless(client)._core.insert({"_id": 1, "tenant": "a", **given}, session)
-    assert server.run(steps, [WITHIN], *REFUSED, stored(**found)) == 4
+    assert server.run(steps, [WITHIN], *REFUSED, [stored(_id="x"), stored(**found)]) == 4
 
 
 @pytest.mark.parametrize(
@@ -695,7 +695,7 @@ def test_another_document_with_this_id_is_not_taken_for_this_one(
 ) -> None:
     steps = gapless(client)._core.insert({"_id": 1, "tenant": "a", **given}, session)
     with pytest.raises(AllocationRefused, match=r"Another document has this _id in s\.invoices") as refused:
-        server.run(steps, [WITHIN], *REFUSED, stored(**found))
+        server.run(steps, [WITHIN], *REFUSED, [stored(**found)])
     assert refused.value.advice.startswith(f"It differs in {name}.")
     assert refused.value.__cause__ is SAME_ID
 
@@ -704,14 +704,30 @@ def test_a_document_that_no_majority_shows_yet_is_looked_for_again(
     server: Server, client: MongoClient[Any], session: Any
 ) -> None:
     document = {"_id": 1, "tenant": "a"}
-    assert (
-        server.run(gapless(client)._core.insert(document, session), [WITHIN], *[*REFUSED, None] * 3, *REFUSED, stored())
-        == 4
-    )
-    for rest in ([*REFUSED, None] * 99, [*REFUSED, *[LOST] * 99]):
+    steps = gapless(client)._core.insert(document, session)
+    assert server.run(steps, [WITHIN], *[*REFUSED, []] * 3, *REFUSED, [stored()]) == 4
+    for rest in ([*REFUSED, []] * 99, [*REFUSED, *[LOST] * 99]):
         hasty = gapless(client, deadlines=Deadlines(total=1.0, attempt=0.5))
         with pytest.raises(AllocationUnknown):
             server.run(hasty._core.insert(document, session), [WITHIN], *rest)
+
+
+def test_through_a_router_a_document_is_looked_for_on_each_shard(
+    server: Server, client: MongoClient[Any], session: Any
+) -> None:
+    server.hello = {"msg": "isdbgrid"}
+    core, begun, document = gapless(client)._core, (None, {"next": Int64(9)}), {"_id": 1, "tenant": "a"}
+    assert server.run(core.insert(document, session), [WITHIN], *begun, None, None, None) == 9
+    lookup = next(call for call in server.calls if call.method == "find_one")
+    assert lookup.args == ({"_id": {"$eq": 1}, "tenant": {"$eq": "a"}}, {"_id": 1})
+    assert lookup.options == {"session": session}
+    assert server.run(core.insert(document, session), *begun, {"_id": 1}, None, [stored()]) == 4
+    assert [call.method for call in server.calls][-2:] == ["abort_transaction", "find"]
+    with pytest.raises(AllocationRefused, match="Another document has this _id") as refused:
+        server.run(core.insert(document | {"total": 1}, session), *begun, {"_id": 1}, None, [stored()])
+    assert refused.value.code == 11000
+    assert server.run(core.insert({"tenant": "a"}, session), *begun, None, None) == 9, "a new _id is not looked for"
+    assert core.meter.stats().issued == 2
 
 
 def test_first_uses_that_collide_are_tried_again_but_another_index_of_the_counters_is_named(

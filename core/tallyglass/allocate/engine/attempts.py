@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -15,6 +15,7 @@ from pymongo import _csot
 from pymongo.errors import OperationFailure, PyMongoError
 
 from tallyglass.allocate.engine.checks import seconds
+from tallyglass.allocate.engine.handles import Documents
 from tallyglass.allocate.engine.meter import EventKind, Meter
 from tallyglass.allocate.engine.outcome import Outcome, ServerCode, classify, unique_index
 from tallyglass.allocate.engine.steps import Pause, Steps, call, read_all
@@ -155,6 +156,17 @@ def read_with_retry(operation: Callable[[], Iterable[T]], *, where: str, budget:
         except PyMongoError as error:
             pause = pause_or_raise(error, where, budget)
         yield pause
+
+
+def hello(collection: Documents, where: str, budget: RetryBudget) -> Steps[dict[str, Any]]:
+    """What the server says of itself."""
+    admin = collection.database.client.admin
+    return (yield from call_with_retry(lambda: admin.command("hello"), where=where, budget=budget))
+
+
+def is_router(server: Mapping[str, Any]) -> bool:
+    """Whether it is the router of a sharded cluster, by its ``hello``."""
+    return server.get("msg") == "isdbgrid"
 
 
 def pause_or_raise(error: PyMongoError, where: str, budget: RetryBudget) -> Pause:

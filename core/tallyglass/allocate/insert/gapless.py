@@ -25,6 +25,8 @@ from tallyglass.allocate.engine.attempts import (
     Deadlines,
     RetryBudget,
     call_with_retry,
+    hello,
+    is_router,
     out_of_time,
     read_with_retry,
     refused,
@@ -85,7 +87,7 @@ class _GaplessCore(Core):
         if len({*self.within, field, _NUMBERS}) < len(self.within) + 2:
             raise ValueError(f"within must name each field once, and neither {field!r} nor {_NUMBERS!r}")
         super().__init__(target, place(target, field), deadlines, on_event)
-        self._proven = False
+        self._proven = self._router = False
 
     def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """The ``_id`` of the counter that numbers this document."""
@@ -108,12 +110,14 @@ class _GaplessCore(Core):
         budget = self.budget()
         if not self._proven:
             yield from self._require_index(budget)
+            self._router = is_router((yield from hello(self.collection, self.where, budget)))
             self._proven = True
         filled = {"_id": ObjectId(), **document}
+        repeated = self._router and "_id" in document
         taken = False
         while True:
             try:
-                number = yield from self._transaction(key, filled, session, budget)
+                number = yield from self._transaction(key, filled, session, budget, repeated)
             except PyMongoError as error:
                 # While transactions create the collection of the counters, one of them may see the documents of
                 # another, but not its counter (MongoDB 6.0.5). Only a number that is still taken then is refused.
@@ -133,7 +137,7 @@ class _GaplessCore(Core):
             yield pause
 
     def _transaction(
-        self, key: dict[str, Any], filled: dict[str, Any], session: ClientSession, budget: RetryBudget
+        self, key: dict[str, Any], filled: dict[str, Any], session: ClientSession, budget: RetryBudget, repeated: bool
     ) -> Steps[int]:
         try:
             yield from call(
@@ -143,6 +147,8 @@ class _GaplessCore(Core):
                 budget.call_seconds(),
             )
             number = yield from self._next_number(key, session, budget)
+            if repeated:
+                yield from self._require_absent(filled, session, budget)
             numbered = {**filled, self.field: Int64(number)}
             yield from call(lambda: self.collection.insert_one(numbered, session=session), budget.call_seconds())
             yield from self._commit(session, budget)
@@ -170,6 +176,20 @@ class _GaplessCore(Core):
                 raise _FirstUses(str(error)) from error
             raise refused(error, name_of(self.counters)) from error
         return number_in(MANUAL, document or {}, self.where)
+
+    def _require_absent(self, filled: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[None]:
+        """Raise DuplicateKeyError if a document of this scope has the ``_id``, on whichever shard.
+
+        Each shard keeps ``_id`` unique for itself: where the shard key contains the number, an insert that is repeated
+        under another number may go to another shard. An earlier transaction that is still open holds the counter, which
+        this one has incremented: so what is read now is all that will ever be there.
+        """
+        wanted = {name: {"$eq": filled[name]} for name in ("_id", *self.within)}
+        there = yield from call(
+            lambda: self.collection.find_one(wanted, {"_id": 1}, session=session), budget.call_seconds()
+        )
+        if there is not None:
+            raise DuplicateKeyError("This _id exists.", ServerCode.DUPLICATE_KEY, {"keyPattern": {"_id": 1}})
 
     def _commit(self, session: ClientSession, budget: RetryBudget) -> Steps[None]:
         """Commit, and repeat while the outcome is unknown: the server commits at most once. Raises AllocationUnknown
@@ -234,23 +254,26 @@ class _GaplessCore(Core):
         )
         stored = self.collection.with_options(options)
         try:
-            found = yield from call_with_retry(
-                lambda: stored.find_one(by_id(filled["_id"])), where=self.where, budget=budget
+            rows = yield from read_with_retry(
+                lambda: stored.find(by_id(filled["_id"])), where=self.where, budget=budget
             )
         except AllocationTimeout as late:
             raise self._unknown() from late
-        if found is None:
+        different: list[str] = []
+        # Each shard may have one.
+        for found in rows:
+            number = found.get(self.field)
+            different = [name for name in filled if name != self.field and not _as_stored(filled, found, name, options)]
+            if not different and isinstance(number, int):
+                return int(number)
+        if not rows:
             return None
-        number = found.get(self.field)
-        different = [name for name in filled if name != self.field and not _as_stored(filled, found, name, options)]
-        if different or not isinstance(number, int):
-            raise AllocationRefused(
-                f"Another document has this _id in {name_of(self.collection)}.",
-                f"It differs in {clean(', '.join(different or [self.field]), 200)}. Use another _id; but if it is an "
-                "earlier insert of this document that was changed since, its number is in it.",
-                code=error.code,
-            ) from error
-        return int(number)
+        raise AllocationRefused(
+            f"Another document has this _id in {name_of(self.collection)}.",
+            f"It differs in {clean(', '.join(different or [self.field]), 200)}. Use another _id; but if it is an "
+            "earlier insert of this document that was changed since, its number is in it.",
+            code=error.code,
+        ) from error
 
     def _require_index(self, budget: RetryBudget) -> Steps[None]:
         indexes = yield from read_with_retry(self.collection.list_indexes, where=self.where, budget=budget)
