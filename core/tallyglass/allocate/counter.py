@@ -131,7 +131,7 @@ class CounterCore(RangeCore):
         # When two threads race here, the smaller value may remain: the next check is then less strict.
         if ids.stop > self._seen:
             self._seen = ids.stop
-        self._warn_of_javascript(ids)
+        self._issue(ids)
 
 
 class CounterCalls(RangeCalls, Generic[C]):

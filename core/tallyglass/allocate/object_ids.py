@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from bson.objectid import ObjectId
 
+from tallyglass.allocate.engine.forking import unforked
+
 
 def new_object_id() -> ObjectId:
     """A new ObjectId. PyMongo renews its random part in the child of a fork."""
-    return ObjectId()
+    return unforked(ObjectId)

@@ -138,7 +138,7 @@ class PoolCore(RangeCore):
         ids = granted(self.layout.counter, request, reply, where)
         self._check(floor, ids.start, where, burned=n, note=clean(repr(row.key), 80))
         self._note(row, ids.stop)
-        self._warn_of_javascript(ids)
+        self._issue(ids)
         return ids
 
     def _refresh(self, row: PoolDocument, where: str, budget: RetryBudget) -> Steps[None]:

@@ -103,8 +103,9 @@ class RangeCore(Core, ABC):
         self.meter.emit(EventKind.REWOUND, floor - start, note=note, burned=burned)
         raise error
 
-    def _warn_of_javascript(self, ids: range) -> None:
-        """Report once that ids passed 2^53, where JavaScript numbers begin to round."""
+    def _issue(self, ids: range) -> None:
+        """Count ids for the caller; report once that they passed 2^53, where JavaScript numbers begin to round."""
+        self.meter.add(issued=len(ids))
         if not self._passed_javascript and ids and ids[-1] > JS_SAFE_MAX:
             self._passed_javascript = True
             self.meter.emit(
@@ -146,15 +147,11 @@ class Ranges(SyncAllocator, RangeCalls):
 
     def take(self, n: int, *, session: ClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
-        ids = self._run(self.core.take(n, session=session))
-        self.core.meter.add(issued=len(ids))
-        return ids
+        return self._run(self.core.take(n, session=session))
 
     def take_up_to(self, n: int) -> range:
         """From one to ``n`` consecutive ids: the rest of a span is used up."""
-        ids = self._run(self.core.take(n, least=1))
-        self.core.meter.add(issued=len(ids))
-        return ids
+        return self._run(self.core.take(n, least=1))
 
     def __iter__(self) -> Iterator[int]:
         while True:
@@ -171,15 +168,11 @@ class AsyncRanges(AsyncAllocator, RangeCalls):
 
     async def take(self, n: int, *, session: AsyncClientSession | AsyncIOMotorClientSession | None = None) -> range:
         """Exactly ``n`` consecutive ids. Raises Exhausted (a Pool: PoolEmpty) when fewer are left."""
-        ids = await self._run(self.core.take(n, session=session))
-        self.core.meter.add(issued=len(ids))
-        return ids
+        return await self._run(self.core.take(n, session=session))
 
     async def take_up_to(self, n: int) -> range:
         """From one to ``n`` consecutive ids: the rest of a span is used up."""
-        ids = await self._run(self.core.take(n, least=1))
-        self.core.meter.add(issued=len(ids))
-        return ids
+        return await self._run(self.core.take(n, least=1))
 
     async def __aiter__(self) -> AsyncIterator[int]:
         while True:

@@ -10,12 +10,13 @@ import os
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from enum import IntEnum
 from typing import Final
 
 from bson.binary import OLD_UUID_SUBTYPE, Binary, UuidRepresentation
 
-from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
+from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork, unforked
 
 _TAIL_BITS, _COUNT_BITS = 62, 12
 """The random bits and those of the count (rand_b and rand_a of RFC 9562, 5.7)."""
@@ -25,8 +26,8 @@ _NO_NETWORK_CARD: Final = 1 << 40
 """The bit of a node that is not an address of a network card (RFC 9562, 6.10)."""
 
 
-class _Ascending(Uncopyable):
-    """Numbers of a clock that never repeat within a process, also when the clock stands still or goes back."""
+class _Ascending(Uncopyable, ABC):
+    """UUIDs by a clock whose times never repeat within a process, also when it stands still or goes back."""
 
     def __init__(self) -> None:
         self.reset_after_fork()
@@ -36,6 +37,14 @@ class _Ascending(Uncopyable):
         """Create a new lock and clock in the child of a fork."""
         self._lock = threading.RLock()
         self._last = 0
+
+    def next(self) -> uuid.UUID:
+        """The next UUID, of a later time than all before it in this process."""
+        return unforked(self._made)
+
+    @abstractmethod
+    def _made(self) -> uuid.UUID:
+        """The next UUID, whoever forks meanwhile."""
 
     def _later(self, now: int) -> int:
         """``now``, or the number after the last one if that is greater."""
@@ -52,8 +61,7 @@ class Uuid7(_Ascending):
     are ordered by the millisecond only. Thread-safe; the child of a fork draws new random bits.
     """
 
-    def next(self) -> uuid.UUID:
-        """The next UUID, greater than all before it in this process."""
+    def _made(self) -> uuid.UUID:
         # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
         head = self._later(time.time_ns() // 1_000_000 << _COUNT_BITS)
         high, low = head >> _COUNT_BITS, head & ((1 << _COUNT_BITS) - 1)
@@ -72,8 +80,7 @@ class Uuid1(_Ascending):
         super().reset_after_fork()
         self._own = _random_tail() | _NO_NETWORK_CARD
 
-    def next(self) -> uuid.UUID:
-        """The next UUID, of a later time than all before it in this process."""
+    def _made(self) -> uuid.UUID:
         ticks = self._later(time.time_ns() // 100 + _GREGORIAN)
         low, middle, high = ticks & 0xFFFF_FFFF, ticks >> 32 & 0xFFFF, ticks >> 48 & 0xFFF
         return uuid.UUID(int=low << 96 | middle << 80 | 0x1 << 76 | high << 64 | 0b10 << _TAIL_BITS | self._own)
@@ -99,7 +106,7 @@ def new_uuid(version: Version = Version.V7) -> uuid.UUID:
     version = Version(version)
     if version is Version.V7:
         return _seven.next()
-    return _one.next() if version is Version.V1 else uuid.uuid4()
+    return _one.next() if version is Version.V1 else unforked(uuid.uuid4)
 
 
 def new_binary(version: Version = Version.V7) -> Binary:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tallyglass.allocate.cache import cached as cached_module
 from tallyglass.allocate.cache.buffer import Buffer
 from tallyglass.allocate.cache.cached import Cached, _Waiter
 from tallyglass.allocate.cache.cached_async import AsyncCached
 from tallyglass.allocate.cache.step_size import Adaptive, Fixed
 from tallyglass.allocate.engine.meter import EventKind, Stats
-from tallyglass.allocate.errors import AllocationTimeout, AllocatorClosed, CounterRewound
+from tallyglass.allocate.errors import AllocationError, AllocationTimeout, AllocatorClosed, CounterRewound
 
 
 class Memory:
@@ -83,8 +86,8 @@ class Watched(Cached):
         super().reset_after_fork()
         self.delivered = threading.Event()
 
-    def _deliver(self, ids: range | None, error: Any) -> None:
-        super()._deliver(ids, error)
+    def _deliver(self, buffer: Buffer, ids: range | None, error: Any) -> None:
+        super()._deliver(buffer, ids, error)
         self.delivered.set()
 
 
@@ -121,6 +124,39 @@ def test_a_caller_interrupted_before_its_id_arrives_leaves_the_queue(monkeypatch
     assert cached.take(3) == [0, 1, 2]
 
 
+def test_a_thread_that_has_yet_to_begin_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a thread begins late, while its caller goes on: it started hundreds more until then."""
+    began: list[Any] = []
+    threads = SimpleNamespace(start_new_thread=lambda body, args: began.append((body, args)))
+    monkeypatch.setattr(cached_module, "_thread", threads)
+    cached = Cached(Memory(), step=3, ahead=1, patience=0)
+    for late in range(2):
+        for _ in range(3):
+            with pytest.raises(AllocationTimeout):
+                cached.next()
+        assert len(began) == 1, "another only where the first one will never begin"
+        if late == 0:
+            began.clear()
+    body, args = began.pop()
+    body(*args)
+    assert [(cached.next(), len(began)) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_at_the_end_of_the_interpreter_no_thread_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow()
+    cached = Watched(slow, step=3, ahead=0)
+    cached._ensure_fetching()
+    slow.asked.wait()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "is_finalizing", lambda: True)
+        with pytest.raises(AllocationError, match="No thread can be started to fetch ids") as ended:
+            cached.next()
+    assert str(ended.value.__cause__) == "the interpreter is shutting down"
+    slow.answer.set()
+    cached.delivered.wait()
+    assert cached.next() == 0
+
+
 class Claimed:
     """The lock of a waiter that the other side has claimed: who waits for it would wait for ever."""
 
@@ -130,8 +166,8 @@ class Claimed:
 
 
 def test_a_waiter_is_answered_once_or_leaves() -> None:
-    answered, left, slow = _Waiter(), _Waiter(), _Waiter()
-    failed, late = _Waiter(), AllocationTimeout("late")
+    answered, left, slow, failed = (_Waiter(Buffer()) for _ in range(4))
+    late = AllocationTimeout("late")
     assert (answered.answer(7), failed.answer(None, late)) == (True, True)
     assert answered.woken.acquire(blocking=False), "it wakes up"
     answered.woken = failed.woken = None  # type: ignore[assignment]
@@ -221,7 +257,7 @@ def test_ranges_that_may_not_be_longer_are_fetched_two_ahead(seconds: float, ran
         """Each fetch ends within the call that starts it."""
 
         def _ensure_fetching(self) -> None:
-            self._fetch_in_turn()
+            self._fetch_in_turn([])
 
     cached = Inline(Busy(), step=Adaptive(seconds=seconds, least=8, most=8))
     cached.next()
@@ -316,10 +352,10 @@ async def test_a_caller_cancelled_as_its_id_arrives_passes_it_to_the_next(handed
     """Between the cancellation and the turn in which the caller learns of it, the fetch hands over its ids."""
 
     class Cancelling(AsyncCached):
-        def _deliver(self, ids: range | None, error: Any) -> None:
+        def _deliver(self, buffer: Buffer, ids: range | None, error: Any) -> None:
             if not handed_over:
                 callers[0].cancel()
-            super()._deliver(ids, error)
+            super()._deliver(buffer, ids, error)
             callers[0].cancel()
 
     gate = Gate()

@@ -5,17 +5,33 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
+import random
+import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pymongo import MongoClient
 
-from tallyglass.allocate import Cached, Counter, Pool, PoolLayout, Stats, Uuid7, new_object_id, new_uuid
+from tallyglass.allocate import (
+    AllocationError,
+    Cached,
+    Counter,
+    Pool,
+    PoolLayout,
+    Stats,
+    Uuid7,
+    Version,
+    new_object_id,
+    new_uuid,
+)
 
 DB = "allocate_fork"
 
@@ -102,6 +118,77 @@ def random_ids() -> list[list[str]]:
         return [str(made.next()), str(new_uuid()), str(new_object_id())]
 
     return [some(), in_child(some)]
+
+
+class SharedFile:
+    """Ids from a counter in a file, which all processes share."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.write_text("0")
+
+    def take_up_to(self, n: int) -> range:
+        with self.path.open("r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            at = int(file.read())
+            file.seek(0)
+            file.write(str(at + n))
+        return range(at, at + n)
+
+    def stats(self) -> Stats:
+        return Stats()
+
+
+def signals(folder: str, what: str) -> list[list[str]]:
+    """The ids of a process, and of the children that a signal handler forks within its calls and that return there."""
+    cached = Cached(SharedFile(Path(folder, "counter")), step=20, patience=5)
+    calls: dict[str, Callable[[], list[Any]]] = {
+        "next": lambda: [cached.next()],
+        "take": lambda: cached.take(7),
+        "new_uuid": lambda: [new_uuid(Version.V1)],
+        "new_object_id": lambda: [new_object_id()],
+    }
+    parent, end, call = os.getpid(), time.monotonic() + 1.5, calls[what]
+    taken: list[Any] = []
+    got: list[Any] = []
+    inside, left = False, 0
+
+    def rearm() -> None:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.001, 0.02))
+
+    def fork(*_: object) -> None:
+        nonlocal left
+        if os.fork():
+            rearm()
+            return
+        left = 10
+        taken.clear()
+        if not inside:
+            got.clear()
+
+    signal.signal(signal.SIGALRM, fork)
+    rearm()
+    while time.monotonic() < end:
+        try:
+            inside = True
+            got = call()
+            inside = False
+        except AllocationError:
+            inside, got = False, []
+            if os.getpid() == parent:
+                raise
+        taken += got
+        if left and (left := left - 1) == 0:
+            break
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    Path(folder, f"{os.getpid()}.json").write_text(json.dumps([str(one) for one in taken]))
+    if os.getpid() != parent:
+        os._exit(0)
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
 
 
 def take(uri: str, n: int) -> list[int]:

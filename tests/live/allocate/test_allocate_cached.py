@@ -211,8 +211,8 @@ def test_a_deadline_in_threads_is_a_typed_error_and_the_fetch_goes_on() -> None:
             return Stats()
 
     class Told(Cached):
-        def _deliver(self, ids: range | None, error: Any) -> None:
-            super()._deliver(ids, error)
+        def _deliver(self, *fetched: Any) -> None:
+            super()._deliver(*fetched)
             delivered.set()
 
     cached = Told(Slow(), step=3, ahead=0, patience=0.01)

@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import forking
@@ -55,6 +56,14 @@ def test_a_lock_held_at_the_fork_does_not_stop_the_child() -> None:
 def test_random_ids_differ_after_a_fork() -> None:
     parent, child = run("random_ids")
     assert not set(parent) & set(child)
+
+
+@pytest.mark.parametrize("what", ["next", "take", "new_uuid", "new_object_id"])
+def test_a_signal_handler_that_forks_within_a_call_repeats_no_id(tmp_path: Path, what: str) -> None:
+    found = run("signals", str(tmp_path), what)
+    taken = [one for ids in found for one in ids]
+    assert len(found) > 10
+    assert len(set(taken)) == len(taken) > 100
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

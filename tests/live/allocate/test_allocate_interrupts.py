@@ -123,11 +123,11 @@ def test_a_thread_that_dies_before_serving_is_replaced(monkeypatch: pytest.Monke
     cached = Cached(Memory(), step=3, ahead=0)
     real, started = cached._fetch_in_turn, 0
 
-    def first_dies() -> None:
+    def first_dies(starts: Any) -> None:
         nonlocal started
         started += 1
         if started > 1:
-            real()
+            real(starts)
 
     monkeypatch.setattr(cached, "_fetch_in_turn", first_dies)
     assert cached.next() == 0

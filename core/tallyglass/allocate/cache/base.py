@@ -14,7 +14,7 @@ from tallyglass.allocate.cache.buffer import Buffer
 from tallyglass.allocate.cache.step_size import Adaptive, StepSize, step_size
 from tallyglass.allocate.engine.attempts import outer_seconds
 from tallyglass.allocate.engine.checks import seconds
-from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
+from tallyglass.allocate.engine.forking import Uncopyable, forked, register_for_fork
 from tallyglass.allocate.engine.meter import CLOSED, EventKind, Hook, Meter, Stats
 from tallyglass.allocate.errors import AllocationError, AllocationTimeout, AllocatorClosed, CounterRewound
 
@@ -110,10 +110,12 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
     def _dismiss(self, error: AllocationError) -> None:
         """Answer all waiting callers with an error."""
 
-    def _deliver(self, ids: range | None, error: AllocationError) -> None:
-        """Deliver a fetched range, or the error of the fetch."""
+    def _deliver(self, buffer: Buffer, ids: range | None, error: AllocationError) -> None:
+        """Deliver a fetched range to the buffer of the process that fetched it, or the error of the fetch."""
+        if self._buffer is not buffer:
+            return
         if ids is not None:
-            self._store(ids)
+            self._store(buffer, ids)
             self._serve()
             return
         if isinstance(error, CounterRewound):
@@ -140,9 +142,9 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
             self._meter.emit(EventKind.STEP, size)
         return size
 
-    def _store(self, ids: range) -> None:
+    def _store(self, buffer: Buffer, ids: range) -> None:
         """Store a fetched range, or burn it when the allocator has stopped."""
-        self._buffer.add(ids)
+        buffer.add(ids)
         # Looked at afterwards: another thread may stop it in between, and must not leave them in memory.
         if self._stopped is not None:
             self._burn(self._buffer.drop(), self._stopped)
@@ -157,10 +159,15 @@ class CacheBase(Uncopyable, ABC, Generic[S, W]):
             note = CLOSED if isinstance(why, AllocatorClosed) else "no longer issued"
             self._meter.emit(EventKind.BURNED, count, note=note, burned=count)
 
-    def _give_back(self, ids: list[int]) -> None:
-        """Return ids that did not reach their caller, or burn them when the allocator has stopped."""
-        if self._stopped is None:
-            self._buffer.give_back(ids)
+    def _refuse_forked(self, buffer: Buffer) -> None:
+        """Raise AllocationError in the child of a fork within a call, which began with ``buffer``."""
+        if self._buffer is not buffer:
+            raise forked()
+
+    def _give_back(self, buffer: Buffer, ids: list[int]) -> None:
+        """Return ids that did not reach their caller to their buffer, or burn them when the allocator has stopped."""
+        if self._stopped is None or self._buffer is not buffer:
+            buffer.give_back(ids)
         elif ids:
             lost = len(ids)
             self._meter.emit(EventKind.BURNED, lost, note="taken by a call that failed", burned=lost, issued=-lost)

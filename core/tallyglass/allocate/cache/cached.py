@@ -16,7 +16,7 @@ import weakref
 from typing import Final
 
 from tallyglass.allocate.cache.base import LOOK_AGAIN
-from tallyglass.allocate.cache.buffer import FREE_THREADED
+from tallyglass.allocate.cache.buffer import FREE_THREADED, Buffer
 from tallyglass.allocate.cache.calls import CacheCalls
 from tallyglass.allocate.engine.meter import EventKind
 from tallyglass.allocate.errors import AllocationError, again
@@ -28,9 +28,10 @@ _YIELD: Final = 50e-6
 class _Waiter:
     """A waiting caller. ``claim`` settles the race between the fetching thread and a caller that gives up."""
 
-    __slots__ = ("claim", "error", "value", "woken")
+    __slots__ = ("buffer", "claim", "error", "value", "woken")
 
-    def __init__(self) -> None:
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
         self.claim = threading.Lock()
         self.woken = threading.Lock()
         self.woken.acquire()
@@ -65,6 +66,12 @@ class _Fetch:
         self.ended.acquire()
 
 
+class _Start:
+    """The start of a fetching thread that does not run yet: it lives until that thread begins."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Cached(CacheCalls[_Waiter]):
     """Ids from memory, over a Counter or a Pool. Thread-safe, signal-safe, fork-safe.
 
@@ -93,6 +100,7 @@ class Cached(CacheCalls[_Waiter]):
         super().reset_after_fork()
         self._claim = threading.Lock()
         self._fetch: weakref.ref[_Fetch] | None = None
+        self._start: weakref.ref[_Start] | None = None
 
     def next(self) -> int:
         """One id. Raises AllocationTimeout after ``patience`` seconds, and the errors of the source."""
@@ -104,11 +112,11 @@ class Cached(CacheCalls[_Waiter]):
         """One id when the current piece is empty: from the next piece, or from the next fetch."""
         if self._stopped:
             raise again(self._stopped)
-        fetching = self._is_fetching()
+        buffer, fetching = self._buffer, self._is_fetching() or self._is_starting()
         if fetching and not FREE_THREADED:
             # A caller in a tight loop would starve the fetching thread of the global lock.
             time.sleep(_YIELD)
-        value = self._buffer.take()
+        value = buffer.take()
         if value is None:
             return self._wait()
         try:
@@ -116,14 +124,15 @@ class Cached(CacheCalls[_Waiter]):
             if not fetching and self._is_low():
                 with contextlib.suppress(RuntimeError):
                     self._ensure_fetching()
+            self._refuse_forked(buffer)
         except BaseException:
-            self._give_back([value])
+            self._give_back(buffer, [value])
             raise
         return value
 
     def _wait(self) -> int:
         """Queue this caller, and wait for its answer."""
-        waiter, began, patience = _Waiter(), time.monotonic(), self._patience_left()
+        waiter, began, patience = _Waiter(self._buffer), time.monotonic(), self._patience_left()
         try:
             self._stalled = True
             self._line.append(waiter)
@@ -132,13 +141,14 @@ class Cached(CacheCalls[_Waiter]):
         except BaseException:
             # Interrupted: an id that was already delivered goes to the next caller.
             if not waiter.leave() and waiter.value is not None:
-                self._give_back([waiter.value])
+                self._give_back(waiter.buffer, [waiter.value])
             raise
         self._meter.emit(EventKind.STALLED, seconds=time.monotonic() - began, stalls=1)
         if waiter.error is not None:
             raise waiter.error
         if waiter.value is None:
             raise self._timed_out(patience)
+        self._refuse_forked(waiter.buffer)
         return waiter.value
 
     def _await_fetch(self) -> None:
@@ -156,6 +166,7 @@ class Cached(CacheCalls[_Waiter]):
     def _await(self, waiter: _Waiter, end: float) -> bool:
         """Whether an answer came before ``end``. A dead fetching thread is replaced."""
         while True:
+            self._refuse_forked(waiter.buffer)
             if self._stopped:
                 self._dismiss(self._stopped)
             else:
@@ -175,6 +186,9 @@ class Cached(CacheCalls[_Waiter]):
     def _is_fetching(self) -> bool:
         return self._fetch is not None and self._fetch() is not None
 
+    def _is_starting(self) -> bool:
+        return self._start is not None and self._start() is not None
+
     def _waits(self, waiter: _Waiter) -> bool:
         return not waiter.claim.locked()
 
@@ -184,25 +198,32 @@ class Cached(CacheCalls[_Waiter]):
         Uses ``_thread``: ``Thread.start`` takes a lock and waits for the new thread, and a signal handler that calls
         this may have interrupted the very frame that holds the lock.
         """
-        if self._is_fetching():
-            return
         if sys.is_finalizing():
             raise RuntimeError("the interpreter is shutting down")
-        _thread.start_new_thread(self._fetch_in_turn, ())
+        if self._is_fetching() or self._is_starting():
+            return
+        starts = [_Start()]
+        start = weakref.ref(starts[0])
+        _thread.start_new_thread(self._fetch_in_turn, (starts,))
+        # Only now: a signal handler would wait for a thread that the frame which it interrupted has yet to start. On a
+        # busy machine it begins late, and a caller in a tight loop would start hundreds more until then.
+        self._start = start
 
-    def _fetch_in_turn(self) -> None:
+    def _fetch_in_turn(self, starts: list[_Start]) -> None:
         """The body of the fetching thread. If several start at the same time, only one continues."""
+        starts.clear()
         prefetch = True
         while prefetch or self._line:
             fetch = _Fetch()
             with self._claim:
                 if self._is_fetching():
                     return
-                self._fetch = weakref.ref(fetch)
+                mine = self._fetch = weakref.ref(fetch)
             try:
                 self._serve_and_fetch(prefetch)
             finally:
-                self._fetch = None
+                if self._fetch is mine:
+                    self._fetch = None
                 fetch.ended.release()
             # A caller that queued since the last check saw this thread alive: check again, now that it is not.
             prefetch = False
@@ -213,14 +234,15 @@ class Cached(CacheCalls[_Waiter]):
             if self._stopped:
                 self._dismiss(self._stopped)
                 return
-            value = self._buffer.take()
+            buffer = self._buffer
+            value = buffer.take()
             if value is None:
                 return
             while waiter := self._next_in_line():
                 if waiter.answer(value):
                     break
             else:
-                self._give_back([value])
+                self._give_back(buffer, [value])
 
     def _dismiss(self, error: AllocationError) -> None:
         """Answer all waiting callers with an error."""

@@ -11,6 +11,7 @@ import contextvars
 import time
 
 from tallyglass.allocate.cache.base import LOOK_AGAIN
+from tallyglass.allocate.cache.buffer import Buffer
 from tallyglass.allocate.cache.calls_async import AsyncCacheCalls
 from tallyglass.allocate.engine.meter import EventKind
 from tallyglass.allocate.errors import AllocationError, again
@@ -40,7 +41,8 @@ class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
         """One id when the current piece is empty: from the next piece, or from the next fetch."""
         if self._stopped:
             raise again(self._stopped)
-        value = self._buffer.take()
+        buffer = self._buffer
+        value = buffer.take()
         if value is None:
             return await self._wait()
         self._fast = self._buffer.fast
@@ -51,8 +53,9 @@ class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
                 # A caller that never awaits anything else would starve the fetch.
                 await asyncio.sleep(0)
             except BaseException:
-                self._give_back([value])
+                self._give_back(buffer, [value])
                 raise
+        self._refuse_forked(buffer)
         return value
 
     async def _await_fetch(self) -> None:
@@ -63,27 +66,29 @@ class AsyncCached(AsyncCacheCalls[asyncio.Future[int]]):
     async def _wait(self) -> int:
         """Queue this caller, and wait for its answer. A dead fetch is replaced."""
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        began, patience = time.monotonic(), self._patience_left()
+        buffer, began, patience = self._buffer, time.monotonic(), self._patience_left()
         self._stalled = True
         self._line.append(waiter)
         try:
             while not waiter.done():
+                self._refuse_forked(buffer)
                 self._ensure_fetching()
                 left = began + patience - time.monotonic()
                 if left <= 0:
                     raise self._timed_out(patience)
                 await asyncio.wait((waiter,), timeout=min(LOOK_AGAIN, left))
         except BaseException:
-            self._leave(waiter)
+            self._leave(buffer, waiter)
             raise
         finally:
             self._meter.emit(EventKind.STALLED, seconds=time.monotonic() - began, stalls=1)
+        self._refuse_forked(buffer)
         return waiter.result()
 
-    def _leave(self, waiter: asyncio.Future[int]) -> None:
+    def _leave(self, buffer: Buffer, waiter: asyncio.Future[int]) -> None:
         """A caller stops waiting: an id that was already delivered goes to the next one."""
         if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-            self._give_back([waiter.result()])
+            self._give_back(buffer, [waiter.result()])
             self._serve()
         else:
             waiter.cancel()

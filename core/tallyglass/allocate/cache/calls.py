@@ -37,15 +37,16 @@ class CacheCalls(SyncAllocator, CacheBase[RangeSource, W]):
     def take(self, n: int) -> list[int]:
         """``n`` ids, not necessarily consecutive. On failure the ids taken so far go to other callers."""
         whole(n, "the number of ids", low=1)
-        taken: list[int] = []
+        buffer, taken = self._buffer, list[int]()
         try:
             while len(taken) < n:
-                taken += self._buffer.take_up_to(n - len(taken))
+                taken += buffer.take_up_to(n - len(taken))
                 if len(taken) < n:
                     taken.append(self._slow())
         except BaseException:
-            self._give_back(taken)
+            self._give_back(buffer, taken)
             raise
+        self._refuse_forked(buffer)
         return taken
 
     def close(self) -> int:
@@ -85,8 +86,9 @@ class CacheCalls(SyncAllocator, CacheBase[RangeSource, W]):
 
         In haste it goes on until enough is in memory: to start again for the next range takes too long.
         """
+        buffer = self._buffer
         self._serve()
-        while self._stopped is None and (self._line or (prefetch and self._is_low())):
+        while self._buffer is buffer and self._stopped is None and (self._line or (prefetch and self._is_low())):
             ids: range | None = None
             error = AllocationError("A fetch of ids ended unexpectedly.")
             try:
@@ -94,5 +96,5 @@ class CacheCalls(SyncAllocator, CacheBase[RangeSource, W]):
             except AllocationError as failure:
                 error = failure
             finally:
-                self._deliver(ids, error)
+                self._deliver(buffer, ids, error)
             prefetch = ids is not None and self._is_in_haste()

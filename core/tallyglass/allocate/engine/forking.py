@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, NoReturn, Protocol
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol, TypeVar
+
+from tallyglass.allocate.errors import AllocationError
+
+T = TypeVar("T")
+
+process: object = object()
+"""This process: the child of a fork gets another one. An event hook or a signal handler may fork within a call, and the
+child return into it: what the call has taken belongs to the parent."""
 
 
 class Forkable(Protocol):
@@ -25,7 +34,30 @@ def register_for_fork(holder: Forkable) -> None:
     _all.add(holder)
 
 
+def unforked(make: Callable[[], T]) -> T:
+    """What ``make`` returns; it makes another in the child of a fork within it."""
+    while True:
+        began = process
+        made = make()
+        # Nothing is called from here on, so that no signal handler runs before the return.
+        if process is began:
+            return made
+
+
+def refuse_forked(began: object) -> None:
+    """Raise AllocationError in the child of a fork since the call began, when ``process`` was ``began``."""
+    if process is not began:
+        raise forked()
+
+
+def forked() -> AllocationError:
+    """The error for the rest of a call in the child of a fork within it."""
+    return AllocationError("The process forked within this call, whose ids belong to the parent.", "Call again.")
+
+
 def _in_child() -> None:
+    global process
+    process = object()
     for holder in list(_all):
         holder.reset_after_fork()
 

@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 import pymongo
 from pymongo.errors import PyMongoError
 
+from tallyglass.allocate.engine import forking
 from tallyglass.allocate.engine.sessions import refuse_bound_transaction
 
 T = TypeVar("T")
@@ -58,9 +59,11 @@ def read_all(operation: Callable[[], Iterable[T]], seconds: float) -> Steps[list
 def run(steps: Steps[T]) -> T:
     """Execute the steps with a synchronous driver. An exception from outside closes the generator."""
     refuse_bound_transaction()
+    began = forking.process
     try:
         step = next(steps)
         while True:
+            forking.refuse_forked(began)
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
                 step = next(steps)
@@ -75,6 +78,7 @@ def run(steps: Steps[T]) -> T:
             else:
                 step = steps.send(reply)
     except StopIteration as stop:
+        forking.refuse_forked(began)
         return stop.value  # type: ignore[no-any-return]
     finally:
         steps.close()
@@ -87,9 +91,11 @@ async def run_async(steps: Steps[T]) -> T:
     3.11 a second cancellation during server selection leaves an AsyncMongoClient unusable.
     """
     refuse_bound_transaction()
+    began = forking.process
     try:
         step = next(steps)
         while True:
+            forking.refuse_forked(began)
             if isinstance(step, Pause):
                 await asyncio.sleep(step.seconds)
                 step = next(steps)
@@ -103,6 +109,7 @@ async def run_async(steps: Steps[T]) -> T:
             else:
                 step = steps.send(reply)
     except StopIteration as stop:
+        forking.refuse_forked(began)
         return stop.value  # type: ignore[no-any-return]
     finally:
         steps.close()

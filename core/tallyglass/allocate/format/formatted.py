@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Protocol
 
+from tallyglass.allocate.engine import forking
 from tallyglass.allocate.engine.forking import Uncopyable
 from tallyglass.allocate.format.number_format import NumberFormat
 
@@ -35,12 +36,17 @@ class Formatted(Uncopyable):
 
     def next(self, when: date | None = None) -> str:
         """The next number, dated ``when`` (default: today, UTC)."""
-        return self.format.format(self._allocator.next(), when)
+        began = forking.process
+        text = self.format.format(self._allocator.next(), when)
+        forking.refuse_forked(began)
+        return text
 
     def take(self, n: int, when: date | None = None) -> list[str]:
         """``n`` numbers, all of the same date."""
-        day = when or datetime.now(UTC)
-        return [self.format.format(number, day) for number in self._allocator.take(n)]
+        began, day = forking.process, when or datetime.now(UTC)
+        texts = [self.format.format(number, day) for number in self._allocator.take(n)]
+        forking.refuse_forked(began)
+        return texts
 
 
 class AsyncFormatted(Uncopyable):
@@ -52,9 +58,14 @@ class AsyncFormatted(Uncopyable):
 
     async def next(self, when: date | None = None) -> str:
         """The next number, dated ``when`` (default: today, UTC)."""
-        return self.format.format(await self._allocator.next(), when)
+        began = forking.process
+        text = self.format.format(await self._allocator.next(), when)
+        forking.refuse_forked(began)
+        return text
 
     async def take(self, n: int, when: date | None = None) -> list[str]:
         """``n`` numbers, all of the same date."""
-        day = when or datetime.now(UTC)
-        return [self.format.format(number, day) for number in await self._allocator.take(n)]
+        began, day = forking.process, when or datetime.now(UTC)
+        texts = [self.format.format(number, day) for number in await self._allocator.take(n)]
+        forking.refuse_forked(began)
+        return texts
