@@ -24,6 +24,7 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "long": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
     "array": lambda value: isinstance(value, list),
 }
 TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -32,6 +33,7 @@ TESTS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$lte": lambda value, most: TYPES["number"](value) and value <= most,
     "$gt": lambda value, least: isinstance(value, type(least)) and value > least,
     "$exists": lambda value, wanted: (value is not MISSING) is wanted,
+    "$nin": lambda value, wanted: (None if value is MISSING else value) not in wanted,
     "$in": lambda value, wanted: value in wanted,
     "$not": lambda value, inner: not holds(value, inner),
 }
@@ -51,7 +53,9 @@ def value_at(document: Any, path: str) -> Any:
 
 def matches(document: Document, wanted: Mapping[str, Any]) -> bool:
     return all(
-        any(matches(document, one) for one in inner) if name == "$or" else holds(value_at(document, name), inner)
+        any(matches(document, one) for one in inner) is (name == "$or")
+        if name in ("$or", "$nor")
+        else holds(value_at(document, name), inner)
         for name, inner in wanted.items()
     )
 

@@ -8,8 +8,10 @@ counter into a double for good. Hence the type is part of the filter, and increm
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
 from bson.decimal128 import Decimal128
@@ -138,12 +140,24 @@ def wrong_type(value: object, name: str, where: str) -> CounterTypeError:
         "double": "A double stalls at 2^53 and then issues the same id to every caller, without an error.",
         "decimal": "A decimal has 34 digits and then stalls, and other libraries cannot read it as an id.",
     }.get(type_name, "It cannot be incremented.")
-    fix = f'updateOne({{_id: ...}}, [{{$set: {{"{name}": {{$toLong: "${name}"}}}}}}])'
+    if _is_number(value):
+        command = f'updateOne({{_id: ...}}, [{{$set: {{"{name}": {{$toLong: "${name}"}}}}}}])'
+        fix = f"convert it with {clean(command)}"
+    else:
+        fix = "set it to an integer above every id that was used"
     return CounterTypeError(
         f"{clean(where)} keeps {clean(name)} as a {type_name}, not as an integer.",
-        f"{why} Stop its writers, convert it with {clean(fix)}, and find what writes it as a {type_name}.",
+        f"{why} Stop its writers, {fix}, and find what writes it as a {type_name}.",
         type_name=type_name,
     )
+
+
+def _is_number(value: object) -> bool:
+    """Whether the server's ``$toLong`` makes of a value the number that it means."""
+    if isinstance(value, (float, Decimal128)):
+        number = Decimal(str(value))
+        return number.is_finite() and INT64_MIN <= number <= INT64_MAX
+    return isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value) is not None
 
 
 def _type_name(value: object) -> str:

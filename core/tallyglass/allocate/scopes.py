@@ -97,7 +97,12 @@ class ScopeCore(CounterCore):
         if document is None:
             return self.layout.first
         retired = document.get(_RETIRED)
-        if self.period is not None and isinstance(retired, str) and self.period < retired:
+        if self.period is not None and retired is not None and not isinstance(retired, str):
+            raise AllocationRefused(
+                f"{self.where} does not keep {_RETIRED} as text: what was retired is unknown.",
+                f"Set it to the first period that may be used, as text: {clean(repr(retired), 80)} is no period.",
+            )
+        if self.period is not None and retired is not None and self.period < retired:
             raise AllocationRefused(
                 f"The period {self.period} of {self.where} is closed: periods before {clean(retired)} were retired.",
                 "Its numbers were removed, and restarting at 1 would repeat them.",
@@ -107,7 +112,10 @@ class ScopeCore(CounterCore):
         return self.layout.next_id(number_in(self.layout, document, self.where))
 
     def _not_retired(self) -> dict[str, Any]:
-        return {} if self.period is None else {_RETIRED: {"$not": {"$gt": self.period}}}
+        if self.period is None:
+            return {}
+        unknown = {"$nin": [None], "$not": {"$type": "string"}}
+        return {"$nor": [{_RETIRED: {"$gt": self.period}}, {_RETIRED: unknown}]}
 
 
 class _ScopesCore(Core):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -55,6 +56,42 @@ def test_only_integers_are_numbers(value: object) -> None:
         number_in(MANUAL, {"next": value}, "x")
     with pytest.raises(CounterTypeError):
         number_in(Layout("a.b", MANUAL.semantics), {"a": value}, "x")
+
+
+CONVERT = 'convert it with updateOne({_id: ...}, [{$set: {"next": {$toLong: "$next"}}}])'
+SET = "set it to an integer above every id that was used"
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "fix"),
+    [
+        (7.0, "double", CONVERT),
+        (2.0**53, "double", CONVERT),
+        (2.0**63, "double", SET),
+        (float("nan"), "double", SET),
+        (float("-inf"), "double", SET),
+        (Decimal128("7"), "decimal", CONVERT),
+        (Decimal128("9223372036854775808"), "decimal", SET),
+        (Decimal128("NaN"), "decimal", SET),
+        ("-7", "string", CONVERT),
+        ("7.5", "string", SET),
+        ("x", "string", SET),
+        (True, "boolean", SET),
+        ([7], "array", SET),
+        ({"a": 7}, "object", SET),
+        (datetime(2026, 1, 1, tzinfo=UTC), "datetime", SET),
+    ],
+)
+def test_the_remedy_for_another_type_is_one_that_works(value: object, kind: str, fix: str) -> None:
+    why = {
+        "double": "A double stalls at 2^53 and then issues the same id to every caller, without an error.",
+        "decimal": "A decimal has 34 digits and then stalls, and other libraries cannot read it as an id.",
+    }.get(kind, "It cannot be incremented.")
+    with pytest.raises(CounterTypeError) as wrong:
+        number_in(MANUAL, {"next": value}, "x")
+    assert wrong.value.type_name == kind
+    assert wrong.value.title == f"x keeps next as a {kind}, not as an integer."
+    assert wrong.value.advice == f"{why} Stop its writers, {fix}, and find what writes it as a {kind}."
 
 
 @pytest.mark.parametrize(

@@ -837,6 +837,23 @@ def test_numbers_without_gaps_need_a_unique_index_on_the_scope_and_the_number(
     assert (server.calls[-1].args, server.calls[-1].options) == (([("tenant", 1), ("number", 1)],), {"unique": True})
 
 
+@pytest.mark.parametrize(
+    ("answer", "error", "title"),
+    [
+        (errors.OperationFailure("Failed to apply $inc", 2), Exhausted, "The number in {} is at the end of int64."),
+        (errors.OperationFailure("non-numeric", 14), CounterTypeError, "The field in {} is not a number."),
+        ({"next": 4.0}, CounterTypeError, "{} keeps next as a double, not as an integer."),
+    ],
+)
+def test_a_counter_of_numbers_without_gaps_that_cannot_go_on_is_named(
+    server: Server, client: MongoClient[Any], session: Any, answer: Any, error: type[Exception], title: str
+) -> None:
+    with pytest.raises(error) as refused:
+        server.run(gapless(client)._core.insert({"tenant": "a"}, session), [WITHIN], None, answer, None)
+    counter = "s.counters {'numbers': 's.invoices.number', 'tenant': 'a'}"
+    assert str(refused.value).startswith(title.format(counter))
+
+
 def test_numbers_without_gaps_need_a_server_that_has_transactions(
     server: Server, client: MongoClient[Any], session: Any
 ) -> None:
@@ -1114,7 +1131,15 @@ def test_a_period_that_is_closed_is_not_begun_again(server: Server, client: Mong
     for steps, *script in ((core.create(), None, nothing), (core.take(1), SAME_ID), (core.peek(),)):
         with pytest.raises(AllocationRefused, match=r"period 2025 .* is closed: periods before 2026 were retired"):
             server.run(steps, *script, closed)
+    broken = {"_id": "a/b", "retired_before": 2026, "periods": {}}
+    for steps, *script in ((core.create(), None, nothing), (core.take(1), SAME_ID), (core.peek(),)):
+        with pytest.raises(AllocationRefused, match="does not keep retired_before as text: what was") as refused:
+            server.run(steps, *script, broken)
+        assert refused.value.advice == "Set it to the first period that may be used, as text: 2026 is no period."
+    assert server.run(scope(client).peek(), broken | {"next": 4}) == 5, "its own number does not depend on it"
     assert server.run(core.create(7), None, SimpleNamespace(modified_count=1)) is True
-    unused = {"_id": {"$eq": "a/b"}, "retired_before": {"$not": {"$gt": "2025"}}, "periods.2025": {"$exists": False}}
+    unknown = {"$nin": [None], "$not": {"$type": "string"}}
+    retired = [{"retired_before": {"$gt": "2025"}}, {"retired_before": unknown}]
+    unused = {"_id": {"$eq": "a/b"}, "$nor": retired, "periods.2025": {"$exists": False}}
     assert server.calls[-1].args == (unused, {"$set": {"periods.2025": 6}})
     assert server.run(core.create(7), None, nothing, {"_id": "a/b", "periods": {"2025": 6}}) is False

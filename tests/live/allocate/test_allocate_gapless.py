@@ -152,6 +152,11 @@ async def test_an_insert_that_fails_takes_no_number(kit: Kit) -> None:
     with pytest.raises(CounterTypeError):
         await done(invoices.insert(base))
     assert kit.plain.counters.find_one({"_id": invoices.key(base)})["next"] == 7.0
+    for value, error in (("7", CounterTypeError), (Int64(2**63 - 1), Exhausted)):
+        kit.plain.counters.update_one({"_id": invoices.key(base)}, {"$set": {"next": value}})
+        with pytest.raises(error, match=r"\.counters {'numbers': "):
+            await done(invoices.insert(base))
+        assert kit.plain.counters.find_one({"_id": invoices.key(base)})["next"] == value
     assert kit.plain.invoices.count_documents({}) == 2
 
 
@@ -274,6 +279,12 @@ async def test_a_retired_period_never_starts_again(kit: Kit) -> None:
     assert await done(counters.retire("2025")) == 0
     assert await done(counters.of("acme", period="2026").next()) == 4
     assert await done(kit.Counters(kit.db.scopes).of("acme", period="2026").next()) == 5
+    for broken in (2026, 2026.0, float("nan"), True, {"year": 2026}, MOMENT):
+        kit.plain.scopes.update_one({}, {"$set": {"retired_before": broken}})
+        for period in ("2024", "2026"):
+            with pytest.raises(AllocationRefused, match="what was retired is unknown"):
+                await done(kit.Counters(kit.db.scopes).of("acme", period=period).next())
+    assert await done(counters.of("acme").next()) == 1
 
 
 async def test_scopes_have_ceilings_types_and_caches(kit: Kit) -> None:

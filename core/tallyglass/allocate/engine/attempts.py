@@ -201,11 +201,16 @@ def _final(outcome: Outcome, error: PyMongoError, where: str, burned: int) -> Al
             clean(str(error), 200),
             burned=burned,
         )
+    if outcome in (Outcome.OVERFLOW, Outcome.WRONG_TYPE):
+        return wrong_number(outcome, where)
+    return refused(error, where)
+
+
+def wrong_number(outcome: Outcome, where: str) -> AllocationError:
+    """The error for a number that the server cannot increment."""
     if outcome is Outcome.OVERFLOW:
         return Exhausted(f"The number in {where} is at the end of int64.", maximum=2**63 - 1)
-    if outcome is Outcome.WRONG_TYPE:
-        return CounterTypeError(f"The field in {where} is not a number.", "Name the field that holds the number.")
-    return refused(error, where)
+    return CounterTypeError(f"The field in {where} is not a number.", "Name the field that holds the number.")
 
 
 def refused(error: PyMongoError, where: str) -> AllocationRefused:

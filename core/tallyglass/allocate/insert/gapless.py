@@ -30,6 +30,7 @@ from tallyglass.allocate.engine.attempts import (
     out_of_time,
     read_with_retry,
     refused,
+    wrong_number,
 )
 from tallyglass.allocate.engine.checks import by_id, field_name, storable
 from tallyglass.allocate.engine.checks import key as checked_key
@@ -159,6 +160,7 @@ class _GaplessCore(Core):
         return number
 
     def _next_number(self, key: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[int]:
+        where = f"{name_of(self.counters)} {clean(repr(key), 200)}"
         # The reply shows a number of the wrong type; aborting the transaction undoes its increment.
         try:
             document: dict[str, Any] | None = yield from call(
@@ -171,11 +173,16 @@ class _GaplessCore(Core):
                 ),
                 budget.call_seconds(),
             )
-        except DuplicateKeyError as error:
-            if classify(error) is Outcome.DUPLICATE:
+        except PyMongoError as error:
+            outcome = classify(error)
+            if outcome is Outcome.DUPLICATE:
                 raise _FirstUses(str(error)) from error
-            raise refused(error, name_of(self.counters)) from error
-        return number_in(MANUAL, document or {}, self.where)
+            if outcome in (Outcome.OVERFLOW, Outcome.WRONG_TYPE):
+                raise wrong_number(outcome, where) from error
+            if isinstance(error, DuplicateKeyError):
+                raise refused(error, name_of(self.counters)) from error
+            raise
+        return number_in(MANUAL, document or {}, where)
 
     def _require_absent(self, filled: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[None]:
         """Raise DuplicateKeyError if a document of this scope has the ``_id``, on whichever shard.
