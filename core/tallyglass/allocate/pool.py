@@ -19,7 +19,6 @@ from tallyglass.allocate.engine.handles import (
     AnyAsyncCollection,
     Documents,
     SyncCollection,
-    choose_concern,
     name_of,
     prepare,
 )
@@ -200,8 +199,7 @@ class PoolCalls(RangeCalls, Generic[C]):
         write_concern: WriteConcern | None = None,
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
-        concern = choose_concern(write_concern, unsafe_write_concern)
-        prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
+        prepared = prepare(collection, write_concern, unsafe_write_concern, asynchronous=self._asynchronous)
         self.core = PoolCore(prepared, layout or PoolLayout(), deadlines, on_event)
 
 

@@ -25,7 +25,6 @@ from tallyglass.allocate.engine.handles import (
     AnyAsyncCollection,
     Documents,
     SyncCollection,
-    choose_concern,
     name_of,
     prepare,
 )
@@ -172,8 +171,7 @@ class ScopedCounters(Uncopyable, Generic[C, K]):
         write_concern: WriteConcern | None = None,
         unsafe_write_concern: WriteConcern | None = None,
     ) -> None:
-        concern = choose_concern(write_concern, unsafe_write_concern)
-        prepared = prepare(collection, asynchronous=self._asynchronous, concern=concern)
+        prepared = prepare(collection, write_concern, unsafe_write_concern, asynchronous=self._asynchronous)
         self._core = _ScopesCore(prepared, name_of(prepared), deadlines, on_event)
 
         @functools.lru_cache(whole(remembered, "remembered", low=1))

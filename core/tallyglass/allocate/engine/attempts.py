@@ -140,21 +140,24 @@ def call_with_retry(operation: Callable[[], T], *, where: str, budget: RetryBudg
     A duplicate ``_id`` is retried: two upserts of it collided, and the next try finds the document.
     Raises AllocationTimeout, AllocationRefused.
     """
-    while True:
-        try:
-            return (yield from call(operation, budget.call_seconds()))
-        except PyMongoError as error:
-            pause = pause_or_raise(error, where, budget)
-        yield pause
+    return _with_retry(lambda seconds: call(operation, seconds), where, budget)
 
 
 def read_with_retry(operation: Callable[[], Iterable[T]], *, where: str, budget: RetryBudget) -> Steps[list[T]]:
     """:func:`call_with_retry` for a call that returns a cursor: all its documents."""
+    return _with_retry(lambda seconds: read_all(operation, seconds), where, budget)
+
+
+def _with_retry(steps: Callable[[float], Steps[T]], where: str, budget: RetryBudget) -> Steps[T]:
     while True:
         try:
-            return (yield from read_all(operation, budget.call_seconds()))
+            return (yield from steps(budget.call_seconds()))
         except PyMongoError as error:
-            pause = pause_or_raise(error, where, budget)
+            if classify(error) not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED, Outcome.DUPLICATE):
+                raise refused(error, where) from error
+            pause = budget.pause()
+            if pause is None:
+                raise out_of_time(error, where, budget.burned) from error
         yield pause
 
 
@@ -167,16 +170,6 @@ def hello(collection: Documents, where: str, budget: RetryBudget) -> Steps[dict[
 def is_router(server: Mapping[str, Any]) -> bool:
     """Whether it is the router of a sharded cluster, by its ``hello``."""
     return server.get("msg") == "isdbgrid"
-
-
-def pause_or_raise(error: PyMongoError, where: str, budget: RetryBudget) -> Pause:
-    """The pause before the retry of a call that is safe to repeat; raises when a retry cannot help."""
-    if classify(error) not in (Outcome.UNKNOWN, Outcome.NOT_APPLIED, Outcome.DUPLICATE):
-        raise refused(error, where) from error
-    pause = budget.pause()
-    if pause is None:
-        raise out_of_time(error, where, budget.burned) from error
-    return pause
 
 
 def out_of_time(why: PyMongoError | str, where: str, burned: int) -> AllocationError:

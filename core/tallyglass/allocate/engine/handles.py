@@ -48,12 +48,19 @@ def is_safe(concern: WriteConcern) -> bool:
 
 
 def prepare(
-    collection: Any, *, asynchronous: bool, concern: WriteConcern = MAJORITY, inserts: bool = False
+    collection: Any,
+    write_concern: WriteConcern | None = None,
+    unsafe: WriteConcern | None = None,
+    *,
+    asynchronous: bool,
+    inserts: bool = False,
 ) -> Documents:
     """The collection with the options that allocation needs. Raises WrongClient, UnsafeWriteConcern.
 
-    With ``inserts`` it is for the caller's documents, which are written as the caller's client writes them.
+    ``unsafe`` is a weak write concern that was requested explicitly. With ``inserts`` the collection is for the
+    caller's documents, which are written as the caller's client writes them.
     """
+    concern = choose_concern(write_concern, unsafe)
     check_kind(collection, asynchronous=asynchronous)
     if not concern.acknowledged:
         raise UnsafeWriteConcern("An unacknowledged write returns no id.", "Use at least w: 1.")
