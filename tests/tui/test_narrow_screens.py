@@ -119,6 +119,31 @@ async def test_a_page_that_is_held_still_fits_each_size_of_the_window(
     assert await shown(wide, narrow) == await shown(narrow)
 
 
+async def test_the_losses_above_the_opened_one_are_in_view_when_one_comes_back(screen_at: Any) -> None:
+    scan = IncidentScan(MANY[:4], 1000, Ts(1, 1), done=True)
+    async with screen_at((80, 24)) as screen:
+        await screen.press("3", "i")
+        await screen.put("incidents", scan)
+        before = [line for line in screen.lines if line.startswith("!!")]
+        await screen.press("j", "j", "enter")
+        await screen.put("incidents", replace(scan, scanned=1001))
+        await screen.press("escape")
+        assert [line for line in screen.lines if line.startswith("!!")] == before
+
+
+async def test_the_row_under_the_cursor_stays_in_view_in_a_smaller_window(screen_at: Any) -> None:
+    scan = IncidentScan(MANY, 1000, Ts(1, 1), done=True)
+    async with screen_at((80, 40)) as screen:
+        await screen.press("3", "i")
+        await screen.put("incidents", scan)
+        await screen.press("p", *("j" for _ in MANY))
+        last = next(line for line in reversed(screen.lines) if line.startswith("!!"))
+        await screen.pilot.resize_terminal(80, 15)
+        await screen.pilot.pause()
+        assert "what happened · 21/21" in screen.text
+        assert screen.lines[-3] == last
+
+
 def test_the_parts_fit_and_say_where_one_is_in_them() -> None:
     for width, shown in ((50, "Incidents 21 Checks 3/18 Loss Counters Commands"), (80, " Checks 3/18 ")):
         text = "".join(piece for piece, _ in parts_line(Draft(), 21, "checks", "3/18", width))

@@ -108,7 +108,7 @@ async def test_planning_says_how_far_it_is_and_escape_stops_it(screen_at: Any, i
         assert "read 1,234,567 entries up to 18:06:14Z" in screen.text
         assert "for about 9.2 h more" not in screen.text, "the part that was chosen stays"
         await screen.press("escape")
-        assert "Planning was stopped. r plans again." in screen.text
+        assert " no plan  Planning was stopped. r plans again." in screen.text
         assert "for about 9.2 h more" not in screen.text
         assert draft(screen).backup == "/backup"
     assert Reading(1, Ts(1, 1), 0.25).seconds_left(30) == 90
@@ -286,7 +286,10 @@ async def test_a_backup_is_requested_if_no_other_way_can_undo_the_incident(scree
         await screen.press("enter")
         assert "how this can be undone" in screen.text
         ways = (Way(FROM_BACKUP, None, "No backup is named."), Way(FROM_IMAGES, False, "It keeps none.", "Next time."))
-        text = await plan(screen, Planned(None, "No way.", ways=ways, way=FROM_BACKUP, needs_backup=True))
+        why = "This needs a backup, and none is named. pre-images: not possible. orders keeps no pre-images of these."
+        text = await plan(screen, Planned(None, why, ways=ways, way=FROM_BACKUP, needs_backup=True))
+        assert screen.lines[1].startswith(" no plan  This needs a backup"), "not NO: it is not known that none can"
+        assert " ".join(line[10:].strip() for line in screen.lines[1:3]) == why
         assert text.index("?     backup and oplog: No backup is named.") < text.index("no    pre-images: It keeps")
         await fill(screen, "/other")
         assert draft(screen).backup == "/other"

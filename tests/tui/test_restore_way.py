@@ -101,7 +101,8 @@ async def test_without_a_backup_the_page_asks_for_one_where_no_image_is_held(mon
 
     monkeypatch.setattr(make, "possible_ways", ways)
     found = [one async for one in plan_once(GATEWAY, Draft(LIMIT, INCIDENT), "")]
-    assert found == [Planned(None, "pre-images: not possible. None.", "", await ways(), FROM_BACKUP, needs_backup=True)]
+    title = "This needs a backup, and none is named. pre-images: not possible. None."
+    assert found == [Planned(None, title, "", await ways(), FROM_BACKUP, needs_backup=True)]
 
 
 @pytest.mark.parametrize(
@@ -129,4 +130,5 @@ async def test_what_a_person_knows_of_a_statement_among_routine_is_planned(monke
     monkeypatch.setattr(make, "possible_ways", ways)
     row = replace(INCIDENT, reason="as every minute")
     found = [one async for one in plan_once(GATEWAY, Draft(LIMIT, row, reported=3), "")]
-    assert found == [Planned(None, (await ways())[0].line, "", await ways(), FROM_BACKUP, needs_backup=True)]
+    title = "This needs a backup, and none is named."
+    assert found == [Planned(None, title, "", await ways(), FROM_BACKUP, needs_backup=True)]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Resize
 from textual.message import Message
 
 from tallyglass.moment import Ts
@@ -261,11 +260,6 @@ class Tail(RowList):
         """Send what differs from what was shown."""
         self._lines = None
         super().show_changes()
-
-    def on_resize(self, _: Resize) -> None:
-        """Other widths wrap otherwise."""
-        self._lines = None
-        self.keep_in_view()
 
     def keep_in_view(self) -> None:
         """Scroll as little as it takes to show the cursor, with all lines of its row."""

@@ -50,7 +50,9 @@ async def plan_once(
                     break  # what blocks the way that was asked for is the answer
                 ways, way = found.ways or ways, found.way
                 if found.needs_backup:
-                    yield Planned(None, ways[-1].line, ways=ways, way=FROM_BACKUP, needs_backup=True)
+                    others = [one.line for one in ways if one.possible is False]
+                    title = " ".join(["This needs a backup, and none is named.", *others])
+                    yield Planned(None, title, ways=ways, way=FROM_BACKUP, needs_backup=True)
                     return
             elif isinstance(found, QuickAnswer):
                 yield First(found.line, found.save)

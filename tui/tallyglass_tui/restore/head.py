@@ -51,7 +51,9 @@ def head_lines(
     room = max(10, width - 11)
     verdict, point = _plan_line(draft, version, room, drill), _point_lines(draft, room)
     backup = _backup_line(draft, room)
-    if draft.planning or draft.failure or draft.plan:
+    if draft.failure and not draft.planning:
+        return [*_no_plan(draft.failure, room), backup, *point]
+    if draft.planning or draft.plan:
         return [verdict, *_next_lines(draft, room, part), backup, *point]
     return [line for line in (*point, backup, verdict, *_window_lines(drill, room)) if line]
 
@@ -131,8 +133,6 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
     if draft.planning:
         waited = (clock.now() - draft.since).total_seconds() if draft.since else 0.0
         return [label, (fit(_reading(draft, waited), width), "")]
-    if draft.failure:
-        return [no, (fit(draft.failure, width), "")]
     if draft.plan is None:
         return _drill_line(drill, width)
     made_for, again = draft.plan.facts.server_version, f"{bound.key('restore.plan', 'r')} plans again"
@@ -142,6 +142,19 @@ def _plan_line(draft: Draft, version: str, width: int, drill: LastDrill | None) 
     if draft.room and draft.room.gone:
         return [no, (f"its start has left the oplog, so this plan is void: {again}", "text--bad")]
     return _verdict(draft, draft.plan, width)
+
+
+def _no_plan(failure: str, width: int) -> list[list[Piece]]:
+    """Why there is no plan, on as many lines as a verdict and what to do next take. It is no verdict: "NO" says that it
+    cannot come back, which is not known of a plan that was stopped, or that lacks a backup."""
+    lines = [*_two_lines(failure, width), ""][:2]
+    return hanging((" no plan  ", "text--bad"), [(line, "") for line in lines])
+
+
+def _two_lines(text: str, width: int) -> list[str]:
+    """A text on one line or two, the second one cut."""
+    first, *rest = wrap_words(text, width)
+    return [first, fit(" ".join(rest), width)] if rest else [first]
 
 
 def _reading(draft: Draft, waited: float) -> str:
@@ -186,9 +199,7 @@ def _window_lines(drill: LastDrill | None, width: int) -> list[list[Piece]]:
         return []
     style = ("text--good", "text--warn", "text--bad")[min(found.status, 2)]
     text = f"{fmt.ago(found.made, clock.now())}: {found.line}"
-    first, *rest = wrap_words(text, width)
-    lines = [first, fit(" ".join(rest), width)] if rest else [first]
-    return hanging((" window   ", "text--muted"), [(line, style) for line in lines])
+    return hanging((" window   ", "text--muted"), [(line, style) for line in _two_lines(text, width)])
 
 
 def _verdict(draft: Draft, plan: Plan, width: int) -> list[Piece]:
@@ -231,7 +242,7 @@ def _next_lines(draft: Draft, width: int, part: str) -> list[list[Piece]]:
 def _next_line(draft: Draft, width: int) -> list[Piece]:
     """How to run it and until when, or what the first check that blocks advises."""
     plan = draft.plan
-    if plan is None or draft.planning or draft.failure:
+    if plan is None or draft.planning:
         return []
     label: Piece = (" next     ", "text--muted")
     advice = next((check.advice for check in merged_checks(plan.checks) if check.level is Level.BLOCK), None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from textual.events import Resize
+
 from tallyglass_tui.widgets.cells import wrap
 from tallyglass_tui.widgets.cursor_list import CursorList
 from tallyglass_tui.widgets.line_view import Piece
@@ -56,6 +58,11 @@ class RowList(CursorList):
                 lines.append("")
             lines += wrap(f" {text}", width, indent=" ")
         return [(lines[y], "")] if y < len(lines) else ()
+
+    def on_resize(self, _: Resize) -> None:
+        """The cursor stays in view, with as many rows around it as fit: a hidden list had no room for any."""
+        self.keep_in_view()
+        self.show_changes()
 
     def keep_in_view(self) -> None:
         """Scroll as little as it takes to show the cursor."""
