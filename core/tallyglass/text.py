@@ -14,6 +14,10 @@ from collections.abc import Iterable, Sequence
 
 CELL_LIMIT = 400
 """Default limit of :func:`clean`, in characters."""
+_MINUTE, _HOUR, _DAY, _YEAR = 60.0, 3600.0, 86400.0, 365.25 * 86400.0
+"""Seconds."""
+_FAR_YEARS = 1000
+"""Years beyond which a number of them says no more than "never"."""
 
 # Invisible or blank characters outside the categories that are always escaped.
 _FILLERS = frozenset("\u3164\u115f\u1160\uffa0\u00ad\ufe0e\ufe0f\u2800\u034f\u17b4\u17b5")
@@ -59,6 +63,36 @@ def clean_name(value: str, limit: int = CELL_LIMIT) -> str:
 def plural(number: int, singular: str, plural_form: str = "") -> str:
     """``1 counter``, ``2 counters``; or ``1 entry is``, ``2 entries are`` with both forms given."""
     return f"{number:,} {singular if number == 1 else plural_form or singular + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """About how long, in two units at most: ``45 s``, ``12 min``, ``5 h 20``, ``3 d 4 h``, ``86 d``, ``4.2 y``."""
+    seconds = max(0.0, seconds)
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * _MINUTE:
+        return f"{seconds / _MINUTE:.0f} min"
+    if seconds < 2 * _DAY:
+        hours, rest = divmod(round(seconds / _MINUTE), 60)
+        return f"{hours} h {rest:02d}" if hours < 10 else f"{seconds / _HOUR:.0f} h"
+    if seconds < 10 * _DAY:
+        days, hours = divmod(round(seconds / _HOUR), 24)
+        return f"{days} d {hours} h" if hours else f"{days} d"
+    if seconds < 2 * _YEAR:
+        return f"{seconds / _DAY:.0f} d"
+    years = seconds / _YEAR
+    return f"{years:.1f} y" if years < 100 else f"{years:,.0f} y" if years < _FAR_YEARS else f">{_FAR_YEARS:,} y"
+
+
+def whole_duration(seconds: int) -> str:
+    """A measured span to the second, in its two largest units: ``48 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``."""
+    for size, unit, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            whole, rest = divmod(seconds, size)
+            return f"{whole} {unit}" + (f" {rest // below} {small}" if rest // below else "")
+    return f"{seconds} s"
 
 
 def first_names(names: Sequence[str], most: int = 5) -> str:

@@ -23,9 +23,9 @@ class TwoEntries:
         return {"ts": Timestamp(OLDEST if sort[0][1] == 1 else NEWEST, 1)}
 
 
-async def check(since: int | None, until: int | None = None, **how: bool) -> None:
+async def check(since: int | None, until: int | None = None, **how: bool) -> frozenset[str]:
     ends = (None if second is None else Ts(second, 1) for second in (since, until))
-    await require_window({"": TwoEntries()}, *ends, 5.0, **how)  # type: ignore[dict-item]
+    return await require_window({"": TwoEntries()}, *ends, 5.0, **how)  # type: ignore[dict-item]
 
 
 async def test_times_outside_the_oplog_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,7 +35,7 @@ async def test_times_outside_the_oplog_are_refused(capsys: pytest.CaptureFixture
         await check(2**32 - 1)
     await check(2**32 - 1, follow=True)
     await check(OLDEST, NEWEST)
-    await check(NEWEST + 1)
+    assert await check(NEWEST + 1) == await check(None) == frozenset()
     assert capsys.readouterr().err == ""
 
 
@@ -43,7 +43,7 @@ async def test_times_outside_the_oplog_are_refused(capsys: pytest.CaptureFixture
 async def test_a_lost_beginning_is_reported_and_needs_confirmation(
     answer: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await check(OLDEST - 7200)
+    assert await check(OLDEST - 7200) == {""}
     assert "begins at 1970-01-12 13:46:40Z, 2 h 00 after --since" in capsys.readouterr().err
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)

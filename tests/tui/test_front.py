@@ -148,6 +148,11 @@ def test_oid() -> None:
     assert "Give one, - for stdin, or --at TIME" in run("oid").stderr
 
 
+@pytest.mark.parametrize("said", ["No such option. (Did you mean --ns?)", "Is it that?", "No!", "So it is."])
+def test_a_sentence_that_has_its_end_gets_no_other(said: str) -> None:
+    assert error_boundary.usage_sentence(click.UsageError(said)) == said
+
+
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [

@@ -60,6 +60,26 @@ async def test_a_limit_counts_entries_and_not_what_interrupts_them(capsys: pytes
 
 
 @pytest.mark.parametrize("style", [RELAXED, TEXT])
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("requested", [True, False])
+async def test_what_is_missing_before_the_first_entry_is_no_line_of_text_and_said_once(
+    requested: bool, told: bool, style: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def items() -> AsyncIterator[ExportItem]:
+        yield Gap(Ts(1, 1), Ts(61, 1), requested=requested)
+
+    printer = Printer(OplogFilter(), style, 0)
+    printer.begin_late = {""} if told else ()
+    await printer.print_all(items())
+    out, err = capsys.readouterr()
+    what = "the oplog begins 1 min after the requested time"
+    if not requested:
+        what = "gap: the oplog has rolled past 1:1; up to 1 min are missing before 61:1"
+    assert err == ("" if requested and told else f"tallyglass: warning: {what}.\n")
+    assert (what in out) == (style == RELAXED or not requested)
+
+
+@pytest.mark.parametrize("style", [RELAXED, TEXT])
 @pytest.mark.parametrize(("newest", "expected"), [(True, ["3", "4"]), (False, ["1", "2"])])
 async def test_the_newest_entries_of_several_shards_are_the_newest_of_all(
     newest: bool, expected: list[str], style: str, capsys: pytest.CaptureFixture[str]

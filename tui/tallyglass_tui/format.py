@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from tallyglass import text
 from tallyglass.counters.snapshot import CounterView, Forecast
 from tallyglass.counters.verdict import Thresholds, crossing_warnings
 from tallyglass.errors import InputError
@@ -131,26 +132,8 @@ def size(number: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A span in its two largest units at most: ``45 s``, ``12 min``, ``5 h 20``, ``3 d 4 h``, ``86 d``, ``4.2 y``."""
-    if seconds is None or seconds != seconds:
-        return UNKNOWN
-    seconds = max(0.0, seconds)
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * _MINUTE:
-        return f"{seconds / _MINUTE:.0f} min"
-    if seconds < 2 * _DAY:
-        hours, rest = divmod(round(seconds / _MINUTE), 60)
-        return f"{hours} h {rest:02d}" if hours < 10 else f"{seconds / _HOUR:.0f} h"
-    if seconds < 10 * _DAY:
-        days, hours = divmod(round(seconds / _HOUR), 24)
-        return f"{days} d {hours} h" if hours else f"{days} d"
-    if seconds < 2 * _YEAR:
-        return f"{seconds / _DAY:.0f} d"
-    years = seconds / _YEAR
-    return f"{years:.1f} y" if years < 100 else f"{years:,.0f} y" if years < _FAR_YEARS else f">{_FAR_YEARS:,} y"
+    """About how long, as :func:`tallyglass.text.duration` words it; ``?`` where it is unknown."""
+    return UNKNOWN if seconds is None or seconds != seconds else text.duration(seconds)
 
 
 def brief(seconds: float) -> str:

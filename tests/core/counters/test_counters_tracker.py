@@ -758,6 +758,10 @@ def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[
     assert_closed(connections)
     assert "--no-history" in caught.value.advice
     assert isinstance(caught.value.__cause__, sqlite3.Error)
+    with pytest.raises(InputError) as caught:
+        SampleStore(path / "below" / "counters.sqlite").load("here", ["a"])
+    said = f"The history file {path}/below/counters.sqlite cannot be used: Not a directory."
+    assert str(caught.value) == f"{said} Check its folder, or run with --no-history."
 
 
 class ReplicaSetGateway:

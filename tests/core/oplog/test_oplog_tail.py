@@ -20,10 +20,11 @@ from builders.virtual_time import run
 from tallyglass.errors import DeploymentError, PrivilegeError, ReadError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read import export, notes, shard_tail, tail
+from tallyglass.oplog.read import export, shard_tail, tail
 from tallyglass.oplog.read.past import ATTEMPTS
 from tallyglass.oplog.read.stream import Gap, Opened
 from tallyglass.oplog.snapshot import NamespaceRate, OplogRow, OplogUpdate, OplogWindow, RowKind
+from tallyglass.text import whole_duration
 
 Script = tuple[bytes | Exception | float, ...]
 
@@ -438,4 +439,4 @@ def test_what_is_followed_for_a_program_may_have_no_past(since: Ts | None) -> No
 
 def test_a_duration_has_two_units_at_most() -> None:
     said = {59: "59 s", 60: "1 min", 3_661: "1 h 1 min", 7_199: "1 h 59 min", 90_000: "1 d 1 h", 86_400: "1 d"}
-    assert {seconds: notes.duration(seconds) for seconds in said} == said
+    assert {seconds: whole_duration(seconds) for seconds in said} == said

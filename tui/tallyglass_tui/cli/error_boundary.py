@@ -114,7 +114,7 @@ def usage_sentence(error: click.ClickException) -> str:
     sentence = error.format_message().rstrip()
     for kind, plain in _KINDS.items():
         sentence = sentence.replace(f"is not a valid {kind}", f"is not {plain}")
-    return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+    return sentence if sentence.endswith((".", "?", "!", "?)")) else f"{sentence}."
 
 
 def _unexpected_error(error: Exception) -> int:

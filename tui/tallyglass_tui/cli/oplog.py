@@ -107,7 +107,7 @@ async def _run(
 
     shards = await named_shards(gateway, seconds)
     until = None if follow else wanted.until
-    await require_window(shards or {"": gateway}, wanted.since, until, seconds, follow=follow)
+    printer.begin_late = await require_window(shards or {"": gateway}, wanted.since, until, seconds, follow=follow)
     if shards is not None:
         await _run_merged(shards, wanted, printer, limit, follow)
         return

@@ -27,7 +27,8 @@ class Printer:
     """Prints entries up to the limit, as fast as the reader takes them, without dropping any; with ``newest`` those at
     the end, once all have come.
 
-    ``incomplete`` says that a shard was lost on the way, ``has_matches`` that there was an entry.
+    ``incomplete`` says that a shard was lost on the way, ``has_matches`` that there was an entry. ``begin_late`` names
+    the shards of which it was said before that their oplog begins after what was asked for.
     """
 
     def __init__(self, wanted: OplogFilter, style: str, limit: int, *, newest: bool = False) -> None:
@@ -38,6 +39,7 @@ class Printer:
         self._newest: deque[str] | None = deque(maxlen=limit) if newest and limit else None
         self.incomplete = False
         self.has_matches = False
+        self.begin_late: Collection[str] = ()
         self._trouble = ""
         self._shard = ""
         self._collector = Collector(wanted, sys.maxsize)
@@ -132,10 +134,13 @@ class Printer:
         from tallyglass.oplog.read.stream import Gap
 
         shown = notes.gap(item) if isinstance(item, Gap) else notes.rolled_back(item)
-        self._report(shown.what)
+        begins_late = isinstance(item, Gap) and item.requested
+        if not (begins_late and self._shard in self.begin_late):
+            self._report(f"{shown.what}.")
         if self._style != TEXT:
             return [as_json(row | ({"shard": self._shard} if self._shard else {}) | {"what": shown.what})]
-        return [f"{self._shard}  {line(shown)}".lstrip()]
+        # Between two lines it is seen what is missing; before the first one it would be taken for an entry.
+        return [] if begins_late else [f"{self._shard}  {line(shown)}".lstrip()]
 
     def _report(self, text: str) -> None:
         text = f"{self._shard}: {text}" if self._shard else text

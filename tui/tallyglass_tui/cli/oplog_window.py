@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 async def require_window(
     gateways: Mapping[str, Gateway], since: Ts | None, until: Ts | None, seconds: float, *, follow: bool = False
-) -> None:
+) -> frozenset[str]:
     """Compare a range with each oplog; the names of ``gateways`` are those of shards, empty for the only one.
 
     Where only its beginning is gone, a person at a terminal is asked whether to read the rest, and a script gets a
     warning. Raises InputError where nothing of the range can be there, and where the person declines; ReadError where
-    no answer comes within ``seconds``.
+    no answer comes within ``seconds``. Returns the names of those that begin after ``since``.
     """
     if since is None and until is None:
-        return
+        return frozenset()
     ends = await bounded(_ends(gateways), seconds)
     begins = {name: first for name, (first, _) in ends.items() if first is not None}
     now = Ts(int(datetime.now(UTC).timestamp()), 0)
@@ -43,9 +43,11 @@ async def require_window(
         )
     if since is not None and since > max(now, newest) and not follow:
         raise InputError(f"--since is in the future: the newest entry is from {moment(newest.time)}.")
-    for name, first in begins.items():
-        if since is not None and since < first:
-            await _accept(f"{name}: " if name else "", since, first)
+    late = {name: first for name, first in begins.items() if since is not None and since < first}
+    for name, first in late.items():
+        assert since is not None
+        await _accept(f"{name}: " if name else "", since, first)
+    return frozenset(late)
 
 
 async def _ends(gateways: Mapping[str, Gateway]) -> dict[str, tuple[Ts | None, Ts | None]]:

@@ -14,7 +14,7 @@ from tallyglass.restore.model.proof import Loss, Reissue
 from tallyglass.restore.model.step import Command, Effect
 from tallyglass.restore.model.undo import Return, Strategy, WriteGroup
 from tallyglass.restore.model.way import Way
-from tallyglass.restore.plan.step_text import duration
+from tallyglass.restore.plan.step_text import estimate
 from tallyglass.restore.tools.files import fill
 from tallyglass.text import clean, clean_name, shell_quote
 from tallyglass_tui import bound
@@ -253,7 +253,7 @@ def _line_of(command: Command, width: int) -> list[str]:
 
 def _about(command: Command, width: int) -> list[str]:
     """What a step does and why, how long it takes, how many documents it writes, and how to undo it."""
-    takes = "" if command.seconds is None else f"Takes {duration(command.seconds)}."
+    takes = "" if command.seconds is None else f"Takes {estimate(command.seconds)}."
     undo = f"To undo: {command.undo}" if command.undo else ""
     texts = (f"{command.why} {takes}".strip(), *command.counts, undo)
     return [line for text in texts if text for line in wrap_words(clean(text, 600), width)]

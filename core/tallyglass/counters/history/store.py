@@ -198,9 +198,12 @@ class SampleStore:
                 raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> InputError:
+        reason, advice = str(error), "Delete it"
+        if isinstance(error, OSError):
+            reason, advice = error.strerror or reason, "Check its folder"
         return InputError(
-            f"The history file {clean(str(self._path))} cannot be used: {clean(str(error))}.",
-            "Delete it, or run with --no-history.",
+            f"The history file {clean(str(self._path))} cannot be used: {clean(reason)}.",
+            f"{advice}, or run with --no-history.",
         )
 
 

@@ -8,12 +8,12 @@ from tallyglass.moment import ZERO, Ts
 from tallyglass.oplog.read.past import Incomplete
 from tallyglass.oplog.read.stream import Gap, RolledBack
 from tallyglass.oplog.snapshot import OplogRow, RowKind
-from tallyglass.text import plural
+from tallyglass.text import plural, whole_duration
 
 
 def gap(event: Gap) -> OplogRow:
     """How much is missing, or that the oplog begins after what was asked for; its ``ts`` is the first entry left."""
-    missing = duration(max(event.first.t - event.after.t, 0))
+    missing = whole_duration(max(event.first.t - event.after.t, 0))
     if event.requested:
         return _row(RowKind.NOTE, event.first, f"the oplog begins {missing} after the requested time")
     what = f"gap: the oplog has rolled past {event.after}; up to {missing} are missing before {event.first}"
@@ -36,12 +36,3 @@ def search_cut_short(found: Incomplete) -> OplogRow:
 
 def _row(kind: RowKind, ts: Ts, what: str) -> OplogRow:
     return OplogRow(kind, ts, None, None, "", "", what, documents=0)
-
-
-def duration(seconds: int) -> str:
-    """``48 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``."""
-    for size, unit, below, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
-        if seconds >= size:
-            whole, rest = divmod(seconds, size)
-            return f"{whole} {unit}" + (f" {rest // below} {small}" if rest // below else "")
-    return f"{seconds} s"

@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tallyglass.errors import InputError
-from tallyglass.oplog.read.notes import duration
 from tallyglass.report.document import Code, Document, Facts, Paragraph, Section, Table
 from tallyglass.restore.model.check import Check, Level, warn
-from tallyglass.text import clean
+from tallyglass.text import clean, whole_duration
 from tallyglass.typed_json import Misfit, built
 
 FORMAT = 3
@@ -240,7 +239,7 @@ def _conditions(report: Report) -> str:
 
 
 def _age(seconds: float | None) -> str:
-    return "" if seconds is None else duration(round(seconds))
+    return "" if seconds is None else whole_duration(round(seconds))
 
 
 def _seconds(value: float | None) -> str:

@@ -12,7 +12,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.source import FromBackup
 from tallyglass.restore.model.step import Effect, Phase, RunMode
 from tallyglass.restore.model.undo import WriteGroup
-from tallyglass.restore.plan.step_text import duration, fold_line, wrapped
+from tallyglass.restore.plan.step_text import estimate, fold_line, wrapped
 from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean
 
@@ -143,7 +143,7 @@ def _how(plan: Plan) -> Iterator[str]:
     if plan.steps.found_in:
         yield "- The programs were found on PATH and here; for pasted lines, first:"
         yield f'  `export PATH="$PATH:"{shlex.quote(os.pathsep.join(plan.steps.found_in))}`'
-    yield _item(f"The steps with an estimate take {duration(total)} together. restore.log keeps what was shown.")
+    yield _item(f"The steps with an estimate take {estimate(total)} together. restore.log keeps what was shown.")
 
 
 def _undecided(plan: Plan) -> str:

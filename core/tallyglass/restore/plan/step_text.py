@@ -9,7 +9,7 @@ from tallyglass.moment import iso
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Command, Proof
 from tallyglass.restore.tools.files import WIDTH, fold_shell
-from tallyglass.text import clean, shell_quote
+from tallyglass.text import clean, duration, shell_quote
 
 _PROMPT = "  $ "
 _LABEL = 9
@@ -33,7 +33,7 @@ def step_text(number: int, total: int, step: Command, width: int = WIDTH) -> Ite
     yield from (f"  {line}" for line in rest)
     said = [("does", step.effect.value)]
     if step.seconds is not None:
-        said.append(("takes", duration(step.seconds)))
+        said.append(("takes", estimate(step.seconds)))
     said += [("why", clean(step.why, 1_000)), *(("count", clean(count)) for count in step.counts)]
     said += [("undo", clean(step.undo, 1_000)), ("ends", _end_of(step.proof))]
     yield from (labelled(label, text, width) for label, text in said if text)
@@ -61,13 +61,9 @@ def wrapped(line: str, width: int, indent: str | None = None) -> str:
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
-def duration(seconds: float) -> str:
+def estimate(seconds: float) -> str:
     """An estimate in words."""
-    if seconds < 1:
-        return "about 1 s"
-    if seconds < 120:
-        return f"about {seconds:.0f} s"
-    return f"about {seconds / 60:.0f} min" if seconds < 7_200 else f"about {seconds / 3_600:.1f} h"
+    return f"about {duration(max(1.0, seconds))}"
 
 
 def _end_of(proof: Proof) -> str:

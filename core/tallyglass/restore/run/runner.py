@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.step import Command, Phase, RunMode
-from tallyglass.restore.plan.step_text import duration, labelled, purpose, step_text, step_title, wrapped
+from tallyglass.restore.plan.step_text import estimate, labelled, purpose, step_text, step_title, wrapped
 from tallyglass.restore.run.folder_lock import sole_run
 from tallyglass.restore.run.journal import LOG, Journal, LogTail
 from tallyglass.restore.run.operator import Operator
@@ -242,7 +242,7 @@ class _Run:
         known = sum(step.seconds or 0.0 for step in left)
         unknown = sum(not step.seconds for step in left)
         steps = [f"{plural(unknown, 'step')} without an estimate"] if unknown else []
-        return ", and ".join([duration(known)] * bool(known) + steps)
+        return ", and ".join([estimate(known)] * bool(known) + steps)
 
     def _to_run(self, first: int) -> Iterator[Command]:
         for number, step in enumerate(self._steps[first - 1 :], start=first):
