@@ -629,8 +629,16 @@ async def test_a_jump_shows_the_past_and_the_end_returns(screen_at: Any) -> None
         await screen.pilot.pause()
         assert "the past from" in screen.text
         assert "! " in screen.text
+        assert "End returns to the live tail." in screen.lines[-1]
         await screen.press("end")
         assert "following" in screen.text
+        assert "returns to the live tail" not in screen.text, "it has returned"
+        await screen.press("t", *"now-1h", "enter")
+        await screen.app.workers.wait_for_complete()
+        await screen.press("x")
+        assert "ns:" in screen.text
+        assert "returns to the live tail" not in screen.text, "the history of a document is no past"
+        await screen.press("escape")
         await screen.press("t", *"yesterday", "enter")
         assert "is not a time" in screen.text
 

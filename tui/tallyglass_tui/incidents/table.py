@@ -132,8 +132,9 @@ class IncidentTable(LiveTable):
 
     def header(self, width: int) -> Iterable[Piece]:
         """The titles; beside that of the incidents how many are new, and where one is in a list that scrolls."""
-        changed = self.new + self.gone
-        new = f" · {changed:,} {'changed' if self.gone else 'new'}: {bound.key('list.first', 'g')}" if changed else ""
+        # What is new goes before what went: nobody who reads "3 changed" would expect a loss among them.
+        changed = f"{self.new:,} new" if self.new else f"{self.gone:,} gone" if self.gone else ""
+        new = f" · {changed}: {bound.key('list.first', 'g')}" if changed else ""
         place = f" · {self.cursor + 1}/{self.count}" if self.count > self.page_rows else ""
         for text, style in super().header(width):
             if text.rstrip() != TITLE:

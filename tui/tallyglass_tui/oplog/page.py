@@ -105,6 +105,7 @@ class OplogPage(Selection, RowSearch):
     def _follow_changed(self) -> None:
         if self.tail.following:
             self._visited = False
+            self.say("")  # how to return to the live tail
             if self.following.past:
                 self.following.start()
         self.show_lines()
@@ -164,6 +165,7 @@ class OplogPage(Selection, RowSearch):
         """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
         self.following.set_filter(text)
         self._visited = False
+        self.say("")
         self.show_tail()
         self.following.start()
         self.refresh_bindings()
