@@ -28,13 +28,18 @@ _SIGNS: dict[type[ast.operator], type[ast.operator]] = {ast.Add: ast.Sub, ast.Su
 
 def draw(seed: int, count: int) -> list[Mutation]:
     """Return ``count`` random changes of the packages; fewer if the code has no more."""
-    known = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("change", [])
-    equivalent = {(one["file"], one["old"], one["new"]) for one in known}
+    equivalent = {(one["file"], one["old"], one["new"]) for one in read_equivalent()}
     files = [file for package in PACKAGES for file in sorted((ROOT / "core/tallyglass" / package).rglob("*.py"))]
     changes = [change for file in files for change in _changes(file)]
     random.Random(seed).shuffle(changes)
     chosen = (one for one in changes if (one.file, one.old, one.new) not in equivalent)
     return [one for one, _ in zip(chosen, range(count), strict=False)]
+
+
+def read_equivalent() -> list[dict[str, str]]:
+    """The changes that make no difference: of each the file, the text before and after it, and the reason."""
+    found: list[dict[str, str]] = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8"))["change"]
+    return found
 
 
 def _changes(file: Path) -> Iterator[Mutation]:
