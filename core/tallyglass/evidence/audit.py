@@ -26,6 +26,7 @@ from tallyglass.evidence.facts import (
     users_definition,
 )
 from tallyglass.evidence.statement import ids_of, is_redacted, shell_text
+from tallyglass.moment import from_millis
 from tallyglass.text import clean, clean_name
 
 RUN_MILLIS = 60_000
@@ -137,7 +138,7 @@ def _millis(value: object) -> int:
     if isinstance(value, str):
         at = datetime.fromisoformat(value)
         return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, int) or from_millis(value) is None:
         raise ValueError(value)
     return value
 

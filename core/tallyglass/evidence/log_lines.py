@@ -27,7 +27,7 @@ from tallyglass.evidence.facts import (
     users_definition,
     within,
 )
-from tallyglass.evidence.statement import is_find_and_modify, write_of
+from tallyglass.evidence.statement import is_duration, is_find_and_modify, write_of
 from tallyglass.moment import ZERO, Ts
 from tallyglass.text import clean, clean_name
 
@@ -223,7 +223,7 @@ class LogReader:
     def _slow(self, line: Line) -> None:
         attr = line.attr
         duration = attr.get("durationMillis")
-        if not isinstance(duration, int):
+        if not is_duration(duration):
             self._book.tally.cut += 1
             return
         client = self._client(line)
@@ -307,7 +307,7 @@ class LogReader:
 
     def _ttl(self, line: Line) -> None:
         ns, count, duration = (line.attr.get(name) for name in ("namespace", "numDeleted", "durationMillis"))
-        if isinstance(ns, str) and isinstance(count, int) and isinstance(duration, int) and count:
+        if isinstance(ns, str) and isinstance(count, int) and is_duration(duration) and count:
             index = clean_name(str(line.attr.get("index", "")), 120)
             client = Client(application="TTL", connection=line.thread)
             self._add(

@@ -14,7 +14,7 @@ from typing import Any
 
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import NAME_CELLS, Client, Definition, Source, session_of
-from tallyglass.evidence.statement import is_find_and_modify, shell_text, write_of
+from tallyglass.evidence.statement import is_duration, is_find_and_modify, shell_text, write_of
 from tallyglass.mongo.gateway import Document
 from tallyglass.text import clean, clean_name
 
@@ -39,7 +39,7 @@ def read_profile(book: Book, rows: Iterable[Document]) -> None:
 
 def _read(book: Book, row: Document) -> None:
     at, millis, body = row.get("ts"), row.get("millis"), row.get("command")
-    if not isinstance(at, datetime) or not isinstance(millis, int) or not isinstance(body, Mapping):
+    if not isinstance(at, datetime) or not is_duration(millis) or not isinstance(body, Mapping):
         return
     ended = round(at.timestamp() * 1000)
     client = Client(*(clean_name(str(row.get(name, "")), NAME_CELLS) for name in ("user", "appName", "client")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from tallyglass.evidence.book import LineTally
 from tallyglass.evidence.facts import STATEMENT_CELLS, Client, Source, Statement
@@ -31,6 +31,9 @@ _VALUES = frozenset({*_WRAPPED, "$numberLong", "$numberDecimal", "$numberDouble"
 """The forms of extended JSON for one value."""
 
 _DIGITS = re.compile(r"\d+")
+
+_LONGEST_MILLIS = 366 * 86_400_000
+"""No statement runs for a year: a line that says so is damaged."""
 
 
 def write_of(
@@ -72,6 +75,11 @@ def write_of(
         many=many,
         shape=shape,
     )
+
+
+def is_duration(millis: object) -> TypeGuard[int]:
+    """Whether a statement may have run for so many milliseconds."""
+    return isinstance(millis, int) and 0 <= millis <= _LONGEST_MILLIS
 
 
 def _counts_of(attr: dict[str, Any], tally: LineTally, *, removes: bool) -> tuple[int | None, int | None] | None:

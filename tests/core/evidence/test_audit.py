@@ -96,10 +96,11 @@ def test_a_delete_of_all_is_shown_and_a_collation_may_find_another_id() -> None:
 
 def test_redacted_cut_and_foreign_lines() -> None:
     hidden = DOCUMENTDB.replace('{"_id":1}', '{"_id":"###"}')
-    book = read(hidden, DROP[:90], '{"atype":"x"}', changed(DROP, ts={"$date": "yesterday"}), changed(DROP, users=[7]))
+    dates = (changed(DROP, ts=at) for at in ({"$date": "yesterday"}, 10**15))
+    book = read(hidden, DROP[:90], '{"atype":"x"}', *dates, changed(DROP, users=[7]))
     (found,) = book.statements("test.col", "d", 0, 10**14)
     assert (found.text, found.ids) == ("", None)
-    assert (book.tally.redacted, book.tally.cut, definitions(book)) == (1, 4, [])
+    assert (book.tally.redacted, book.tally.cut, definitions(book)) == (1, 5, [])
 
 
 def test_hostile_text_is_made_visible() -> None:

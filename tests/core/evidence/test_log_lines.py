@@ -116,6 +116,14 @@ def test_unknown_forms_do_not_end_the_reading(damage: dict[str, Any]) -> None:
     assert book.tally.cut == 1
 
 
+@pytest.mark.parametrize(("millis", "read_whole"), [(0, 1), (366 * 86_400_000, 1), (366 * 86_400_000 + 1, 0), (-1, 0)])
+def test_a_statement_that_ran_for_longer_than_a_year_is_damaged(millis: int, read_whole: int) -> None:
+    book = read(remove(20, 5, millis=millis))
+    assert (len(statements(book)), book.tally.cut) == (read_whole, 1 - read_whole)
+    ttl = {"namespace": "shop.orders", "index": "at_1", "numDeleted": 9, "durationMillis": millis}
+    assert len(statements(read(line(5479200, 3, ttl, ctx="TTLMonitor")))) == read_whole
+
+
 def test_an_update_without_its_values_names_no_documents() -> None:
     hidden: tuple[dict[str, Any], ...] = (
         {"q": {"_id": {"$in": ["###", "###"]}}, "u": {"$set": {"a": "###"}}, "multi": True},

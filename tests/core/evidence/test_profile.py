@@ -70,7 +70,8 @@ def test_definitions() -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        {"ts": 7}, {"millis": None}, {"command": None}, {"command": {"$truncated": "{ q: { x: "}, "ndeleted": None},
+        {"ts": 7}, {"millis": None}, {"millis": 10**15}, {"command": None},
+        {"command": {"$truncated": "{ q: { x: "}, "ndeleted": None},
         {"command": {"q": {"$or": [1]}, "limit": 0, "lsid": 7}, "ndeleted": "many"}, {"op": "query"},
     ],
 )  # fmt: skip
