@@ -29,10 +29,10 @@ def test_slots_are_a_set_of_numbers() -> None:
         numbers = {begin + n for n in rng.sample(range(rng.choice((4, 30, 800))), rng.randrange(4))}
         numbers |= {n + 1 for n in numbers if rng.random() < 0.7}
         half, slots, rest = set(rng.sample(sorted(numbers), len(numbers) // 2)), Slots(), Slots()
-        for n in half:
-            slots.add(n)
-        for n in numbers - half:
-            rest.add(n)
+        for run in runs_of(half):
+            slots.add(*run)
+        for run in runs_of(numbers - half):
+            rest.add(*run)
         slots.unite(rest)
         first, last = min(numbers, default=0), max(numbers, default=0)
         assert (len(slots), slots.ends, slots.span_millis) == (len(numbers), (first, last), (last - first) * SLOT)
@@ -42,6 +42,12 @@ def test_slots_are_a_set_of_numbers() -> None:
         left = slots.without(low, high)
         assert list(left.stretches) == runs_of(numbers - set(range(low, high + 1)))
         assert len(slots) == len(numbers)
+
+
+def test_what_seems_to_last_for_ages_is_seen_for_a_year() -> None:
+    slots = Slots()
+    slots.add(7, 10**15)
+    assert list(slots.stretches) == [(7, 366 * 24 * 360 + 359)]  # to the end of an hour
 
 
 def in_ten_seconds(size: int, first: int, last: int) -> int:

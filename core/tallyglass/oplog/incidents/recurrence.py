@@ -47,6 +47,9 @@ it, and of those whose documents are neighbours; a gap may be longer or shorter 
 _SLOTS = 3_600_000 // NEAR_MILLIS
 """The slots of an hour, which are the bits of one number."""
 
+_LONGEST = 366 * 24 * _SLOTS
+"""The slots of a year: nothing in an oplog lasts for longer, unless a clock is wrong or an entry damaged."""
+
 _CLASSES = 4 * (SIMILAR.bit_length() - 1)
 """How many classes of sizes are similar, of four for each power of two."""
 
@@ -103,10 +106,10 @@ class Slots:
     def __init__(self, hours: dict[int, int] | None = None) -> None:
         self.hours = hours if hours is not None else {}
 
-    def add(self, slot: int) -> None:
-        """Note that something happened in this slot of time."""
-        hour, place = divmod(slot, _SLOTS)
-        self.hours[hour] = self.hours.get(hour, 0) | 1 << place
+    def add(self, first: int, last: int) -> None:
+        """Note that something happened from one slot of time to another, within :data:`_LONGEST`."""
+        for hour in range(first // _SLOTS, min(last, first + _LONGEST) // _SLOTS + 1):
+            self.hours[hour] = self.hours.get(hour, 0) | _between(hour, first, last)
 
     def unite(self, other: Slots) -> None:
         """Add all slots of another set."""
@@ -115,14 +118,8 @@ class Slots:
 
     def without(self, first: int, last: int) -> Slots:
         """The slots before ``first`` and after ``last``."""
-        kept = {}
-        for hour, bits in self.hours.items():
-            low, high = max(first - hour * _SLOTS, 0), min(last - hour * _SLOTS, _SLOTS - 1)
-            if low <= high:
-                bits &= ~(((1 << high - low + 1) - 1) << low)
-            if bits:
-                kept[hour] = bits
-        return Slots(kept)
+        kept = ((hour, bits & ~_between(hour, first, last)) for hour, bits in self.hours.items())
+        return Slots({hour: bits for hour, bits in kept if bits})
 
     @property
     def stretches(self) -> Iterator[tuple[int, int]]:
@@ -160,6 +157,12 @@ class Slots:
         """From the first slot to the last."""
         first, last = self.ends
         return (last - first) * NEAR_MILLIS
+
+
+def _between(hour: int, first: int, last: int) -> int:
+    """The slots of an hour that lie between two slots or are one of them."""
+    low, high = max(first - hour * _SLOTS, 0), min(last - hour * _SLOTS, _SLOTS - 1)
+    return ((1 << high - low + 1) - 1) << low if low <= high else 0
 
 
 Closed = tuple[int, int, int]
@@ -222,8 +225,7 @@ class Recurrence:
             seen = self.seen.get(kind)
             if seen is None:
                 seen = self.seen[kind] = Slots()
-            for slot in range(first, max(first, last) + 1):
-                seen.add(slot)
+            seen.add(first, max(first, last))
 
     def unite(self, other: Recurrence) -> None:
         """Add all that another one has seen."""
