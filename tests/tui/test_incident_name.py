@@ -29,10 +29,11 @@ def test_the_point_names_an_incident_whatever_its_number_has_become() -> None:
 
 def test_what_was_named_is_told_with_the_name_that_stays() -> None:
     """A number means another incident once later entries have made rows of routine one."""
-    named = identified(replace(incident(4, 500), title="deleteMany on shop.carts", documents=400), 4)
+    named = identified(replace(incident(4, 500), title="deleteMany on shop.carts", documents=400), 4, None)
     assert named.startswith("incident 4 is deleteMany on shop.carts, 1970-01-01T00:08:20Z, 400 documents. ")
-    assert named.endswith("--incident 500:2 always names this one.")
-    assert identified(incident(4, 500), Ts(500, 2)).startswith("incident 500:2 is ")
+    assert named.endswith("; --incident 500:2 names this one.")
+    assert identified(incident(4, 500), 4, Ts(400, 1)).endswith("; --incident 500:2 --since 400:1 names this one.")
+    assert identified(incident(4, 500), Ts(500, 2), None).endswith(", 1970-01-01T00:08:20Z, 300 documents.")
 
 
 @pytest.mark.parametrize("name", [3, 0, Ts(900, 2), Ts(500, 1)])

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+from click.testing import CliRunner
+
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
+from tallyglass_tui.cli import incidents
 from tallyglass_tui.cli.incidents import as_table
 from tallyglass_tui.incidents.fold import Fold, fold
 from tallyglass_tui.shell.incidents import by_urgency, counts_in_words, mark_of
@@ -45,3 +49,22 @@ def test_changes_of_one_kind_that_are_not_sure_are_one_row_until_unfolded() -> N
     assert [line.split()[0] for line in lines[1:]] == ["1", "2", "-", "4"]
     assert "--all shows them" in lines[3]
     assert [line.split()[0] for line in as_table(found, whole=True).splitlines()[1:]] == [*"1234567"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], False),
+        (["--since", "1795197974:14"], True),
+        (["--since", "1795197974:14", "--json"], False),
+        (["--since", "1795197974:14", "--ns", "shop.orders"], False),
+    ],
+)
+def test_a_list_that_begins_later_tells_the_option_with_which_its_incidents_are_found_again(
+    options: list[str], told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = IncidentScan((incident(1, Harm.LOSS),), 9, None, done=True)
+    monkeypatch.setattr(incidents, "ask", lambda *_, **__: found)
+    done = CliRunner().invoke(incidents.command, options, standalone_mode=False)
+    words = "restore plan --incident needs --since 1795197974:14, too, to find these.\n"
+    assert (done.exit_code, words in done.stderr, words in done.stdout) == (0, told, False), done.output

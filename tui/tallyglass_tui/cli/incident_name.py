@@ -29,18 +29,20 @@ def incident_name(text: str) -> int | Ts:
         ) from None
 
 
-def announce(incident: Incident, name: int | Ts) -> None:
+def announce(incident: Incident, name: int | Ts, since: Ts | None) -> None:
     """Say on stderr what was named."""
-    print_message(identified(incident, name))
+    print_message(identified(incident, name, since))
 
 
-def identified(incident: Incident, name: int | Ts) -> str:
-    """What was named, in one line, and the name that stays if it was a number."""
+def identified(incident: Incident, name: int | Ts, since: Ts | None) -> str:
+    """What was named in a list that begins at ``since``, in one line, and the name that stays if it was a number."""
     size = f", {counted(incident)}" if incident.documents is not None else ""
     line = f"incident {name} is {clean(incident.described, 300)}{size}."
     if isinstance(name, Ts):
         return line
-    return f"{line} Numbers may change as the oplog grows; --incident {incident.limit} always names this one."
+    # What is routine, and where an act begins, depends on how far back the list goes.
+    options = f"--incident {incident.limit}" + (f" --since {since}" if since else "")
+    return f"{line} Numbers may change as the oplog grows; {options} names this one."
 
 
 def chosen(scan: IncidentScan, name: int | Ts) -> Incident:

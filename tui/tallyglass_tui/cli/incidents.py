@@ -9,7 +9,7 @@ import click
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
 from tallyglass.text import plural
-from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
+from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.incident_facts import documents, facts
 from tallyglass_tui.cli.incident_scan import evidence_folder, log_files, scan_all
@@ -69,7 +69,7 @@ def command(
     Routine (TTL, moved chunks, jobs, the usual writes of an application) has separate lines, marked as such. A + after
     TOOK means that it goes on. BY is the account and application, as far as the server's log shows them beyond doubt.
     The last column is the value of --before with which restore plan undoes it. --incident takes it as well as the
-    number, which may change while the oplog grows. With --ns there are no numbers.
+    number, which may change while the oplog grows, each with the --since of the list. With --ns there are no numbers.
     Rotated and compressed logs beside that of --log are read too.
     Exit 3 if one of several shards could not be read: its incidents are missing.
     """
@@ -83,6 +83,8 @@ def command(
         print_text(as_json([facts(incident) for incident in found], indent=2))
     elif found:
         print_text(as_table(found, whole=wants_all))
+        if start is not None and not ns:
+            print_message(f"restore plan --incident needs --since {start}, too, to find these.")
     else:
         warn(f"no incidents; {plural(scan.scanned, 'entry was', 'entries were')} read.")
     return UNKNOWN if scan.unread else OK

@@ -98,7 +98,7 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
         incident = None
         if asked.number is not None:
             incident = chosen(await scan_all(gateway, start, seconds, logs, kept), asked.number)
-            announce(incident, asked.number)
+            announce(incident, asked.number, start)
         request = RestoreRequest(
             backup=backup,
             source_uri=target.uri,
