@@ -102,8 +102,7 @@ class Observer:
     last_lines: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The last lines that were read of each member from files, so that each is read once; under "" of any."""
     folder: EvidenceFolder | None = None
-    """Where lines of the log are kept, if ``keeps`` says so; else only what was kept there is known."""
-    keeps: bool = False
+    """Where lines of the log are kept, or were."""
     running: tuple[RunningOperation, ...] = ()
     _rings: dict[str, _Ring] = field(default_factory=dict)
     _free_at: float = 0.0
@@ -197,7 +196,7 @@ class Observer:
             self.book.tally.missed += max(written - ring.written - len(lines), 0)
             ring.reader.interrupt()
         ring.reader.feed(new)
-        if self.keeps and self.folder is not None:
+        if self.folder is not None:
             # The log file that was read may be gone when the folder is read.
             self.folder.write(name, _after(lines, ring.last or _last_of(lines, kept)))
         ring.reader.flush(COMMAND_MILLIS)
@@ -266,7 +265,7 @@ class Observer:
             if client is not None:
                 known = self.book.by_address(client.connection, client.address)
                 member = ROUTER if gateway is self.router else self._member_of(row)
-                if self.keeps and self.folder is not None and known != client and member:
+                if self.folder is not None and known != client and member:
                     self.folder.write(member, lines_of(client))
                 self.book.is_connected(client)
                 self.book.add_command(session_of(row)[0], None, client)

@@ -42,9 +42,11 @@ class _File:
 
 @dataclass(slots=True)
 class EvidenceFolder:
-    """A folder of such files. Raises InputError if it cannot be used, or if others may read it."""
+    """A folder of such files, to which lines are added only if it ``keeps`` them. Raises InputError if it cannot be
+    used, or if others may read it."""
 
     path: Path
+    keeps: bool = False
     keep_bytes: int = KEEP_BYTES
     keep_seconds: int = KEEP_SECONDS
     _open: dict[str, _File] = field(default_factory=dict)
@@ -60,7 +62,8 @@ class EvidenceFolder:
 
     def write(self, member: str, lines: Iterable[str]) -> None:
         """Append the lines that are evidence. Raises InputError if the folder cannot be written."""
-        text = "".join(f"{line}\n" for line in lines if tells(line)).encode("utf-8", "replace")
+        told = filter(tells, lines if self.keeps else ())
+        text = "".join(f"{line}\n" for line in told).encode("utf-8", "replace")
         if not text:
             return
         try:

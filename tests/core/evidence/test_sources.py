@@ -118,8 +118,8 @@ async def test_an_open_connection_is_kept_for_the_member_that_has_it(tmp_path: P
     hosts = ("db2:27017", "vm7:27018", "db1.wan:27017", "db1:27017", "vm8:27017")
     server.rows["$currentOp"] = [CONNECTION | {"host": host, "desc": f"conn{n}"} for n, host in enumerate(hosts)]
     router.rows["localOps"] = [CONNECTION | {"host": "db2:27017", "desc": "conn9"}]
-    folder = EvidenceFolder(tmp_path / "kept")
-    await observing(server, router=router, folder=folder, keeps=True).read()
+    folder = EvidenceFolder(tmp_path / "kept", keeps=True)
+    await observing(server, router=router, folder=folder).read()
     everything = {"allUsers": True, "idleConnections": True}
     assert server.inspected == [("$currentOp", everything), ("$listLocalSessions", {"allUsers": True})]
     assert router.inspected == [("$currentOp", everything | {"localOps": True})]

@@ -19,7 +19,7 @@ def held(folder: EvidenceFolder) -> int:
 
 
 def test_only_evidence_is_kept_and_read_again_as_a_log(tmp_path: Path) -> None:
-    folder = EvidenceFolder(tmp_path / "kept")
+    folder = EvidenceFolder(tmp_path / "kept", keeps=True)
     find = command(30, find="orders").replace('"delete":"orders",', "")
     taken = find.replace('"find":"orders"', '"findandmodify":"orders","remove":true')
     taken = taken.replace('"ns"', '"ndeleted":1,"ns"')
@@ -36,8 +36,14 @@ def test_only_evidence_is_kept_and_read_again_as_a_log(tmp_path: Path) -> None:
     assert book.tally.lines == 5
 
 
-def test_a_login_in_one_file_names_the_statements_of_the_next(tmp_path: Path) -> None:
+def test_a_folder_that_is_only_read_stays_as_it_is(tmp_path: Path) -> None:
     folder = EvidenceFolder(tmp_path / "kept")
+    folder.write("a:1", [metadata(), login(), remove(20, 5)])
+    assert folder.by_member() == {}
+
+
+def test_a_login_in_one_file_names_the_statements_of_the_next(tmp_path: Path) -> None:
+    folder = EvidenceFolder(tmp_path / "kept", keeps=True)
     folder.write("a:1", [metadata(), login()])
     (first,) = folder.path.iterdir()
     first.rename(folder.path / "a_1_0000000001.log")
@@ -48,7 +54,7 @@ def test_a_login_in_one_file_names_the_statements_of_the_next(tmp_path: Path) ->
 
 
 def test_the_oldest_go_when_the_folder_is_full(tmp_path: Path) -> None:
-    folder = EvidenceFolder(tmp_path / "kept", keep_bytes=64_000)
+    folder = EvidenceFolder(tmp_path / "kept", keeps=True, keep_bytes=64_000)
     (tmp_path / "kept" / "notes.txt").write_text("mine")
     most = 0
     for n in range(400):
@@ -63,7 +69,7 @@ def test_the_oldest_go_when_the_folder_is_full(tmp_path: Path) -> None:
 
 
 def test_what_is_too_old_goes(tmp_path: Path) -> None:
-    folder = EvidenceFolder(tmp_path / "kept")
+    folder = EvidenceFolder(tmp_path / "kept", keeps=True)
     old = folder.path / "a_1_0000498000.log"
     old.write_text(remove(20, 5))
     os.utime(old, (1, 1))
@@ -85,7 +91,7 @@ def test_a_path_that_is_no_folder_and_a_link_in_its_place(tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot be used"):
         EvidenceFolder(tmp_path / "file")
-    folder = EvidenceFolder(tmp_path / "kept")
+    folder = EvidenceFolder(tmp_path / "kept", keeps=True)
     folder.write("a:1", [remove(20, 5)])
     (made,) = folder.path.iterdir()
     made.unlink()

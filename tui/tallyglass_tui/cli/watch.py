@@ -41,7 +41,7 @@ def command(given: ConnectionOptions, folder: Path | None, wants_json: bool, sec
     from tallyglass.evidence.store import EvidenceFolder
     from tallyglass.mongo.client import seldom_monitored
 
-    kept = EvidenceFolder(absolute_path(folder)) if folder else None
+    kept = EvidenceFolder(absolute_path(folder), keeps=True) if folder else None
 
     async def work(gateway: Gateway) -> bool:
         begun = asyncio.Event()
@@ -67,7 +67,7 @@ async def _watch(gateway: Gateway, folder: EvidenceFolder | None, wants_json: bo
 
     shards = await named_shards(gateway, _ANSWER_SECONDS)
     since = (await safe_end(gateway if shards is None else next(iter(shards.values())))).ts
-    named = naming(gateway, folder=folder, keeps=True)
+    named = naming(gateway, folder=folder)
     # From the beginning of the oplog: what is usual is known only from what was there before.
     scans = named(gateway, watch(gateway)) if shards is None else watch_shards(shards, named=named)
     journal = IncidentJournal(since)

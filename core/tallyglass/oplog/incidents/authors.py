@@ -191,18 +191,15 @@ async def attributed(
             await cancel_all([coming])
 
 
-def naming(
-    gateway: Gateway, logs: Sequence[Path] = (), folder: EvidenceFolder | None = None, *, keeps: bool = False
-) -> Named:
-    """What adds to the scans of a replica set who wrote the incidents, from log files and a folder of evidence too, to
-    which new evidence is added if ``keeps``.
+def naming(gateway: Gateway, logs: Sequence[Path] = (), folder: EvidenceFolder | None = None) -> Named:
+    """What adds to the scans of a replica set who wrote the incidents, from log files and a folder of evidence too.
 
     For shards, ``gateway`` is the router: a shard knows only the router's connections, whose own log has the clients.
     """
 
     def named(one: Gateway, scans: AsyncIterator[IncidentScan]) -> AsyncIterator[IncidentScan]:
         router = None if one is gateway or isinstance(gateway, ClusterGateway) else gateway
-        observer = Observer(one, router=router, folder=folder, keeps=keeps)
+        observer = Observer(one, router=router, folder=folder)
         return attributed(scans, Authors(one, observer, logs, shard=one is not gateway))
 
     return named

@@ -30,8 +30,6 @@ def touched_by(sums: Sequence[int]) -> Touched:
 
 def joined(one: Touched, other: Touched) -> Touched:
     """The sample of two stretches together."""
-    if not one or not other:
-        return one or other
     both = (*one, *other)
     if len({number >> 32 for number in both}) == len(both):
         return tuple(sorted(both)[:SAMPLED_IDS])

@@ -128,7 +128,7 @@ def _routine(
     whole.entries = max(whole.entries - sum(one.entries for one in bursts), 0)
     if not reasons or whole.documents <= 0:
         return []
-    (reason, _), scale = reasons.most_common(1)[0], family.runs or family.coarse
+    reason, scale = max(reasons, key=reasons.__getitem__), family.runs or family.coarse
     kept = scale.bursts(open_runs)
     for one in kept[-1:]:
         whole.samples = one.samples
