@@ -158,15 +158,15 @@ def test_a_family_keeps_its_largest_bursts_in_whatever_order_they_are_closed(lea
         assert scale.bursts() == sorted(largest, key=lambda one: one.first)
         assert (scale.count, scale.forgotten) == (700, largest[-1].documents)
         batches = {one.first_wall // SLOT for one in bursts if one.batch == 4}
-        assert scale.all_batches([]).judge_size(16, 0, 0, Window(0, 10**9)).others == len(batches)
+        assert scale.all_batches().judge_size(16, 0, 0, Window(0, 10**9)).others == len(batches)
 
 
 def test_a_family_that_keeps_all_of_them_has_forgotten_none() -> None:
     scale = Scale(50)
     for n, size in enumerate((3, 7, 9), 1):
         scale.extend([Burst(n << 32, n << 32, n * 1_000, n * 1_000, size, size)])
-    assert [one.documents for one in scale.bursts([])] == [3, 7, 9]
+    assert [one.documents for one in scale.bursts()] == [3, 7, 9]
     assert (scale.count, [one.documents for one in scale.ends], scale.forgotten) == (1, [3, 9], 0)
     assert scale.batches is None
-    seen = scale.all_seen(scale.ends).judge_size(12, 90_000, 90_000, Window(0, 10**9))
+    seen = scale.all_seen().judge_size(12, 90_000, 90_000, Window(0, 10**9))
     assert (seen.others, seen.apart) == (1, 1)

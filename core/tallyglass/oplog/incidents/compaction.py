@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import sub
@@ -13,17 +13,9 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.layout import Stamp
 from tallyglass.oplog.incidents.batch_entries import SAMPLED_RUN, BatchEntries
-from tallyglass.oplog.incidents.burst import Burst, Ends, burst_of, extended
+from tallyglass.oplog.incidents.burst import Burst, burst_of
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
-from tallyglass.oplog.incidents.families import (
-    LEAST_RUN,
-    RUN_JUMP,
-    Family,
-    Scale,
-    follows_in_session,
-    goes_on,
-    without_numbers,
-)
+from tallyglass.oplog.incidents.families import RUN_JUMP, Family, Scale, goes_on, without_numbers
 from tallyglass.oplog.incidents.recurrence import NEAR_MILLIS, Recurrence
 
 RUN_LIMIT = 5_000
@@ -35,7 +27,7 @@ TOTAL_BURST_LIMIT = 50_000
 OTHERS = "(other collections)"
 
 Key = tuple[str, str, bytes | None]
-RunKey = tuple[str, str, bytes]
+SessionKey = tuple[str, str, bytes]
 
 
 class Compactor:
@@ -46,7 +38,9 @@ class Compactor:
         self.moved: dict[tuple[str, str], Family] = {}
         """What moved between shards."""
 
-        self._runs: OrderedDict[RunKey, tuple[Ends, Family]] = OrderedDict()
+        self._sessions: OrderedDict[SessionKey, Scale] = OrderedDict()
+        """Where the runs are that may grow, the least recently used first."""
+
         self._kept = 0
 
     def plain(self, ns: str, op: str, entries: BatchEntries | None, others: Sequence[Burst]) -> None:
@@ -55,7 +49,7 @@ class Compactor:
         family = self.family(ns, op, None)
         for one in (*([entries.whole] if entries else ()), *others):
             family.whole.count(one)
-        for scale in (family.fine, family.coarse):
+        for scale in family.scales:
             bursts = entries.bursts(scale.reach, marked=True) if entries else []
             scale.extend(sorted([*bursts, *(one.copy() for one in others)], key=_first))
             self._check_room(scale)
@@ -95,20 +89,19 @@ class Compactor:
             fine.extend(sorted(bursts, key=_first))
             self._check_room(fine)
         for (user, session), found in runs.items():
-            self._extend_runs((ns, op, session), self.family(ns, op, user), sorted(found, key=_first))
+            self._extend_runs((ns, op, session), self.family(ns, op, user).wide, sorted(found, key=_first))
 
-    def _extend_runs(self, key: RunKey, family: Family, runs: Iterable[Burst]) -> None:
+    def _extend_runs(self, key: SessionKey, scale: Scale, runs: Iterable[Burst]) -> None:
         """Extend the runs of a session by those of a batch."""
-        ends, scale = self._runs[key][0] if key in self._runs else [], _runs(family)
-        self._runs[key] = extended(ends, runs, follows_in_session, scale.close), family
-        self._runs.move_to_end(key)
-        if len(self._runs) > RUN_LIMIT:
-            _, (ends, owner) = self._runs.popitem(last=False)
-            for run in ends:
-                _runs(owner).close(run)
+        scale.extend(runs, key)
+        self._sessions[key] = scale
+        self._sessions.move_to_end(key)
+        if len(self._sessions) > RUN_LIMIT:
+            oldest, of = self._sessions.popitem(last=False)
+            of.close_chain(oldest)
         self._check_room(scale)
 
-    def alike(self, apart: Collection[str], open_runs: Mapping[int, Sequence[Burst]]) -> dict[int, Recurrence]:
+    def alike(self, apart: Collection[str]) -> dict[int, Recurrence]:
         """When there were writes of the same kind and user in namespaces whose names differ by a number only, by the
         identity of each such family; without writes without a session in namespaces that stand ``apart``."""
         groups = defaultdict[tuple[str, str, bytes | None], list[Family]](list)
@@ -119,18 +112,9 @@ class Compactor:
         for families in groups.values():
             recurrence = Recurrence()
             for family in families if len(families) > 1 else ():
-                scales = [family.coarse] if family.runs is None else [family.fine, family.runs]
-                for scale in scales:
-                    growing = open_runs.get(id(family), ()) if scale is family.runs else scale.ends
-                    recurrence.unite(scale.all_seen(growing))
+                for scale in family.scales if family.user is not None else (family.wide,):
+                    recurrence.unite(scale.all_seen())
                 found[id(family)] = recurrence
-        return found
-
-    def open_runs(self) -> dict[int, list[Burst]]:
-        """The runs that may still grow, by the identity of their family."""
-        found: dict[int, list[Burst]] = {}
-        for ends, family in self._runs.values():
-            found.setdefault(id(family), []).extend(ends)
         return found
 
     def family(self, ns: str, op: str, user: bytes | None) -> Family:
@@ -153,13 +137,6 @@ class Compactor:
             for one in scales:
                 one.bound(max(8, TOTAL_BURST_LIMIT // 2 // len(scales)))
             self._kept = sum(len(one.kept) for one in scales)
-
-
-def _runs(family: Family) -> Scale:
-    """The runs of a family's sessions."""
-    if family.runs is None:
-        family.runs = Scale(NEAR_MILLIS, last_rank=(-LEAST_RUN, 1 << 32))
-    return family.runs
 
 
 def _first(burst: Burst) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from tallyglass.oplog.incidents.burst import Burst, Ends, extended, nothing
@@ -36,11 +36,11 @@ _FEW, _SLACK = 64, 128
 class Scale:
     """The bursts of a family with pauses of at most ``reach`` milliseconds between entries, or the runs of sessions.
 
-    ``ends`` are the oldest and the newest, which may still grow.
+    ``open`` are the oldest and the newest of each chain, which may still grow: of each session, or the only ones.
     """
 
     reach: int
-    ends: Ends = field(default_factory=list)
+    open: dict[Hashable, Ends] = field(default_factory=dict)
     kept: list[Burst] = field(default_factory=list)
     last_rank: tuple[int, int] = (-1, 1 << 32)
     """How the last burst ranks that is kept."""
@@ -52,13 +52,24 @@ class Scale:
     batches: Recurrence | None = None
     """When sessions wrote several documents under one transaction number, by the most of them."""
 
+    @property
+    def ends(self) -> list[Burst]:
+        """The bursts that may still grow."""
+        return [one for ends in self.open.values() for one in ends]
+
     def follows(self, older: Burst, newer: Burst) -> bool:
         """Whether the newer burst goes on where the older one stopped."""
         return older.gap(newer) <= self.reach
 
-    def extend(self, bursts: Iterable[Burst]) -> None:
-        """Join bursts in order of time that are all older or all newer than all so far."""
-        self.ends = extended(self.ends, bursts, self.follows, self.close)
+    def extend(self, bursts: Iterable[Burst], chain: Hashable = None) -> None:
+        """Join bursts in order of time that are all older or all newer than all of their chain so far."""
+        follows = self.follows if chain is None else follows_in_session
+        self.open[chain] = extended(self.open.get(chain, []), bursts, follows, self.close)
+
+    def close_chain(self, chain: Hashable) -> None:
+        """Take the bursts of a chain as ones that cannot grow any more."""
+        for burst in self.open.pop(chain):
+            self.close(burst)
 
     def close(self, burst: Burst) -> None:
         """Take a burst that cannot grow any more."""
@@ -86,10 +97,10 @@ class Scale:
             for burst in self.kept:
                 burst.shrink()
 
-    def bursts(self, more: Iterable[Burst] = ()) -> list[Burst]:
+    def bursts(self) -> list[Burst]:
         """The largest, and those that may still grow, oldest first."""
         kept = self.kept if len(self.kept) <= KEPT else sorted(self.kept, key=lambda burst: burst.rank)[:KEPT]
-        return sorted([*kept, *self.ends, *more], key=lambda burst: burst.first)
+        return sorted([*kept, *self.ends], key=lambda burst: burst.first)
 
     @property
     def forgotten(self) -> int:
@@ -97,21 +108,21 @@ class Scale:
         kept = sorted(one.documents for one in self.kept)[-KEPT:]
         return min(kept, default=-self.last_rank[0]) if self.count > len(kept) else 0
 
-    def all_seen(self, growing: Iterable[Burst]) -> Recurrence:
+    def all_seen(self) -> Recurrence:
         """When bursts were seen, with those that may still grow."""
         found = Recurrence()
         if self.recurrence is not None:
             found.unite(self.recurrence)
-        for burst in growing:
+        for burst in self.ends:
             found.add(burst)
         return found
 
-    def all_batches(self, growing: Iterable[Burst]) -> Recurrence:
+    def all_batches(self) -> Recurrence:
         """When batches of sessions were seen, with those of runs that may still grow."""
         found = Recurrence()
         if self.batches is not None:
             found.unite(self.batches)
-        found.add_throughout((one.batch, one.first_wall, one.last_wall) for one in growing if one.batch > 1)
+        found.add_throughout((one.batch, one.first_wall, one.last_wall) for one in self.ends if one.batch > 1)
         return found
 
 
@@ -119,7 +130,8 @@ class Scale:
 class Family:
     """The deletes or the updates of one namespace: those without a session, or those of one user's sessions.
 
-    ``fine`` holds them over all sessions, ``coarse`` those without one, ``runs`` those of each session by itself.
+    ``fine`` holds them with the shortest pauses, over all sessions; ``wide`` those without a session with longer ones,
+    or each session's by itself.
     """
 
     ns: str
@@ -129,13 +141,16 @@ class Family:
     """How many they are, from the first to the last."""
 
     fine: Scale = field(default_factory=lambda: Scale(CLUMP_MILLIS))
-    coarse: Scale = field(default_factory=lambda: Scale(EPISODE_MILLIS))
-    runs: Scale | None = None
+    wide: Scale = field(init=False)
+
+    def __post_init__(self) -> None:
+        plain = self.user is None
+        self.wide = Scale(EPISODE_MILLIS) if plain else Scale(NEAR_MILLIS, last_rank=(-LEAST_RUN, 1 << 32))
 
     @property
-    def scales(self) -> list[Scale]:
-        """All that hold bursts."""
-        return [self.fine, self.coarse if self.runs is None else self.runs]
+    def scales(self) -> tuple[Scale, Scale]:
+        """Both."""
+        return self.fine, self.wide
 
 
 def without_numbers(ns: str) -> str:

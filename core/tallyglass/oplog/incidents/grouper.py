@@ -173,13 +173,10 @@ class Grouper:
         return Window(self._oldest.t * 1_000 - self._ahead_millis, self._newest.t * 1_000 - self._ahead_millis)
 
     def _write_rows(self, window: Window) -> list[Incident]:
-        found, open_runs = list[Incident](), self._writes.open_runs()
-        alike = self._writes.alike(self.known.ttl | self.known.capped, open_runs)
+        found, alike = list[Incident](), self._writes.alike(self.known.ttl | self.known.capped)
         for family in self._writes.families.values():
-            if family.whole.documents < 2:
-                continue
-            runs, others = open_runs.get(id(family), []), alike.get(id(family))
-            found += [rows.row(one, family) for one in judge(family, runs, window, self.known, others)]
+            if family.whole.documents > 1:
+                found += [rows.row(one, family) for one in judge(family, window, self.known, alike.get(id(family)))]
         return found + [rows.migration_row(family) for family in self._writes.moved.values()]
 
     # Commands, users and roles, transactions

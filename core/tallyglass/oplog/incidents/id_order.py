@@ -141,6 +141,9 @@ def _step(one: Id, other: Id) -> int:
 
 def _read(mark: bytes) -> tuple[Id | None, frozenset[bytes]]:
     """The ``_id`` of an entry, None if it has no order, and the fields that it changed. Raises Malformed."""
+    write = layout.write_at(mark, layout.OP_AT, len(mark))
+    if write is not None and write[0] == "d":  # it is read of each burst that is kept
+        return _id(write[3][0], write[3][1:]), _NONE
     entry = read_entry(mark)
     found = entry.id_at
     return None if found is None else _id(found.type, entry.raw[found.start : found.end]), _fields(entry)

@@ -93,24 +93,18 @@ class Finding:
     parts: tuple[StatementPart, ...] = ()
 
 
-def judge(
-    family: Family,
-    open_runs: Sequence[Burst],
-    window: Window,
-    known: Explanations,
-    alike: Recurrence | None = None,
-) -> list[Finding]:
+def judge(family: Family, window: Window, known: Explanations, alike: Recurrence | None = None) -> list[Finding]:
     """The acts of a family, and its routine in one row where it has any. ``alike`` is what was seen of all namespaces
     whose names differ by a number only; None where there is no other."""
     reasons: Counter[Reason] = Counter()
     if family.user is not None:
-        acts = _in_sessions(family, open_runs, window, reasons)
+        acts = _in_sessions(family, window, reasons)
     elif family.op == "d" and family.ns in known.capped:
         acts = _capped(family, window, known, reasons)
     else:
         acts = _plain(family, window, known, reasons)
     _lower_alike(acts, alike, window)
-    return [*acts, *_routine(family, acts, reasons, open_runs)]
+    return [*acts, *_routine(family, acts, reasons)]
 
 
 def _verdict(burst: Burst, seen: Recurrence, window: Window) -> Judgment:
@@ -120,20 +114,17 @@ def _verdict(burst: Burst, seen: Recurrence, window: Window) -> Judgment:
     return seen.judge(burst, window)
 
 
-def _routine(
-    family: Family, acts: Sequence[Finding], reasons: Counter[Reason], open_runs: Sequence[Burst]
-) -> list[Finding]:
+def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason]) -> list[Finding]:
     bursts, whole = [act.burst for act in acts], family.whole.copy()
     whole.documents -= sum(one.documents for one in bursts)
     whole.entries = max(whole.entries - sum(one.entries for one in bursts), 0)
     if not reasons or whole.documents <= 0:
         return []
-    reason, scale = max(reasons, key=reasons.__getitem__), family.runs or family.coarse
-    kept = scale.bursts(open_runs)
+    reason, kept = max(reasons, key=reasons.__getitem__), family.wide.bursts()
     for one in kept[-1:]:
         whole.samples = one.samples
     starts = [one.first_wall for one in kept if not any(other.overlaps(one) for other in bursts)]
-    times = max(scale.count + len(scale.ends) + len(open_runs) - len(acts), 1)
+    times = max(family.wide.count + len(family.wide.ends) - len(acts), 1)
     return [Finding(whole, Form.ROUTINE, reason, times=times, starts=starts)]
 
 
@@ -144,7 +135,7 @@ def _capped(family: Family, window: Window, known: Explanations, reasons: Counte
     """What a size limit removes is routine, but nothing in its entries tells it from a deleteMany: what is unlike all
     else here may be either. Deletes from before the collection was capped are a client's."""
     since, acts = known.since.get(family.ns, 0), []
-    for one in family.coarse.bursts():
+    for one in family.wide.bursts():
         if one.first >= since:
             reasons[Reason.CAPPED] += one.documents
         elif one.documents >= LEAST:
@@ -158,8 +149,8 @@ def _capped(family: Family, window: Window, known: Explanations, reasons: Counte
 
 def _plain(family: Family, window: Window, known: Explanations, reasons: Counter[Reason]) -> list[Finding]:
     """Deletes or updates without a session."""
-    fine, coarse = family.fine.bursts(), family.coarse.bursts()
-    seen = family.fine.all_seen(family.fine.ends), family.coarse.all_seen(family.coarse.ends)
+    fine, coarse = family.fine.bursts(), family.wide.bursts()
+    seen = family.fine.all_seen(), family.wide.all_seen()
     passes, repairs = _explained(family, coarse, known)
     if passes:
         reasons[Reason.TTL] += sum(one.documents for one in passes)
@@ -476,11 +467,10 @@ def _take_beginning(row: Finding, rows: Sequence[Finding], bursts: Sequence[Burs
 # Of sessions
 
 
-def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[Reason]) -> list[Finding]:
+def _in_sessions(family: Family, window: Window, reasons: Counter[Reason]) -> list[Finding]:
     """Single deletes or updates by the sessions of one user."""
-    pool = family.fine.all_seen(family.fine.ends)
-    runs = family.runs.bursts(open_runs) if family.runs else []
-    acts = _session_acts(family, open_runs, window, reasons)
+    pool, runs = family.fine.all_seen(), family.wide.bursts()
+    acts = _session_acts(family, runs, window, reasons)
     shared, started = bool(reasons), _may_be_started(family, window)
     young = started and len({run.session for run in runs}) >= _POOL
     found = [_session_finding(run, window, low=low or young) for run, low in acts if run.documents >= LEAST_RUN]
@@ -503,14 +493,11 @@ def _in_sessions(family: Family, open_runs: Sequence[Burst], window: Window, rea
 
 
 def _session_acts(
-    family: Family, open_runs: Sequence[Burst], window: Window, reasons: Counter[Reason]
+    family: Family, runs: Sequence[Burst], window: Window, reasons: Counter[Reason]
 ) -> list[tuple[Burst, bool]]:
     """The runs of sessions that do not recur, each with whether that is unsure: those of one session as one where it
     paused for a moment."""
-    if family.runs is None:
-        return []
-    runs, seen = family.runs.bursts(open_runs), family.runs.all_seen(open_runs)
-    batches = family.runs.all_batches(open_runs)
+    seen, batches = family.wide.all_seen(), family.wide.all_batches()
     acts: list[tuple[Burst, bool]] = []
     last: dict[bytes, int] = {}
     for run in runs:
