@@ -63,6 +63,9 @@ class SyntheticGateway:
             return {"version": "6.0.5"}
         raise PrivilegeError(f"The synthetic server does not support {name}.")
 
+    async def catch_up(self) -> None:
+        """Do nothing: there is one member."""
+
     async def list_databases(self) -> list[str]:
         """Return the name of the only database."""
         return [COUNTERS.db]

@@ -54,6 +54,9 @@ class ClusterGateway:
         found = await self._all(lambda shard: shard.inspect(stage, options, **how))
         return [row for rows in found for row in rows]
 
+    async def catch_up(self) -> None:
+        await self._all(lambda shard: shard.catch_up())
+
     def members(self) -> tuple[str, ...]:
         return tuple(member for shard in self.shards.values() for member in shard.members())
 

@@ -136,6 +136,13 @@ class Gateway(Protocol):
         """The members with data (``host:port``) that the client knows to be up; empty before the first read."""
         ...
 
+    async def catch_up(self) -> None:
+        """From here on documents are read as they are now, or later: a secondary that lags is waited for.
+
+        Nothing changes on servers without a logical clock, and behind a router.
+        """
+        ...
+
     async def list_databases(self) -> list[str]:
         """Return the names of the databases that the user may list."""
         ...

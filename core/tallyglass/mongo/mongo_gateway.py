@@ -16,7 +16,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import CursorType
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
-from pymongo.read_preferences import Nearest, SecondaryPreferred
+from pymongo.read_preferences import Nearest, PrimaryPreferred, SecondaryPreferred
 
 from tallyglass.errors import ReadError
 from tallyglass.mongo.codec import CODEC
@@ -63,6 +63,7 @@ class MongoGateway:
         self._open_sibling = open_sibling
         self._siblings: dict[tuple[str, str], MongoGateway] = {}
         self._own_preference = own_preference
+        self._since: Timestamp | None = None
 
     def sibling(self, hosts: str, set_name: str) -> MongoGateway:
         """The gateway to another replica set of the same cluster, with the same user; closed together with this one."""
@@ -99,6 +100,15 @@ class MongoGateway:
             admin = session.client.get_database("admin", codec_options=CODEC, **_anywhere(member))
             rows = admin.aggregate([{stage: options}, {"$limit": limit}], maxTimeMS=time_ms)
             return await session.call(_all_rows(rows))
+
+    async def catch_up(self) -> None:
+        async with self._session("command hello") as session:
+            hello = {"hello": 1, "maxTimeMS": DEFAULT_TIME_MS}
+            answer = await session.call(session.client.admin.command(hello, read_preference=PrimaryPreferred()))
+        at = answer.get("operationTime")
+        # For a router each shard that is idle would write an entry into its oplog.
+        if isinstance(at, Timestamp) and "$clusterTime" in answer and answer.get("msg") != "isdbgrid":
+            self._since = max(at, self._since or at)
 
     def members(self) -> tuple[str, ...]:
         # Not the client's nodes: an arbiter is among them, which it never sends a read.
@@ -167,7 +177,8 @@ class MongoGateway:
         member: str = "",
     ) -> Document | None:
         async with self._session(f"find on {ns}", member) as session:
-            found = _collection(session, ns, **_anywhere(member)).find_one(
+            how = _anywhere(member) if member else self._as_of_now(session, ns)
+            found = _collection(session, ns, **how).find_one(
                 query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
             )
             return cast("Document | None", await session.call(found))
@@ -182,7 +193,7 @@ class MongoGateway:
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[Document]:
         how = {"limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
-        async with self._cursor("find", ns, query, how) as cursor:
+        async with self._cursor("find", ns, query, how, as_of_now=True) as cursor:
             # The first answer of a small collection is its last: another call would only say so.
             while cursor.alive and (rows := await cursor.rows(_ROWS_A_CALL)):
                 for row in rows:
@@ -274,10 +285,14 @@ class MongoGateway:
         how: dict[str, Any],
         await_ms: int = 0,
         on_open: Callable[[str], None] | None = None,
+        *,
+        as_of_now: bool = False,
         **options: Any,
     ) -> AsyncIterator[HeldCursor]:
         """A cursor, closed at the end. With ``await_ms`` it is a tailable cursor on a capped collection."""
         async with self._session(f"{'tail of' if await_ms else 'find on'} {ns}") as session:
+            if as_of_now:
+                options |= self._as_of_now(session, ns)
             if await_ms:
                 options["read_concern"] = ReadConcern("local")
             cursor = getattr(_collection(session, ns, **options), method)(query, **how)
@@ -287,8 +302,28 @@ class MongoGateway:
             finally:
                 await held.close()
 
+    def _as_of_now(self, session: Session, ns: Namespace) -> dict[str, Any]:
+        """The read concern that :meth:`catch_up` asked for; none in the ``local`` database, which is not replicated."""
+        own: str = session.client.read_concern.level or "local"
+        if self._since is None or ns.db == "local" or own not in ("local", "majority"):
+            return {}
+        return {"read_concern": _NotBefore(own, self._since)}
+
     async def close(self) -> None:
         await asyncio.gather(self.link.close(), *(sibling.close() for sibling in self._siblings.values()))
+
+
+class _NotBefore(ReadConcern):
+    """A read concern for no state before a moment of the logical clock (``afterClusterTime``)."""
+
+    def __init__(self, level: str, since: Timestamp) -> None:
+        super().__init__(level)
+        self._since = since
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As it is sent."""
+        return {**super().document, "afterClusterTime": self._since}
 
 
 @contextmanager

@@ -88,6 +88,7 @@ class Server:
         self.sizes: dict[Namespace, int] = {}
         self.indexes: dict[Namespace, list[Row]] = {}
         self.asked: Counter[Namespace] = Counter()
+        self.order: list[str] = []
 
     def found(self, ns: Namespace, query: Mapping[str, Any], sort: Any = ()) -> list[Row]:
         rows = [row for row in self.held[ns] if matches(row, query)]
@@ -99,6 +100,9 @@ class Server:
 
     async def command(self, name: str, *_: Any, **__: Any) -> Row:
         return {"setName": "rs", "localTime": datetime.fromtimestamp(self.clock, UTC)} if name == "hello" else {}
+
+    async def catch_up(self) -> None:
+        self.order.append("now")
 
     async def list_databases(self) -> list[str]:
         return ["shop"]
@@ -117,11 +121,13 @@ class Server:
 
     async def find_one(self, ns: Namespace, query: Row, *, sort: Any = (), **_: Any) -> Row | None:
         self.asked[ns] += 1
+        self.order += ["id"] * (ns == ORDERS)
         if ns in self.refused:
             raise RefusedError("It took too long.", code=50)
         return next(iter(self.found(ns, query, sort)), None)
 
     async def find(self, ns: Namespace, query: Row, *, limit: int = 0, **_: Any) -> AsyncIterator[Row]:
+        self.order += ["counter"] * (ns == COUNTERS)
         for row in self.found(ns, query)[: limit or None]:
             yield row
 
@@ -209,6 +215,13 @@ async def test_ids_without_a_document_are_counted_in_steps_unless_those_between_
     found = await compared(Server(seq, ids), **rule)
     assert (found.counter.burn, found.missing) == (pytest.approx(burn) if burn else burn, missing)
     assert [(gap.first, gap.last) for gap in found.gaps] == gaps
+
+
+async def test_the_ids_are_read_before_the_counter_and_by_a_member_that_is_no_further() -> None:
+    server = Server(90, range(11, 81))
+    await look(server, WatchSettings())  # type: ignore[arg-type]
+    *_, last = "".join(one[0] for one in server.order).split("i")
+    assert last == "nc"
 
 
 async def test_a_later_run_knows_what_an_earlier_one_read(tmp_path: Path) -> None:

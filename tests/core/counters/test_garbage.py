@@ -22,6 +22,9 @@ class ManyCounters:
     async def command(self, name: str, value: object = 1, **_: object) -> dict[str, Any]:
         return {}
 
+    async def catch_up(self) -> None:
+        pass
+
     async def list_databases(self) -> list[str]:
         return ["shop"]
 

@@ -37,6 +37,9 @@ class Shard:
     async def inspect(self, stage: str, options: Any, **how: Any) -> Any:
         return self.answer([*self.rows])
 
+    async def catch_up(self) -> None:
+        self.answer(None)
+
     def members(self) -> tuple[str, ...]:
         return tuple(f"host:{row['_id']}" for row in self.rows)
 

@@ -7,9 +7,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from bson import Timestamp
 from pymongo.asynchronous.settings import TopologySettings
 from pymongo.errors import OperationFailure
 from pymongo.hello import Hello
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import PrimaryPreferred
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
@@ -152,3 +155,55 @@ async def test_a_collection_that_is_not_there_has_no_indexes(code: int) -> None:
     else:
         with pytest.raises(PrivilegeError if code == 13 else RefusedError):
             await gateway.list_indexes(Namespace("shop", "a.b"))
+
+
+class Member(Client):
+    """A fake client of a replica set: ``answers`` are those to hello, ``concerns`` what each find asked for."""
+
+    def __init__(self, *answers: dict[str, Any], level: str | None = None) -> None:
+        super().__init__()
+        self.admin, self.read_concern = self, ReadConcern(level)
+        self.answers, self.concerns, self.asked = [*answers], list[Any](), list[Any]()
+
+    def get_collection(self, name: str, **options: Any) -> Member:
+        concern = options.get("read_concern")
+        self.concerns.append(concern and concern.document)
+        return self
+
+    async def command(self, body: dict[str, Any], **how: Any) -> dict[str, Any]:
+        self.asked.append((next(iter(body)), how["read_preference"]))
+        return self.answers.pop(0)
+
+    async def find_one(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+CLOCK = {"$clusterTime": {"clusterTime": Timestamp(9, 9)}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "level", "expected"),
+    [
+        ([], None, None),
+        ([CLOCK | {"operationTime": Timestamp(9, 1)}], None,
+         {"level": "local", "afterClusterTime": Timestamp(9, 1)}),
+        ([CLOCK | {"operationTime": Timestamp(at, 1)} for at in (9, 7)], "majority",
+         {"level": "majority", "afterClusterTime": Timestamp(9, 1)}),
+        ([CLOCK | {"operationTime": Timestamp(9, 1)}], "linearizable", None),
+        ([CLOCK | {"operationTime": Timestamp(9, 1), "msg": "isdbgrid"}], None, None),
+        ([{"operationTime": Timestamp(9, 1)}], None, None),
+        ([CLOCK], None, None),
+    ],
+    ids=["not asked for", "asked", "never earlier", "the level rules it out", "router", "no logical clock", "no time"],
+)  # fmt: skip
+async def test_a_member_that_lags_is_waited_for(
+    answers: list[dict[str, Any]], level: str | None, expected: dict[str, Any] | None
+) -> None:
+    client = Member(*answers, level=level)
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
+    for _ in answers:
+        await gateway.catch_up()
+    await gateway.find_one(Namespace("shop", "counters"), {})
+    await gateway.find_one(Namespace("local", "oplog.rs"), {})
+    assert client.concerns == [expected, None]
+    assert client.asked == [("hello", PrimaryPreferred())] * len(answers)

@@ -14,7 +14,7 @@ import pytest
 from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow import drift
 from tallyglass.counters.follow.settings import WatchSettings
-from tallyglass.counters.follow.watch import look, watch
+from tallyglass.counters.follow.watch import Watcher, look, watch
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN
 from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.errors import RefusedError
@@ -118,3 +118,25 @@ async def test_a_counter_that_could_not_be_compared_in_time_is_not_called_ok(
     await gateway.close()
     assert result.level == UNKNOWN
     assert "before 1 counter could be compared with the ids" in result.line
+
+
+async def test_a_secondary_that_lags_is_neither_behind_nor_back() -> None:
+    with ReplicaSet(3) as servers, servers.client() as client:
+        counters, orders = client.shop["mongoengine.counters"], client.shop.orders
+        counters.insert_one({"_id": "orders._id", "next": 500})
+        orders.insert_many([{"_id": n} for n in range(1, 501)])
+        lagging = next(n for n, one in enumerate(servers.members) if one.port != (client.primary or ("", 0))[1])
+        gateway = open_gateway(servers.uri.replace("?", "?readPreference=secondary&"))
+        watcher = Watcher(gateway, WatchSettings())
+        results = [check_counters(await watcher.look(1.0))]
+        with servers.client(lagging) as member:
+            member.admin.command("fsync", lock=True)
+            orders.insert_many([{"_id": n} for n in range(501, 601)])
+            counters.update_one({}, {"$set": {"next": 600}})
+            results += [check_counters(await watcher.look(1.0)) for _ in range(4)]
+            member.admin.command("fsyncUnlock")
+        results.append(check_counters(await watcher.look(1.0)))
+        await watcher.close()
+        await gateway.close()
+    assert {result.level for result in results} <= {OK, UNKNOWN}, results
+    assert (results[0].level, results[-1].level) == (OK, OK)

@@ -145,6 +145,8 @@ class Watcher:
         first, collections = self._last is None, self._collections
         await self.check_drift(self._at_least(_DRIFT_SECONDS))
         await self._past.mark(collections.by_ns.values())
+        # On a member that lags, a counter would be behind the ids that another one has, and behind its own past.
+        await self._gateway.catch_up()
         began, now = time.monotonic(), time.time()
         if again is None:
             await collections.read(now, self._deadline)
