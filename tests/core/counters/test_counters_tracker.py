@@ -261,6 +261,34 @@ def test_a_dashboard_that_ran_for_a_day_agrees_with_a_fresh_one(stall: int) -> N
         assert end.timestamp() - T0 - 2 * day == pytest.approx(same.timestamp() - T0 - 2 * day, rel=0.05)
 
 
+@pytest.mark.parametrize(("since", "until", "ahead"), [(0, 100, 3_600), (200, 250, 31_536_000), (300, 360, 130)])
+def test_a_clock_that_was_ahead_leaves_no_rate_of_its_own(since: int, until: int, ahead: int) -> None:
+    shop = Shop()
+    rates = []
+    for n in range(720):
+        at = T0 + 10 * n + ahead * (since <= n < until)
+        (view,) = shop.look(at, {"_id": "a", "seq": 10**9 + 10 * n})
+        tracker = shop.tracker()
+        if tracker.is_due(at):
+            tracker.update_forecasts(at)
+        if n > until:
+            view = tracker.view()
+            rates.append(view.rate)
+            assert all(moment is None or moment <= at for moment in (tracker.changed_at, tracker.first_at))
+            assert (view.forecast.rate, view.flags) == (pytest.approx(1, rel=2.1), ())
+    assert rates == pytest.approx([1.0] * len(rates), rel=2.1)
+    assert view.forecast.rate == pytest.approx(1, rel=0.6)
+    # The last points are as doubtful as the clock was wrong.
+    assert shop.tracker().series.steps == pytest.approx(719 - min(until, ahead // 5), abs=3)
+
+
+def test_a_fall_that_a_wrong_clock_dated_is_not_in_the_future() -> None:
+    shop = Shop()
+    for at, value in ((T0, 50), (T0 + 9_000, 60), (T0 + 9_010, 40), (T0 + 30, 41)):
+        (view,) = shop.look(at, {"_id": "a", "seq": value})
+    assert (view.flags, view.rewound_at) == ((Flag.REWOUND,), datetime.fromtimestamp(T0 + 30, UTC))
+
+
 def test_an_unchanged_counter_keeps_its_view() -> None:
     shop = Shop()
     first = shop.look(T0, {"_id": "a", "seq": 1})
@@ -696,7 +724,9 @@ def test_store_forgets_the_oldest_samples_beyond_its_limit(tmp_path: Path, monke
     monkeypatch.setattr(store_module, "MOST_ROWS", 10)
     with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
         for hour in range(3):
-            store.save("here", [("a", PastValue(T0 + 3600 * hour + n, n, INT64)) for n in range(6)], T0 + 3600 * hour)
+            store.save(
+                "here", [("a", PastValue(T0 + 3600 * hour + n, n, INT64)) for n in range(6)], T0 + 3600 * hour + 5
+            )
         assert [past.at - T0 for past in store.load("here", ["a"])["a"]] == [
             3602,
             *range(3603, 3606),
@@ -785,6 +815,18 @@ def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: 
     assert "cannot be used" in trouble.title
     assert_closed(connections)
     asyncio.run(past.close())
+
+
+async def test_samples_of_a_clock_that_was_ahead_are_dropped_and_do_not_stop_those_to_come(tmp_path: Path) -> None:
+    shop, past = Shop(), PastReader(ReplicaSetGateway(), tmp_path / "counters.sqlite", oplog=False)  # type: ignore[arg-type]
+    await past.open()
+    for n, at in enumerate((T0, T0 + 90_000, T0 + 7_200)):
+        await asyncio.to_thread(shop.look, at, {"_id": "a", "seq": n})
+        await past.save(shop.collection.trackers, at)
+    await past.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "counters.sqlite")) as kept:
+        found = kept.execute("SELECT at, number FROM sample ORDER BY at").fetchall()
+    assert found == [(T0, "0"), (T0 + 7_200, "2")]
 
 
 async def test_of_a_counter_that_is_idle_a_sample_is_kept_each_hour_only(tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ class PastReader:
 
     async def save(self, trackers: Sequence[Tracker], now: float) -> None:
         """Keep a sample of each counter that is due, every few minutes. ``trackers`` are the most urgent first."""
-        if self._store is None or now - self._saved_at < SAVE_SECONDS:
+        if self._store is None or abs(now - self._saved_at) < SAVE_SECONDS:
             return
         self._saved_at = now
         rows: list[tuple[str, PastValue]] = []
@@ -199,7 +199,7 @@ class PastReader:
         for tracker in every[:MOST_SAVED]:
             key, value = tracker.identity.key, tracker.value
             at, before = self._saved.get(key, (float("-inf"), float("nan")))
-            if now - at >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
+            if abs(now - at) >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
                 rows.append((key, PastValue(now, tracker.value, tracker.kind)))
                 self._saved[key] = (now, value)
         if len(self._saved) > 4 * MOST_SAVED:

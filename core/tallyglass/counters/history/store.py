@@ -223,7 +223,8 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _thin(connection: sqlite3.Connection, now: float) -> None:
-    connection.execute("DELETE FROM sample WHERE at < ?", (now - _KEPT,))
+    # A sample that is later than now was dated by a clock that was wrong.
+    connection.execute("DELETE FROM sample WHERE at < ? OR at > ?", (now - _KEPT, now))
     for age, apart in _THINNED:
         connection.execute(
             # By a search for a later one in the key: NOT IN would compare all rows with each other.
