@@ -41,7 +41,7 @@ def test_a_counter_whose_document_vanishes_is_reported_each_time() -> None:
     gone = MissingCounter("shop.counters", "users", Absence.GONE, since=at - timedelta(hours=1))
     assert news(gone) == "", "it was so before"
     orders = replace(gone, id="orders")
-    text = "shop.counters orders: its document is gone: the next use begins at the start and repeats ids."
+    text = "shop.counters orders: its number is gone: the next use begins at the start and repeats ids."
     assert [news(gone, orders), news(gone, orders), news(gone), news(replace(orders, since=at))] == [text, "", "", text]
     for quiet in ({"routine": True}, {"since": at - timedelta(days=8)}, {"since": None, "absence": Absence.NOT_READ}):
         assert news(gone, replace(orders, id="carts", **quiet)) == ""

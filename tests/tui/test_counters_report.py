@@ -60,7 +60,7 @@ def test_what_vanished_and_a_member_of_a_group_need_somebody_as_in_check() -> No
     text = to_markdown(document_of(snapshot, "rs0"))
     assert "**2 of 1,001 counters need somebody.**" in text
     assert "| urgent | shop.counters tenant 7 |" in text
-    assert "| warning | shop.counters users | its document is gone" in text
+    assert "| warning | shop.counters users | its number is gone" in text
 
 
 def test_a_flag_is_explained_and_is_a_warning_where_no_end_is_near() -> None:

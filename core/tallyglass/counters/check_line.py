@@ -41,7 +41,7 @@ _OTHERS = 300
 _MOST_ALIKE = 20  # counters of one number with perfdata of their own: a screen of them
 _DEFAULT = Thresholds()
 
-GONE = "its document is gone: the next use begins at the start and repeats ids"
+GONE = "its number is gone: the next use begins at the start and repeats ids"
 """What is said of a known counter that vanished."""
 
 

@@ -69,7 +69,7 @@ FLAG_HELP = {
     Flag.FIRST_FULL: "At least one document of the pool is full.",
     Flag.EMPTY: "Every document of the pool is full.",
     Flag.FULL: "The ceiling is reached: no id is left.",
-    Flag.GONE: "Its document no longer exists: the next use begins at the start and repeats ids.",
+    Flag.GONE: "Its document, or the number in it, is gone: the next use begins at the start and repeats ids.",
     Flag.GUESS: "Recognised by name and shape only: its values were not seen used as ids. It warns near a limit only.",
 }
 
@@ -251,7 +251,7 @@ class Absence(StrEnum):
 
     NOT_READ = "not read"
     GONE = "gone"
-    """Its document or its collection does not exist any more: the next use begins at its start."""
+    """Its number, its document or its collection does not exist any more: the next use begins at its start."""
     DOUBTED = "no longer recognised"
     """Its document exists, but the number does not behave as a counter."""
 

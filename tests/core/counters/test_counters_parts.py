@@ -206,6 +206,8 @@ HELD: dict[str, Any] = {"truncated": False, "trackers": [1], "has_many": lambda 
         ({"gone_at": NOW - 30 * DAY}, {}, Absence.GONE, NOW - 30 * DAY),
         ({"gone_at": NOW - 30 * DAY - 1}, {}, None, None),
         ({}, {"holds": lambda key: key == "orders"}, Absence.DOUBTED, None),
+        ({"configured": True}, {"holds": lambda key: key == "orders"}, None, None),
+        ({"configured": True}, {}, Absence.GONE, NOW),
         ({"document": 7}, {"holds": lambda key: key == "orders"}, Absence.GONE, NOW),
         ({}, {"has_many": lambda path: path == "seq"}, None, None),
         ({"many": True}, {"has_many": lambda path: path == "seq"}, None, None),
@@ -253,6 +255,45 @@ def test_a_known_counter_that_is_not_there_is_missed_and_why(
         assert counters.changed == {"k": replace(one, gone_at=NOW)}
     else:
         assert counters.changed == {}
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "known", "absence"),
+    [
+        ({"seq": 5}, "seq", {}, Absence.DOUBTED),
+        ({"seq": "5"}, "seq", {}, Absence.DOUBTED),
+        ({"n": 5}, "seq", {}, Absence.GONE),
+        ({"a": {"seq": 5}}, "a.seq", {}, Absence.DOUBTED),
+        ({"a": {}}, "a.seq", {}, Absence.GONE),
+        ({"n": 5}, "seq", {"configured": True}, None),
+        (None, "seq", {}, Absence.DOUBTED),
+    ],
+)
+async def test_a_known_counter_whose_document_lost_its_number_is_gone_until_it_is_back(
+    document: dict[str, Any] | None, path: str, known: dict[str, Any], absence: Absence | None
+) -> None:
+    class Server:
+        asked = 0
+
+        async def find_one(self, ns: Namespace, query: object, *, projection: dict[str, int]) -> dict[str, Any] | None:
+            assert (ns, query, [*projection]) == (SHOP, {"_id": "orders"}, [path.partition(".")[0]])
+            self.asked += 1
+            return document
+
+    counters, server = KnownCounters(), Server()
+    held = SimpleNamespace(**HELD | {"holds": lambda _: True})
+    followed = cast("FollowedCollections", SimpleNamespace(by_ns={SHOP: held}, unread=set()))
+    one = replace(KNOWN, path=path, **known)
+    for present, expected in (((), [absence]), ({"k"}, []), ((), [absence])):
+        counters.recall([one])
+        tracker = Tracker(Identity("k", SHOP, "shop.counters", "orders", "orders", path, path, "", "", Semantics.LAST))
+        tracker.observe(5, NumericType.INT64, NOW)
+        counters.learn([(replace(tracker.view(), key=key), tracker) for key in present], NOW)
+        for _ in range(2):
+            await counters.find_gone(cast("Any", server), {SHOP}, present, followed)
+        found = counters.missing(present, parse_config({}), {SHOP}, followed, NOW)
+        assert [row.absence for row in found] == [one for one in expected if one]
+    assert server.asked == (0 if known else 2)
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ async def test_a_counter_document_that_vanished_warns_until_it_is_acknowledged(
         for _ in range(2):
             found = await check(replica_set.uri, state)
             assert found.level == WARNING
-            assert f"{DB}.counters orders: its document is gone" in found.line
-            assert f"{DB}.identitycounters Pen.n: its document is gone" in found.line
+            assert f"{DB}.counters orders: its number is gone" in found.line
+            assert f"{DB}.identitycounters Pen.n: its number is gone" in found.line
             assert "4 known, 1 read" in found.line
             assert f"note: {DB}.doctrine_increment_ids tokens is gone" in found.details
         entry = {"counter": f"{DB}.*", "flags": ["GONE"], "until": date(2999, 1, 1)}

@@ -12,6 +12,7 @@ from tallyglass.counters.forecast.series import DAY, HOUR
 from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.recognise.config import CountersConfig
 from tallyglass.counters.recognise.identity import document_key
+from tallyglass.counters.recognise.shapes import dig
 from tallyglass.counters.snapshot import Absence, CounterView, Flag, MissingCounter
 from tallyglass.errors import ServerError
 from tallyglass.moment import from_seconds
@@ -23,6 +24,9 @@ MOST_KNOWN = 5_000
 FORGOTTEN_AFTER = 30 * DAY
 """A counter that is gone for so long is no longer reported."""
 
+_MOST_ASKED = 100
+"""Counters whose documents are read one by one in a look: a tenth of a second."""
+
 _ROUTINE = 3
 """Documents of one collection that went at so many different times are removed as a routine, such as one a day."""
 
@@ -33,8 +37,8 @@ class KnownCounters:
     def __init__(self) -> None:
         self._known: dict[str, KnownCounter] = {}
         self.changed: dict[str, KnownCounter | None] = {}
-        self._asked: set[Namespace] = set()
-        self._gone: set[Namespace] = set()
+        self._asked: set[Namespace | str] = set()
+        self._gone: set[Namespace | str] = set()
 
     def recall(self, rows: Iterable[KnownCounter]) -> None:
         """Add the counters of earlier runs."""
@@ -53,22 +57,39 @@ class KnownCounters:
         present: set[str] = set()
         for view, tracker in rows:
             identity = tracker.identity
-            if not view.may_alarm or identity.shape == "configured":
+            if not view.may_alarm:
                 continue
             present.add(view.key)
             known = self._known.get(view.key)
             if known is None and len(self._known) < MOST_KNOWN:
                 facts = (view.key, identity.ns, view.id, identity.path, identity.doc_id, tracker.stands_for_many, now)
-                self._set(KnownCounter(*facts))
+                self._set(KnownCounter(*facts, configured=identity.shape == "configured"))
             elif known is not None and known.gone_at is not None:
                 self._set(replace(known, gone_at=None))
+        for told in (self._asked, self._gone):
+            told -= told & present
         return present
 
-    async def find_gone(self, gateway: Gateway, seen: Collection[Namespace]) -> None:
-        """Ask once for each collection that is not ``seen``: a user with fewer privileges does not see all that exist.
+    async def find_gone(
+        self, gateway: Gateway, seen: Collection[Namespace], present: Collection[str], followed: FollowedCollections
+    ) -> None:
+        """Ask once for each collection that is not ``seen``: a user with fewer privileges does not see all that exist;
+        and for each counter that is not ``present`` though its document is: without its number it is gone as well.
 
         Raises ReadError if no server answers.
         """
+        doubted = [
+            one
+            for key, one in self._known.items()
+            if key not in present and one.ns in seen and self._absence(one, followed) is Absence.DOUBTED
+        ]
+        for one in [one for one in doubted if one.key not in self._asked][:_MOST_ASKED]:
+            self._asked.add(one.key)
+            shown = {one.path.partition(".")[0]: 1}
+            with suppress(ServerError):
+                row = await gateway.find_one(one.ns, {"_id": one.document}, projection=shown)
+                if row is not None and dig(row, one.path) is None:
+                    self._gone.add(one.key)
         for ns in self.namespaces() - self._asked.union(seen):
             self._asked.add(ns)
             with suppress(ServerError):
@@ -122,7 +143,10 @@ class KnownCounters:
             return None if collection.trackers else Absence.GONE
         if collection.has_many(one.path):
             return None
-        return Absence.DOUBTED if collection.holds(document_key(one.document)) else Absence.GONE
+        if one.key in self._gone or not collection.holds(document_key(one.document)):
+            return Absence.GONE
+        # What a rule named is a counter as long as the rule is there.
+        return None if one.configured else Absence.DOUBTED
 
     def _set(self, one: KnownCounter) -> None:
         self._known[one.key] = self.changed[one.key] = one

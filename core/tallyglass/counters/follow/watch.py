@@ -168,7 +168,7 @@ class Watcher:
         await self._update_forecasts(trackers, now)
         self._rows = rows = await by_urgency(trackers, self._rows)
         present = self._known.learn((row[1:] for row in rows), now)
-        await self._known.find_gone(self._gateway, self._discovery.seen)
+        await self._known.find_gone(self._gateway, self._discovery.seen, present, collections)
         missing = self._known.missing(present, self._config, self._discovery.seen, collections, now)
         self._last = CountersSnapshot(
             at=from_seconds(now),

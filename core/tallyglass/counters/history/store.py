@@ -70,6 +70,7 @@ class KnownCounter:
     """A counter that was recognised once. ``document`` is the raw ``_id``; ``many``: the row stands for several.
 
     ``at`` is when it was recognised, ``gone_at`` when it was found to be gone (seconds since 1970).
+    ``configured``: a rule of the configuration named it, and nothing else.
     """
 
     key: str
@@ -80,6 +81,7 @@ class KnownCounter:
     many: bool
     at: float
     gone_at: float | None = None
+    configured: bool = False
 
     @property
     def ns_text(self) -> str:
@@ -263,7 +265,7 @@ def _from_json(text: str) -> Any:
 
 def _known_facts(one: KnownCounter) -> str:
     facts = {"ns": str(one.ns), "id": one.id, "path": one.path, "document": one.document, "many": one.many}
-    return _as_json({**facts, "at": one.at, "gone_at": one.gone_at})
+    return _as_json({**facts, "at": one.at, "gone_at": one.gone_at, "configured": one.configured})
 
 
 def _known(key: str, facts: Mapping[str, Any]) -> KnownCounter:
@@ -277,6 +279,7 @@ def _known(key: str, facts: Mapping[str, Any]) -> KnownCounter:
         bool(facts["many"]),
         float(facts["at"]),
         None if gone_at is None else float(gone_at),
+        bool(facts.get("configured")),
     )
 
 
