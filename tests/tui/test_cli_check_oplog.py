@@ -111,15 +111,13 @@ def test_backups_that_are_not_read_in_the_time_that_is_left_are_unknown(monkeypa
     [
         (0, 0, 0, "OK"),
         (0, 1, 1, "WARNING"),
-        (1, 3, 3, "UNKNOWN"),
-        (3, 1, 3, "UNKNOWN"),
+        (1, 3, 1, "WARNING"),
+        (3, 1, 1, "WARNING"),
         (2, 3, 2, "CRITICAL"),
         (3, 2, 2, "CRITICAL"),
     ],
 )
-def test_what_is_unknown_is_worse_than_a_warning_and_better_than_an_alarm(
-    level: int, own: int, worse: int, name: str
-) -> None:
+def test_what_is_unknown_hides_no_warning_and_no_alarm(level: int, own: int, worse: int, name: str) -> None:
     line = worse_of("COUNTERS OLD - 3 counters | used=1", level, own, "oplog 5 h", "oplog_hours=5")
     assert line == (f"COUNTERS {name} - oplog 5 h; 3 counters | used=1 oplog_hours=5", worse)
     assert worse_of("COUNTERS OK - none", 0, 0, "oplog 5 h", "")[0] == "COUNTERS OK - oplog 5 h; none"

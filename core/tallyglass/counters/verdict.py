@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,7 +15,8 @@ from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 BY_SEVERITY = (OK, UNKNOWN, WARNING, CRITICAL)
-"""The levels from good to bad, which is not the order of the exit codes."""
+"""The levels from good to bad, which is not the order of the exit codes. What was not read hides nothing that is known to
+be wrong; ``max_state_alt`` of the Monitoring Plugins has the same order."""
 
 _CRITICAL_FLAGS = (Flag.STALLED, Flag.FULL, Flag.EMPTY, Flag.BEHIND)
 _REWIND_FLAGS = (Flag.REWOUND, Flag.RESET)
@@ -64,8 +65,13 @@ def grade(counter: CounterView, thresholds: Thresholds, now: datetime, *, guesse
         ]
     if not reasons:
         return OK, ""
-    worst = max((level for level, _ in reasons), key=BY_SEVERITY.index)
+    worst = worst_of(level for level, _ in reasons)
     return worst, ", ".join(text for level, text in reasons if level == worst)
+
+
+def worst_of(levels: Iterable[int]) -> int:
+    """The worst of some levels."""
+    return max(levels, key=BY_SEVERITY.index)
 
 
 def near_text(counter: CounterView, limit: Ceiling) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tallyglass.counters.check_line import LEVEL_NAMES
-from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, worst_of
 from tallyglass.errors import InputError, TallyglassError
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import ask
@@ -15,9 +15,6 @@ from tallyglass_tui.cli.restore.window import WindowOptions, answer
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import OplogWindow
-
-_SEVERITY = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
-"""Which of two parts counts: an oplog or a window that could not be read is worse than a warning of another part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ def with_restore(
 
 def worse_of(line: str, level: int, own: int, words: str, perfdata: str) -> tuple[str, int]:
     """A line and its level with a part added: the worse level counts."""
-    worse = own if _SEVERITY[own] > _SEVERITY[level] else level
+    worse = worst_of((level, own))
     title, _, rest = line.partition(" - ")
     text, bar, data = rest.partition("|")
     service = title.split()[0] if title else "COUNTERS"

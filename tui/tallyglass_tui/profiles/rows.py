@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tallyglass.counters.verdict import CRITICAL
 from tallyglass.deployment.members import SetMember
@@ -29,7 +29,6 @@ FACTS = 7
 """Lines about the profile under the cursor: a name, five facts, and what this user may not read."""
 _SHORT_OPLOG_HOURS = 24.0
 """Hours of oplog below which it is marked: a mistake of last evening may be out of reach in the morning."""
-_DRILL_EVERY = timedelta(weeks=1)
 _STYLES = ("", "table--warn", "table--bad")
 
 
@@ -40,7 +39,8 @@ def severity(state: ProfileState, now: datetime) -> int:
     unwell = state.deployment is not None and is_unwell(state.deployment)
     failed = state.drill is not None and state.drill.made is not None and not state.drill.proved
     holes = state.drill is not None and state.drill.window is not None and state.drill.window.status != 0
-    some = unwell or failed or holes or state.gone or _is_short(state) or _is_old(state, now)
+    old = state.drill is not None and state.drill.is_old(now)
+    some = unwell or failed or holes or old or state.gone or _is_short(state)
     return max(state.level, 1 if some else 0)
 
 
@@ -220,10 +220,6 @@ def _is_short(state: ProfileState) -> bool:
     return state.window is not None and hours_left(state.window) < _SHORT_OPLOG_HOURS
 
 
-def _is_old(state: ProfileState, now: datetime) -> bool:
-    return state.drill is not None and state.drill.made is not None and now - state.drill.made > _DRILL_EVERY
-
-
 def _drill(state: ProfileState, now: datetime) -> tuple[str, str]:
     drill = state.drill
     if drill is None:
@@ -233,4 +229,4 @@ def _drill(state: ProfileState, now: datetime) -> tuple[str, str]:
     age = fmt.brief((now - drill.made).total_seconds())
     if not drill.proved:
         return f"{age} bad", "table--bad"
-    return f"{age} ok", "table--warn" if _is_old(state, now) else ""
+    return f"{age} ok", "table--warn" if drill.is_old(now) else ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from rich.cells import cell_len
 
 from tallyglass.restore.drill.past_drills import LastDrill
@@ -27,7 +25,6 @@ _LONG_SECONDS = 5.0
 """Seconds after which the line of a plan says that it may take long."""
 _LEAST_PATH = 16
 """Cells below which a shortened path is not recognised."""
-_DRILL_EVERY = timedelta(weeks=1)
 PARTS = ("incidents", "checks", "loss", "counters", "commands")
 RUN_PARTS = ("checks", "loss", "counters")
 """The parts on which ``y`` copies the line that runs a written plan. On the others it copies the row under the cursor:
@@ -182,12 +179,12 @@ def _drill_line(drill: LastDrill | None, width: int) -> list[Piece]:
     if drill.made is None:
         said = ("none from here yet: tallyglass restore drill", " proves a backup")
         return [label, *whole_pieces([(words, "text--muted") for words in said], width)]
-    age = clock.now() - drill.made
-    ago = f"{fmt.duration(age.total_seconds())} ago"
+    now = clock.now()
+    ago = f"{fmt.duration((now - drill.made).total_seconds())} ago"
     if not drill.proved:
         return [label, (fit(f"failed {ago}: {drill.title}", width), "text--bad")]
     took = "" if drill.rto_seconds is None else f", restored and verified in {fmt.duration(drill.rto_seconds)}"
-    if age > _DRILL_EVERY:
+    if drill.is_old(now):
         return [label, (fit(f"last proved {ago}; due every week", width), "text--bad")]
     return [label, (fit(f"proved {ago}{took}", width), "text--good")]
 

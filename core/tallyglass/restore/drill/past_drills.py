@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tallyglass.deployment.identity import identify
 from tallyglass.errors import InputError
@@ -25,6 +25,8 @@ _MOST_BYTES = 50_000_000
 _PROVED = (Level.OK.value, Level.WARN.value)
 _LOOK_SECONDS = 30.0
 """A drill takes minutes: its result need not be shown sooner."""
+_EVERY = timedelta(weeks=1)
+"""A drill is due every week."""
 _RANDOM_KEPT = 1_000
 """Drills at random points that are counted: nearly three years of nights."""
 
@@ -51,6 +53,10 @@ class LastDrill:
     rto_seconds: float | None = None
     backup_bytes: int = 0
     window: LastWindow | None = None
+
+    def is_old(self, now: datetime) -> bool:
+        """Whether another drill is due: the last one was more than a week ago."""
+        return self.made is not None and now - self.made > _EVERY
 
 
 async def follow_last(gateway: Gateway) -> AsyncIterator[LastDrill]:
