@@ -15,8 +15,8 @@ from tallyglass.text import clean
 
 OK, WARNING, CRITICAL, UNKNOWN = range(4)
 BY_SEVERITY = (OK, UNKNOWN, WARNING, CRITICAL)
-"""The levels from good to bad, which is not the order of the exit codes. What was not read hides nothing that is known to
-be wrong; ``max_state_alt`` of the Monitoring Plugins has the same order."""
+"""The levels from good to bad, which is not the order of the exit codes. What was not read hides no known fault;
+``max_state_alt`` of the Monitoring Plugins has the same order."""
 
 _CRITICAL_FLAGS = (Flag.STALLED, Flag.FULL, Flag.EMPTY, Flag.BEHIND)
 _REWIND_FLAGS = (Flag.REWOUND, Flag.RESET)

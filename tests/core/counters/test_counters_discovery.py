@@ -40,6 +40,9 @@ class Memory:
         if str(ns) in self.forbidden:
             raise PrivilegeError(f"This user may not run {what} on {ns}.")
 
+    async def catch_up(self) -> None:
+        pass
+
     async def list_databases(self) -> list[str]:
         self._ask("databases", "")
         return sorted({ns.db for ns in self.collections} | {"admin", "local", "config"})

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import bson
+import pytest
 from bson import Timestamp
 
+from tallyglass.counters.follow.usage_search import UsageSearch
+from tallyglass.counters.recognise import usage_reader
 from tallyglass.counters.recognise.finding import UsageFinding
-from tallyglass.counters.recognise.usage import findings
+from tallyglass.counters.recognise.usage import Update, findings
 from tallyglass.counters.recognise.usage_reader import UsageReader
-from tallyglass.counters.snapshot import Grade
-from tallyglass.errors import RefusedError
+from tallyglass.counters.snapshot import Grade, Semantics
+from tallyglass.errors import PrivilegeError, RefusedError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 
 START = 1_795_000_000
@@ -48,7 +52,7 @@ def ranges() -> list[dict[str, Any]]:
 class OplogGateway:
     """An oplog in memory, of ``size`` entries with those that no query matches. ``damaged`` entries precede the others;
     ``slow`` cuts off what reads inserts. ``longest`` is the longest request for updates, in seconds of oplog, and
-    ``inserts`` how many inserts were read."""
+    ``inserts`` how many inserts were read, ``seconds`` how long each request for them was."""
 
     def __init__(
         self, oplog: Iterable[dict[str, Any]], damaged: bytes = b"", *, slow: bool = False, size: int = 0
@@ -58,12 +62,16 @@ class OplogGateway:
         self._slow = slow
         self._size = size or len(self._oplog)
         self.longest = self.inserts = 0
+        self.limits: list[int] = []
+        self.seconds: list[int] = []
 
     async def estimate(self, ns: Namespace) -> int:
         return self._size
 
     async def find_raw(self, ns: Namespace, query: dict[str, Any], *, limit: int, **_: object) -> AsyncIterator[bytes]:
+        self.limits.append(limit)
         low, high, kinds = query["ts"]["$gte"], query["ts"]["$lt"], query["op"]["$in"]
+        self.seconds += [high.time - low.time] * ("i" in kinds)
         self.longest = max(self.longest, high.time - low.time if "u" in kinds else 0)
         self.inserts += sum(entry["op"] == "i" and low <= entry["ts"] < high for entry in self._oplog) * ("i" in kinds)
         found = [entry for entry in self._oplog if low <= entry["ts"] < high and entry["op"] in kinds]
@@ -149,3 +157,98 @@ async def test_a_part_of_the_oplog_shows_no_fall_that_is_none() -> None:
         grades += [finding.grade for finding in findings(await reader.evidence())]
     assert len(grades) > 3
     assert Grade.UNLIKELY not in grades
+
+
+@pytest.mark.parametrize(
+    ("entries", "since", "seconds"),
+    [
+        (0, 0, 1_000_000_000),
+        (1, 0, 1_000_000_000),
+        (100_000, 0, 10_000),
+        (1_000_000, 0, 1_000),
+        (2_000_000, 5_000, 500),
+        (300_000_000, 9_966, 3),
+        (3_000_000_000, 9_985, 1),
+    ],
+)
+def test_of_a_large_oplog_the_end_is_read_in_small_parts(entries: int, since: int, seconds: int) -> None:
+    assert usage_reader._reach(0, 10_000, entries) == (since, seconds)
+    assert usage_reader._reach(500, 10_500, entries) == (since + 500, seconds)
+
+
+async def test_a_period_that_is_full_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_reader, "MOST_IN_PERIOD", 15)
+    gateway = OplogGateway([update(START + n, 500 + n) for n in range(60)], size=70_000_000)
+    await found_by(UsageReader(cast("Gateway", gateway), Timestamp(START, 0), Timestamp(START + 59, 0)))
+    assert 0 not in gateway.limits
+    assert gateway.limits[:4] == [15, 14, 13, 12]
+
+
+async def test_ids_that_are_used_later_are_looked_for_where_none_was_found_at_once() -> None:
+    oplog = [update(START + 3 * n, 5_000 + n) for n in range(60)]
+    oplog += [insert(START + 3 * n + 20, 5_000 + n, 2) for n in range(60)]
+    oplog.sort(key=lambda entry: entry["ts"])
+    direct = [entry for n in range(90) for entry in (update(START + n, 5_000 + n), insert(START + n, 5_000 + n, 2))]
+    late, at_once = OplogGateway(oplog), OplogGateway(direct)
+    finding, _ = await found_by(UsageReader(cast("Gateway", late), Timestamp(START, 0), Timestamp(START + 220, 0)))
+    assert (finding.grade, finding.semantics, finding.evidence) == (
+        Grade.CERTAIN,
+        # Each is used after the next one was issued, which does not make it the next id.
+        Semantics.LAST,
+        "23 of 23 values of value found in shop.orders._id, 20.0 s later; step 1.",
+    )
+    await found_by(reader_of(at_once))
+    assert late.seconds == [4] * 20 + [44, 60, 60]
+    assert max(at_once.seconds) == 4
+
+
+def test_the_ids_of_a_jump_are_looked_for_until_the_next_one() -> None:
+    seconds, values = (0, 10, 20, 30, 40, 200, 210), (5, 6, 8, 7, 107, 207, 307)
+    updates = [
+        Update((second, 1, 0), float(second), 0, value, False, False)
+        for second, value in zip(seconds, values, strict=True)
+    ]
+    ends = usage_reader._ends_of_use({"orders": updates})
+    assert {at[0]: end for at, end in ends.items()} == {0: 4, 10: 14, 20: 32, 30: 34, 40: 100, 200: 212, 210: 214}
+
+
+@pytest.mark.parametrize(
+    ("estimate", "expires", "said", "partial"),
+    [
+        (200_000, False, None, None),
+        (200_000, True, "", None),
+        (200_001, False, "it has more than 200,000 documents: too many to follow.", True),
+        (RefusedError("It took too long.", code=50), False, "it cannot be followed: It took too long.", False),
+        (PrivilegeError("It may not be counted."), False, "it cannot be followed: It may not be counted.", True),
+    ],
+)
+async def test_numbers_that_are_used_as_ids_are_followed_or_it_is_said_why_not(
+    estimate: int | ServerError, expires: bool, said: str | None, partial: bool | None
+) -> None:
+    ns, followed, asked = Namespace("shop", "sequences"), list[Namespace](), list[Namespace]()
+
+    class Server:
+        async def estimate(self, ns: Namespace) -> int:
+            asked.append(ns)
+            if isinstance(estimate, ServerError):
+                raise estimate
+            return estimate
+
+    async def has_ttl(_: Namespace) -> bool:
+        return expires
+
+    async def oplog_window() -> None:
+        return None
+
+    discovery = SimpleNamespace(seen={ns}, places=followed, follow=followed.append, expires=has_ttl)
+    search = UsageSearch(*map(cast("Any", lambda one: one), (Server(), discovery, SimpleNamespace())))
+    search._past = cast("Any", SimpleNamespace(oplog_window=oplog_window))
+    search.findings[ns] = {"value": UsageFinding(ns, "value", Grade.LIKELY)}
+    for times in (1, 1, 2):
+        await search.advance(0.0, ())
+        assert (followed, len(asked)) == ([ns], 1) if said is None else ([], times)
+        troubles = [(one.ns, one.title, one.partial) for one in search.troubles()]
+        title = f"Numbers in it are used as ids, but {said}"
+        assert troubles == ([(str(ns), title, partial)] if said else [])
+        # At the next search it is asked again: what stood against it may be over.
+        search._began = None if times == 1 and len(asked) == 1 and search._began == 0.0 else 0.0

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.discovery import MOST_READ, Discovery
+from tallyglass.counters.recognise.discovery import MOST_READ, Discovery, trouble_of
 from tallyglass.counters.recognise.finding import UsageFinding, combined
 from tallyglass.counters.recognise.ids import is_indexed
 from tallyglass.counters.recognise.usage import findings as findings_of
@@ -38,7 +38,7 @@ class UsageSearch:
         self._reader: UsageReader | None = None
         self._cut = 0
         self._looked_up: dict[IdField, bool] = {}
-        self._not_followed: dict[Namespace, bool] = {}
+        self._not_followed: dict[Namespace, CounterTrouble | None] = {}
 
     async def advance(self, seconds: float, known: Collection[Namespace]) -> None:
         """Read on for about ``seconds``; follow the collections ``known`` from earlier runs, and those of new findings.
@@ -48,6 +48,7 @@ class UsageSearch:
         due = self._began is None or time.monotonic() - self._began >= _AGAIN_SECONDS
         if due and self._reader is None:
             self._began = time.monotonic()
+            self._not_followed.clear()
             window = await self._past.oplog_window()
             if window is not None:
                 self.oplog_seconds = float(window[1].time - window[0].time)
@@ -63,9 +64,7 @@ class UsageSearch:
 
     def troubles(self) -> Iterator[CounterTrouble]:
         """What is not known yet, or not followed."""
-        for ns in (ns for ns, too_many in self._not_followed.items() if too_many):
-            title = f"Numbers in it are used as ids, but it has more than {MOST_READ:,} documents: too many to follow."
-            yield CounterTrouble(clean_name(str(ns)), title, partial=True)
+        yield from filter(None, self._not_followed.values())
         if self._reader is not None:
             title = "More counters may be found: the oplog is still searched for ids."
             yield CounterTrouble("", title, partial=True)
@@ -118,10 +117,17 @@ class UsageSearch:
             if not any(finding.grade in (Grade.CERTAIN, Grade.LIKELY) for finding in by_path.values()):
                 continue
             try:
-                too_many = await self._gateway.estimate(ns) > MOST_READ
-                if too_many or await self._discovery.expires(ns):
-                    self._not_followed[ns] = too_many
+                if await self._gateway.estimate(ns) > MOST_READ:
+                    why = f"it has more than {MOST_READ:,} documents: too many to follow."
+                    self._not_followed[ns] = _not_followed(ns, why, partial=True)
+                elif await self._discovery.expires(ns):
+                    self._not_followed[ns] = None
                 else:
                     self._discovery.follow(ns)
-            except ServerError:
-                self._not_followed[ns] = False
+            except ServerError as error:
+                why = f"it cannot be followed: {trouble_of('', error).title}"
+                self._not_followed[ns] = _not_followed(ns, why, partial=isinstance(error, PrivilegeError))
+
+
+def _not_followed(ns: Namespace, why: str, *, partial: bool) -> CounterTrouble:
+    return CounterTrouble(clean_name(str(ns)), f"Numbers in it are used as ids, but {why}", partial=partial)

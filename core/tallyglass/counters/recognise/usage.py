@@ -521,7 +521,8 @@ def _believable(
 ) -> dict[Hashable, _Use]:
     """The target of each document, without those that may be coincidences."""
     chosen = {
-        document: _Use(*name, _with_siblings(every[document], name)) for document, name in _assigned(ns, every).items()
+        document: _Use(*name, _with_siblings(every[document], name))
+        for document, name in _assigned(ns, every, late=late).items()
     }
     feeders = Counter(use.target for use in chosen.values())
 
@@ -554,9 +555,10 @@ def _has_constant_step(updates: Sequence[Update]) -> bool:
     return moves.constant or not moves.steps
 
 
-def _assigned(ns: Namespace, every: Mapping[Hashable, Hits]) -> dict[Hashable, tuple[Key, Semantics]]:
+def _assigned(ns: Namespace, every: Mapping[Hashable, Hits], *, late: bool) -> dict[Hashable, tuple[Key, Semantics]]:
     """The target of each document: the one with the most matches; among nearly equal ones that of its name, then that
     with the lowest rank. One insert uses the id of one document only, so of two with equal numbers each gets its own.
+    Of ids that are used ``late`` the next update may come first, after which each looks like the next id.
     """
     offers: list[tuple[tuple[object, ...], Hashable, tuple[Key, Semantics]]] = []
     for number, (document, hits) in enumerate(every.items()):
@@ -566,6 +568,7 @@ def _assigned(ns: Namespace, every: Mapping[Hashable, Hits]) -> dict[Hashable, t
             if len(hit.values) >= 0.9 * most:
                 order = (
                     not resembles(name[0][0].collection, names),
+                    late and name[1] is Semantics.NEXT,
                     median(hit.ranks),
                     -len(hit.values),
                     name[0][1] != "_id",

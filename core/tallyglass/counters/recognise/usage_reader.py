@@ -137,11 +137,7 @@ class UsageReader:
     async def _read(self, first: Timestamp, last: Timestamp) -> AsyncGenerator[None, None]:
         """Read the updates, then the inserts that follow some of them, one bounded request or a few at each step."""
         end, count = last.time + 1, 0
-        examined = max(1, await self._gateway.estimate(OPLOG))
-        whole = end - first.time
-        # From this second on the server need not examine more than a fixed number of entries.
-        earliest = max(first.time, int(end - max(whole * MOST_EXAMINED / max(examined, MOST_EXAMINED), PERIODS[0])))
-        seconds = max(1, int(whole * _MOST_IN_REQUEST / examined))
+        earliest, seconds = _reach(first.time, end, await self._gateway.estimate(OPLOG))
         for run, width in enumerate(PERIODS):
             start = max(earliest, end - width)
             if count >= MOST_UPDATES:
@@ -260,6 +256,14 @@ class UsageReader:
             at = max(self._removed.get(str(ns), _NEVER), self._removed.get(f"{ns.db}.", _NEVER))
             for updates in by_document.values():
                 updates[:] = [update for update in updates if update.at > at]
+
+
+def _reach(first: int, end: int, entries: int) -> tuple[int, int]:
+    """The second from which on updates are read, and how many seconds in one request, of an oplog of so many entries:
+    the server examines a fixed number of them at most."""
+    seconds_read = (end - first) * min(1.0, MOST_EXAMINED / max(entries, 1))
+    in_request = (end - first) * _MOST_IN_REQUEST // max(entries, 1)
+    return max(first, int(end - max(seconds_read, PERIODS[0]))), max(1, in_request)
 
 
 Probe = tuple[Moment, int]
