@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -151,18 +151,22 @@ def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: 
 
 
 def labels(counters: Sequence[CounterView]) -> list[str]:
-    """A unique name for each counter, the same in every run.
-
-    Counters that share namespace and id get their field appended; if that is not enough, part of a hash of their key.
-    """
+    """A unique name for each counter, the same in every run."""
     names = [_stable_name(counter).replace("=", ":") for counter in counters]
-    for suffix in (lambda counter: f"#{plain(counter.field).replace('=', ':')}", _fingerprint):
-        often = Counter(names)
-        names = [
-            f"{name}{suffix(counter)}" if often[name] > 1 else name
-            for name, counter in zip(names, counters, strict=True)
+    return [name + suffix.replace("=", ":") for name, suffix in zip(names, told_apart(counters, names), strict=True)]
+
+
+def told_apart(counters: Sequence[CounterView], names: Sequence[Hashable]) -> list[str]:
+    """What is added to the ``names`` of the counters where several have one, whatever their order: their field, and if
+    that is not enough part of a hash of their key."""
+    suffixes = [""] * len(counters)
+    for more in (lambda counter: f"#{plain(counter.field)}", _fingerprint):
+        often = Counter(zip(names, suffixes, strict=True))
+        suffixes = [
+            suffix + (more(counter) if often[name, suffix] > 1 else "")
+            for counter, name, suffix in zip(counters, names, suffixes, strict=True)
         ]
-    return names
+    return suffixes
 
 
 def _stable_name(counter: CounterView) -> str:

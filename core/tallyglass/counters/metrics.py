@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 
-from tallyglass.counters.check_line import incomplete
+from tallyglass.counters.check_line import incomplete, told_apart
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.snapshot import Absence, Ceiling, CountersSnapshot, CounterView, Flag, Forecast
 
@@ -126,21 +126,14 @@ def _single(name: str, text: str, value: float) -> MetricFamily:
 
 
 def _names(counters: Sequence[CounterView]) -> list[tuple[str, str, str]]:
-    """Database, collection and sequence of each counter; the path is added if a document has several numbers."""
-    names: list[tuple[str, str, str]] = []
-    taken: set[tuple[str, str, str]] = set()
-    for counter in counters:
-        db, _, collection = counter.ns.partition(".")
-        sequence = "*" if counter.members is not None else counter.id
-        name = (db, collection, sequence)
-        if name in taken or counter.members is not None:
-            name = (db, collection, f"{sequence}#{counter.field}")
-        # Names that were truncated to the same text differ in their key.
-        if name in taken:
-            name = (db, collection, counter.key)
-        taken.add(name)
-        names.append(name)
-    return names
+    """Database, collection and sequence of each counter; the field is added to a row that stands for many."""
+    names = [counter.id if counter.members is None else f"*#{counter.field}" for counter in counters]
+    places = [counter.ns.partition(".") for counter in counters]
+    suffixes = told_apart(counters, [*zip(places, names, strict=True)])
+    return [
+        (db, collection, name + suffix)
+        for (db, _, collection), name, suffix in zip(places, names, suffixes, strict=True)
+    ]
 
 
 Rows = Iterator[tuple[tuple[str, ...], float]]

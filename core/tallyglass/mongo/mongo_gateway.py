@@ -227,7 +227,7 @@ class MongoGateway:
         on_open: Callable[[str], None] | None = None,
     ) -> AsyncIterator[bytes]:
         prefers = prefer_secondary and not self._own_preference
-        options = {"read_preference": SecondaryPreferred()} if prefers else {}
+        options: dict[str, Any] = {"read_preference": SecondaryPreferred()} if prefers else {}
         how = {"cursor_type": CursorType.TAILABLE_AWAIT, "batch_size": batch_size, "max_time_ms": _SEEK_MS}
         async with self._cursor("find_raw_batches", ns, query, how, await_ms, on_open, **options) as cursor:
             while cursor.alive:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tallyglass.counters.snapshot import (
     Flag,
     Forecast,
     Grade,
+    Members,
     MissingCounter,
     NumericType,
     Semantics,
@@ -115,12 +117,14 @@ def test_labels_are_unique_and_hold_nothing_that_changes() -> None:
             assert not {"grade", "target", "step"} & set(family.labels)
 
 
-def test_a_sequence_is_named_by_its_document_and_as_far_as_needed_by_its_field_or_key() -> None:
+def test_a_sequence_is_named_by_its_document_and_as_far_as_needed_by_its_field_and_key_in_any_order() -> None:
     rows = [counter("k0", id="orders"), *(counter(f"k{n}", id="same", field=f"f{n // 3}") for n in range(1, 4))]
-    named = by_name(*rows)["sequence_last_value"].rows
-    assert [labels[2] for labels, _ in named] == ["orders", "same", "same#f0", "same#f1"]
-    cut = by_name(*rows[:3], counter("k9", id="same", field="f0"))["sequence_last_value"].rows
-    assert [labels[2] for labels, _ in cut] == ["orders", "same", "same#f0", "k9"]
+    expected = {"k0": "orders", "k1": "same#f0#6ab9f1eb", "k2": "same#f0#015f7e6b", "k3": "same#f1"}
+    for ordered in (rows, rows[::-1]):
+        named = by_name(*ordered)["sequence_last_value"].rows
+        assert [labels for labels, _ in named] == [("shop", "counters", expected[row.key]) for row in ordered]
+    many = replace(counter("k9", ns="shop.a.b", id="9 counters"), members=Members(9))
+    assert by_name(many)["sequence_last_value"].rows == ((("shop", "a.b", "*#seq"), 5.0),)
 
 
 def test_series_are_bounded_chosen_and_never_of_guesses() -> None:

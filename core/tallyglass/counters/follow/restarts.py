@@ -21,6 +21,9 @@ DESCENDS_AFTER = 3
 
 CYCLES_IN_USE = "It cycles: its ids were seen in use again and again."
 
+_LEAST_PERIOD = {Resets.DAILY: 12 * HOUR, Resets.MONTHLY: 14 * DAY, Resets.YEARLY: 180 * DAY}
+"""Seconds: a reset that follows another one sooner is a fault, half a period being far from its end."""
+
 # A year begins at a different moment in each time zone.
 _ZONES = 14 * HOUR
 _NEAR_START = 0.01  # the share of what was counted: some ids were issued again before the next reading
@@ -74,9 +77,9 @@ def _months_around(moment: datetime) -> list[tuple[int, int]]:
 def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: Resets | None, top: int | None) -> str:
     """Why the last of ``falls`` is intended, as a sentence; empty if it is a fault.
 
-    ``cycle`` and ``resets`` come from the configuration, ``top`` is the last id of a cycle. Without them a fall to the
-    start counts as intended at the turn of a year, or, after earlier falls, at the turn of a month, at the same hour
-    of different days, or from the same number.
+    ``cycle`` and ``resets`` come from the configuration, ``top`` is the last id of a cycle: then it is intended from its
+    end, or once a period. Without them a fall to the start counts as intended at the turn of a year, or, after earlier
+    falls, at the turn of a month, at the same hour of different days, or from the same number.
     """
     last = falls[-1]
     moment = from_seconds(round(last.at)).strftime("%Y-%m-%d %H:%MZ")
@@ -85,10 +88,12 @@ def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: R
     if cycle:
         whole = top is None or abs(last.high - top) <= max(1, _NEAR_START * abs(top - start))
         return f"It cycles, as configured; last at {moment}." if whole else ""
-    if resets:
-        fits = begins_period(last.at, resets, 2 * DAY)
-        return f"It starts again {resets.value}, as configured; last at {moment}." if fits else ""
     earlier = [fall for fall in falls[:-1] if fall.to_start(start)]
+    if resets:
+        fits = begins_period(last.at, resets, 2 * DAY) and not (
+            earlier and last.at - earlier[-1].at < _LEAST_PERIOD[resets]
+        )
+        return f"It starts again {resets.value}, as configured; last at {moment}." if fits else ""
     if begins_period(last.at, Resets.YEARLY):
         return f"It is reset each year; last at {moment}."
     if earlier and all(begins_period(fall.at, Resets.MONTHLY) for fall in (*earlier[-2:], last)):
