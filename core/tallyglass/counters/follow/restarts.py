@@ -77,7 +77,7 @@ def _months_around(moment: datetime) -> list[tuple[int, int]]:
 def intended_reset(falls: Sequence[Decrease], start: int, cycle: bool, resets: Resets | None, top: int | None) -> str:
     """Why the last of ``falls`` is intended, as a sentence; empty if it is a fault.
 
-    ``cycle`` and ``resets`` come from the configuration, ``top`` is the last id of a cycle: then it is intended from its
+    ``cycle`` and ``resets`` come from the configuration, ``top`` is the last id of a cycle: then it is meant from its
     end, or once a period. Without them a fall to the start counts as intended at the turn of a year, or, after earlier
     falls, at the turn of a month, at the same hour of different days, or from the same number.
     """
