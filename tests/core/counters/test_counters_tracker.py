@@ -387,6 +387,10 @@ def test_the_step_of_a_counter_is_what_divides_five_changes() -> None:
     fresh.look(T0, {"_id": "a", "seq": 55})
     fresh.tracker().add_past([PastValue(T0 - 100 + n, 7 + 3 * (n // 2) ** 2, INT32) for n in range(8)])
     assert fresh.tracker().view().step == 1, "four changes, seen twice each"
+    fresh = Shop()
+    for n, value in enumerate((0, 4, 8, 12, 16, 20, 21)):
+        (view,) = fresh.look(T0 + n, {"_id": "a", "seq": value})
+    assert view.step == 1, "one by one, once"
     rows = {"_id": "a", "next_id": 5, "increment_by": 0, "step": 5, "max_value": 99}, {"_id": "a", "seq": 7, "step": 2}
     assert [Shop("spans").look(T0, row)[0].step for row in rows] == [5, 2]
 

@@ -274,19 +274,34 @@ def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "seen", "grade"),
+    ("known", "kept"),
     [
-        (Grade.POSSIBLE, Grade.CERTAIN, Grade.CERTAIN),
-        (Grade.LIKELY, Grade.OPEN, Grade.LIKELY),
-        (Grade.CERTAIN, Grade.POSSIBLE, Grade.CERTAIN),
-        (Grade.CERTAIN, Grade.UNLIKELY, Grade.UNLIKELY),
+        (Grade.CERTAIN, {Grade.LIKELY, Grade.POSSIBLE, Grade.OPEN}),
+        (Grade.LIKELY, {Grade.POSSIBLE, Grade.OPEN}),
+        (Grade.POSSIBLE, set()),
+        (Grade.OPEN, set()),
+        (Grade.UNLIKELY, set()),
     ],
 )
-def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, seen: Grade, grade: Grade) -> None:
-    before, now = (UsageFinding(CARTS, "count", one, issues=100) for one in (known, seen))
-    assert combined(before, now).grade is grade
-    kept = known is not Grade.POSSIBLE and grade is not Grade.UNLIKELY
-    assert bool(combined(replace(before, cycling=frozenset("a")), now).cycling) == kept
+def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, kept: set[Grade]) -> None:
+    before = UsageFinding(CARTS, "count", known, issues=19, cycling=frozenset("a"))
+    target = (("a", IdField(CARTS, "_id")),)
+    for seen in Grade:
+        now = UsageFinding(CARTS, "count", seen, issues=20, cycling=frozenset("b"))
+        both, fell = frozenset("ab"), seen is Grade.UNLIKELY
+        proven = known in (Grade.CERTAIN, Grade.LIKELY)
+        expected = replace(before if seen in kept else now, cycling=both) if proven and not fell else now
+        assert combined(before, now) == expected
+        assert combined(None, now) is now
+        # Too few changes do not say that it falls.
+        few = replace(now, issues=19)
+        if proven and fell:
+            assert combined(before, few) == replace(before, cycling=both)
+        # Ids that were found for one document are a proof, too.
+        documents = replace(before, by_document=target)
+        if not proven:
+            better = seen in (Grade.CERTAIN, Grade.LIKELY)
+            assert combined(documents, now) == (now if fell else replace(now if better else documents, cycling=both))
 
 
 def test_a_number_with_fractions_says_nothing_about_the_others() -> None:

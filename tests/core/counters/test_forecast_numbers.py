@@ -13,6 +13,7 @@ import pytest
 
 from tallyglass.counters.forecast.basis import Basis, read_basis
 from tallyglass.counters.forecast.estimate import estimate
+from tallyglass.counters.forecast.forecast import forecasts
 from tallyglass.counters.forecast.series import DAY, HOUR, WEEK, Series
 
 T0 = 1_795_000_000.0
@@ -324,3 +325,102 @@ def test_what_is_read_from_a_load_and_how_long_its_ids_last(name: str) -> None:
     basis = read_basis(LOADS[name])
     assert basis is not None
     assert (of_basis(basis), of_estimates(basis)) == EXPECTED[name]
+
+
+def points(*rows: tuple[float, int]) -> Series:
+    """A series of points: hours after T0, and values."""
+    found = Series()
+    for hours, value in rows:
+        found.add(T0 + hours * HOUR, value)
+    return found
+
+
+def hourly(until: int, pause: float) -> Series:
+    """One id an hour, and then a pause in hours."""
+    return points(*((n, n) for n in range(until + 1)), (until + pause / 2, until), (until + pause, until))
+
+
+OUTLOOKS: list[tuple[Series, float, str, tuple[float | None, ...]]] = [
+    (Series(), 5, "No history yet.", (None, None, None, None)),
+    (points((0, 7)), 5, "No history yet.", (None, None, None, None)),
+    (points((0, 7), (30, 7)), 5, "No allocation seen in 1 day.", (None, None, None, None)),
+    (points((0, 7), (0.5, 7)), 5, "No allocation seen in 30 min.", (None, None, None, None)),
+    (hourly(40, 0), 0, "Already there.", (0.0, 0.0, 0.0, None)),
+    (hourly(40, 0), 10, "", (3.968, 10.0, 18.519, None)),
+    (hourly(40, 0), 1e8, "Too early to say: 1.7 days seen, 570 years needed.", (None, None, None, None)),
+    (hourly(40, 0), 6.9e7, "Too early to say: 1.7 days seen, 394 years needed.", (None, None, None, 69000000.0)),
+    (hourly(8, 0), 3, "Too early to say: 8 changes seen, 10 needed.", (None, None, None, 3.0)),
+    (hourly(9, 0), 3, "Too early to say: 9 changes seen, 10 needed.", (None, None, None, 3.0)),
+    (hourly(10, 0), 3, "", (0.76826, 3.0, 7.4392, None)),
+    (hourly(40, 0), 599, "", (227.5, 599.0, 1142.2, None)),
+    (hourly(40, 0), 801, "Too early to say: 1.7 days seen, 1.7 days needed.", (None, None, None, 801.0)),
+    (points(*((n / 60, n) for n in range(31))), 120, "", (0.51618, 2.0, 4.9338, None)),
+    (
+        points(*((n / 60, n) for n in range(31))),
+        121,
+        "Too early to say: 30 min seen, 30 min needed.",
+        (None, None, None, 2.0167),
+    ),
+    (hourly(40, 24), 60, "", (61.533, 120.0, 187.31, None)),
+    (
+        hourly(40, 25),
+        60,
+        "Stopped since 2026-11-20 03:06Z: no id for 1 day. The early end is as if it resumed now.",
+        (23.718, None, None, None),
+    ),
+    (hourly(9, 25), 60, "No allocation seen in 1 day.", (None, None, None, None)),
+    (
+        hourly(10, 25),
+        60,
+        "Stopped since 2026-11-18 21:06Z: no id for 1 day. The early end is as if it resumed now.",
+        (15.32, None, None, None),
+    ),
+    (hourly(40, 25), 0, "Stopped since 2026-11-20 03:06Z: no id for 1 day.", (None, None, None, None)),
+    (hourly(40, 25), 5000, "Stopped since 2026-11-20 03:06Z: no id for 1 day.", (None, None, None, None)),
+    (
+        points(*((9 * n, n) for n in range(20)), (180, 19), (198, 19)),
+        50,
+        "Stopped since 2026-11-25 14:06Z: no id for 1.1 days. The early end is as if it resumed now.",
+        (336.13, None, None, None),
+    ),
+    (
+        points(*((n, n - n // 20) for n in range(60)), (70, 57), (80, 57), (84, 57)),
+        50,
+        "Stopped since 2026-11-20 22:06Z: no id for 1 day. The early end is as if it resumed now.",
+        (26.822, None, None, None),
+    ),
+    (
+        points((0, 0), (9, 0), *((9 + n, n) for n in range(1, 30)), (40, 29), (55.9, 29)),
+        50,
+        "",
+        (41.013, 80.0, 124.89, None),
+    ),
+    (
+        points((0, 0), (9, 0), *((9 + n, n) for n in range(1, 30)), (40, 29), (66, 29)),
+        50,
+        "Stopped since 2026-11-20 01:06Z: no id for 1.2 days. The early end is as if it resumed now.",
+        (19.766, None, None, None),
+    ),
+    (
+        LOADS["a step"],
+        900,
+        "The load changed 11 days ago, to 2.5 times: older days count at the new level.",
+        (3.0708, 3.7328, 4.5376, None),
+    ),
+    (
+        LOADS["a week with a burst"],
+        900,
+        "The days of the one week seen differ: a habit or a change of load, so the band is wider.",
+        (2.2349, 7.6817, 26.403, None),
+    ),
+    (LOADS["fades"], 200_000, "", (426.37, 1679.7, 6428.7, None)),
+]
+
+
+@pytest.mark.parametrize(("series", "remaining", "note", "ends"), OUTLOOKS)
+def test_what_is_said_of_the_end(series: Series, remaining: float, note: str, ends: tuple[float | None, ...]) -> None:
+    now = series.times[-1] if len(series) else T0
+    (found,) = forecasts(series, [remaining], now)
+    moments = (found.early, found.likely, found.late, found.naive)
+    told = tuple(one and rounded((one.timestamp() - now) / HOUR) for one in moments)
+    assert (found.note, told) == (note, ends)
