@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -26,6 +27,7 @@ from tallyglass.counters.follow.watch import Watcher
 from tallyglass.counters.forecast.cycle import joined, level_days, smooth_week, without_chance, without_weekdays
 from tallyglass.counters.forecast.series import DAY, HOUR, Series
 from tallyglass.counters.history.store import KnownCounter
+from tallyglass.counters.numbers import read_number
 from tallyglass.counters.recognise.config import Resets, parse_config
 from tallyglass.counters.recognise.discovery import Discovery
 from tallyglass.counters.recognise.identity import Identity
@@ -34,7 +36,7 @@ from tallyglass.counters.recognise.usage_reader import leaves
 from tallyglass.counters.snapshot import Absence, CounterTrouble, Flag, Members, NumericType, Semantics
 from tallyglass.counters.span import format_span
 from tallyglass.counters.standing import IdSpan, Movement
-from tallyglass.counters.verdict import CRITICAL, OK
+from tallyglass.counters.verdict import CRITICAL, OK, Thresholds, grade
 from tallyglass.mongo.gateway import Namespace
 
 JUNE = datetime(2026, 6, 10, 12, tzinfo=UTC).timestamp()
@@ -438,3 +440,20 @@ def test_2_31_is_no_limit_where_the_ids_are_known_to_have_64_bits(is_int64: bool
         changed,
         0.0 if changed else JUNE,
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "used"),
+    [
+        (Int64(2**63 - 1), 1.0),
+        (Int64(2**63 - 2), math.nextafter(1.0, 0.0)),
+        (Decimal128("9999999999999999999999999999999990"), math.nextafter(1.0, 0.0)),
+        (Int64(2**62), 0.5),
+    ],
+)
+def test_a_counter_that_is_not_full_is_not_all_used(value: Any, used: float) -> None:
+    tracker = Tracker(Identity("k", SHOP, "shop.counters", "a", "a", "seq", "seq", "", "", Semantics.LAST))
+    tracker.observe(*(read_number(value) or (0, NumericType.INT64)), NOW)
+    view = tracker.view()
+    assert (view.used, Flag.FULL in view.flags) == (used, used == 1)
+    assert (" 100.0% used" in grade(view, Thresholds(), datetime.now(UTC))[1]) == (used == 1)

@@ -483,3 +483,31 @@ def test_the_id_before_a_value_is_a_step_less_where_no_earlier_value_was_seen(do
     found.targets[ORDERS, "number"] = inserts
     (finding,) = findings(found)
     assert (finding.grade, finding.semantics) == (Grade.CERTAIN, Semantics.NEXT), finding.evidence
+
+
+def test_counters_side_by_side_in_one_document_feed_one_field_together() -> None:
+    found = Evidence(probes=[((START, 0, 0), (START + 10_000, 0, 0))])
+    field, elsewhere = InsertedField(), Namespace("shop", "others")
+    paths = {
+        (CARTS, "items.0.next"): (0, 500), (CARTS, "items.1.next"): (1, 7_000), (CARTS, "copy"): (1, 7_000),
+        (elsewhere, "n"): (2, 30_000),
+    }  # fmt: skip
+    for n in range(36):
+        at = START + 2 * n
+        for (ns, path), (turn, start) in paths.items():
+            if n % 3 == turn:
+                copied = path == "copy"
+                update = Update((at, 1 + copied, 0), float(at), 0, start + n // 3, False, returned=not copied)
+                found.updates.setdefault((ns, path), {}).setdefault("a", []).append(update)
+                value = start + n // 3
+        field.add(Insert((at, 3, 0), at + 0.1, value))
+        found.inserted[ORDERS].append((at, 3, 0))
+    found.targets[ORDERS, "no"] = field
+    graded = {(one.ns.collection, one.path): (one.grade, one.target, one.whole_target) for one in findings(found)}
+    mine = (Grade.CERTAIN, IdField(ORDERS, "no"), False)
+    assert graded == {
+        ("carts", "items.0.next"): mine,
+        ("carts", "items.1.next"): mine,
+        ("carts", "copy"): (Grade.OPEN, None, False),
+        ("others", "n"): (Grade.OPEN, None, False),
+    }

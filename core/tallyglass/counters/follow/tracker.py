@@ -530,6 +530,9 @@ def _view_of(tracker: Tracker) -> CounterView:
     used = None
     if issued is not None and span > 0:
         used = min(1.0, max(0.0, (issued - known.start) * tracker.direction / span))
+        if used == 1.0 and (issued - ceiling.value) * tracker.direction < 0:
+            # One that is not full is not 100 % used, however few ids of how many are left.
+            used = math.nextafter(1.0, 0.0)
     crossing, crossing_used = None, None
     if issued is not None and tracker.may_cross(issued):
         crossing = tracker.forecasts[1] if len(tracker.forecasts) > 1 else NO_HISTORY

@@ -287,8 +287,12 @@ class _Number(NamedTuple):
         )
 
 
-Ranked = tuple[UsageFinding, tuple[float, float]]
-"""A finding, and its rank among those with one target: the least owns it."""
+class Ranked(NamedTuple):
+    """A finding, its rank among those with one target, of which the least owns it, and the inserts of its ids."""
+
+    finding: UsageFinding
+    rank: tuple[float, float] = (0.0, 0.0)
+    inserts: frozenset[Moment] = frozenset()
 
 
 def _is_time(updates: Sequence[Update]) -> bool:
@@ -341,21 +345,37 @@ def candidates(evidence: Evidence) -> list[Key]:
 def findings(evidence: Evidence) -> list[UsageFinding]:
     """One finding for each number that was updated."""
     numbers = {key: _number(key, every) for key, every in evidence.updates.items()}
+    ranked = {key: _graded(evidence, number) for key, number in numbers.items() if number.moves.issues}
+    claims: dict[IdField, list[Key]] = defaultdict(list)
+    for key in sorted(ranked, key=lambda key: (ranked[key].rank, key)):
+        for target in ranked[key].finding.claims:
+            claims[target].append(key)
+    owners = {target: _owners(keys, ranked) for target, keys in claims.items()}
     found: dict[Key, UsageFinding] = {}
-    owners: dict[IdField, list[tuple[tuple[float, float], Key]]] = defaultdict(list)
-    for key, number in numbers.items():
-        if number.moves.issues:
-            found[key], rank = _graded(evidence, number)
-            for target in found[key].claims:
-                owners[target].append((rank, key))
-    owner_of = {target: min(claims)[1] for target, claims in owners.items()}
-    for key, finding in found.items():
-        if finding.claims and key not in {owner_of[target] for target in finding.claims}:
-            found[key] = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
+    for key, (finding, *_) in ranked.items():
+        shared = [owners[target] for target in finding.claims if key in owners[target]]
+        if finding.claims and not shared:
             other = _direct(evidence, numbers[key], without={target.ns for target in finding.claims})
-            if other is not None and other[0].target is not None and other[0].target not in owners:
-                found[key] = other[0]
+            if other is not None and other.finding.target is not None and other.finding.target not in owners:
+                finding = other.finding
+            else:
+                finding = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
+        elif any(len(keys) > 1 for keys in shared):
+            finding = replace(finding, whole_target=False)
+        found[key] = finding
     return [_with_documents(finding, evidence.updates[key], numbers[key]) for key, finding in found.items()]
+
+
+def _owners(keys: Sequence[Key], ranked: Mapping[Key, Ranked]) -> list[Key]:
+    """Of numbers with one target the first, and those of its collection whose ids are in other inserts: an array of
+    counters, say, or one document with a counter for each tenant."""
+    owners, explained = [keys[0]], set(ranked[keys[0]].inserts)
+    for key in keys[1:]:
+        inserts = ranked[key].inserts
+        if inserts and key[0] == keys[0][0] and 2 * len(inserts & explained) <= len(inserts):
+            owners.append(key)
+            explained |= inserts
+    return owners
 
 
 def _with_documents(finding: UsageFinding, every: Mapping[Hashable, Sequence[Update]], number: _Number) -> UsageFinding:
@@ -375,10 +395,10 @@ def _named(documents: Iterable[Hashable]) -> list[str]:
 def _graded(evidence: Evidence, number: _Number) -> Ranked:
     moves = number.moves
     if moves.epoch:
-        return number.finding(Grade.UNLIKELY, "Its values are timestamps."), (0, 0)
+        return Ranked(number.finding(Grade.UNLIKELY, "Its values are timestamps."))
     if moves.fractions or (moves.falls_often and not moves.only_falls):
         why = "It has fractions." if moves.fractions else "It rises and falls."
-        return number.finding(Grade.UNLIKELY, why), (0, 0)
+        return Ranked(number.finding(Grade.UNLIKELY, why))
     found = (
         _direct(evidence, number)
         or _ranges(evidence, number)
@@ -391,7 +411,7 @@ def _graded(evidence: Evidence, number: _Number) -> Ranked:
     # Without inserts in the same period, a missing match proves nothing.
     used = any(other.db == number.ns.db and other != number.ns for other in evidence.inserted)
     looked_for = min(moves.issues, _covered(evidence, number.documents))
-    return number.finding(Grade.OPEN if used and looked_for >= _OPEN_ISSUES else Grade.POSSIBLE, why), (0, 0)
+    return Ranked(number.finding(Grade.OPEN if used and looked_for >= _OPEN_ISSUES else Grade.POSSIBLE, why))
 
 
 def _covered(evidence: Evidence, documents: Documents) -> int:
@@ -647,7 +667,8 @@ def _used(
         is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(number.path) for target in targets),
         cycling=frozenset(name for name in _named(kept) if _behaviour_of([number.documents[name]]).cycles),
     )
-    return finding, (-moves.returned / max(1, moves.issues), latency)
+    inserts = frozenset[Moment]().union(*(use.hit.inserts for use in uses))
+    return Ranked(finding, (-moves.returned / max(1, moves.issues), latency), inserts)
 
 
 def _leaf(path: str) -> str:
@@ -678,7 +699,7 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
         semantics=semantics,
         int64_ids=evidence.targets[target_key].has_int64_ids,
     )
-    return finding, (0.0, median(hits[target_key, semantics].latencies))
+    return Ranked(finding, (0.0, median(hits[target_key, semantics].latencies)))
 
 
 def _blocks(evidence: Evidence, number: _Number) -> Ranked | None:
@@ -702,7 +723,7 @@ def _blocks(evidence: Evidence, number: _Number) -> Ranked | None:
         if count >= _CERTAIN_RANGES and count >= _CERTAIN_SHARE * len(covered):
             text = f"{count:,} blocks of {block:,} ids found in {_place(target_key)}, one for each value."
             finding = number.finding(Grade.CERTAIN, text)
-            return replace(finding, target=IdField(*target_key), semantics=semantics, block=block), (0.0, 0.0)
+            return Ranked(replace(finding, target=IdField(*target_key), semantics=semantics, block=block))
     return None
 
 
