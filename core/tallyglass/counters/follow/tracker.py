@@ -135,7 +135,11 @@ class Tracker:
         elif self.window is None:
             self.last_at = at
             return
-        self._append(number, at)
+        self.last_at = at
+        if isinstance(number, int) and self.series is not _EMPTY:
+            self.series.add(at, number * self.direction)
+        if self.window is not None:
+            self.window.append((at, number))
         self._measure(at)
 
     def observe_pool(self, cells: Sequence[PoolPart], kind: NumericType, at: float) -> None:
@@ -409,13 +413,6 @@ class Tracker:
         self.high = high
         self.rewound = (flag, f"Went back from {high} to {number} at {iso(from_seconds(round(at)))}.")
         self.rewound_at = at
-
-    def _append(self, number: Number, at: float) -> None:
-        self.last_at = at
-        if isinstance(number, int) and self.series is not _EMPTY:
-            self.series.add(at, number * self.direction)
-        if self.window is not None:
-            self.window.append((at, number))
 
     def _measure(self, at: float) -> None:
         """Update the current rate: over the last half minute, or the observed part of it."""

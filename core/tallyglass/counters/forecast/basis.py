@@ -183,13 +183,14 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
 def _rises(series: Series, seconds: float, count: int) -> list[float]:
     """The ids of equal parts of the last ``seconds``, interpolated linearly between points."""
     times, values = series.times, series.offsets
-    start, last = times[-1] - seconds, len(times) - 1
+    start, end = times[-1] - seconds, times[-1]
     index, before, rises = 0, 0.0, []
     for n in range(count + 1):
-        at = start + n * seconds / count
+        # Rounded, the last one may be beyond the end.
+        at = min(start + n * seconds / count, end)
         index = bisect_left(times, at, index)
-        if index == 0 or index > last:
-            value = float(values[min(index, last)])
+        if index == 0:
+            value = float(values[0])
         else:
             low, begun = values[index - 1], times[index - 1]
             value = low + (values[index] - low) * (at - begun) / (times[index] - begun)
