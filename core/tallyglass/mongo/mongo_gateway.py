@@ -322,7 +322,7 @@ class _NotBefore(ReadConcern):
 
     @property
     def document(self) -> dict[str, Any]:
-        """As it is sent."""
+        """The read concern with that moment."""
         return {**super().document, "afterClusterTime": self._since}
 
 

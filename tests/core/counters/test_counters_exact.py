@@ -1,0 +1,170 @@
+"""Small parts whole: what a rule changes of an identity, when a statement begins to count, how far a guess may move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from bson import Int64
+
+from builders.counters import counter
+from tallyglass.counters.ceiling import Consumer, ceiling_of
+from tallyglass.counters.follow.group import Group
+from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.numbers import read_number
+from tallyglass.counters.recognise.config import Acknowledgement, IdField, Resets, Rule
+from tallyglass.counters.recognise.identity import Identity, apply_rule
+from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
+from tallyglass.counters.snapshot import Flag, Forecast, Grade, NumericType, Semantics
+from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, grade, is_young
+from tallyglass.mongo.gateway import Namespace
+
+SHOP, ORDERS = Namespace("shop", "counters"), IdField(Namespace("shop", "orders"), "no")
+NOW = datetime(2026, 11, 20, tzinfo=UTC)
+PLAIN = Identity(
+    "k", SHOP, "shop.counters", "a", "a", "seq", "seq", "manual", "MongoDB manual", Semantics.NEXT,
+    start=3, bound=50, bound_name="max", consumers=(Consumer.JAVASCRIPT,), digits=9, confidence=0.8,
+    targets=(ORDERS,), step=4, block=20, evidence="By name only.",
+)  # fmt: skip
+RULED = {"are_consumers_known": False, "confidence": 1.0, "grade": Grade.CERTAIN,
+         "evidence": "Named in the configuration."}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "changes"),
+    [
+        ({}, {}),
+        ({"name": "bills"}, {"id": "bills"}),
+        ({"semantics": Semantics.LAST}, {"semantics": Semantics.LAST}),
+        ({"start": 0}, {"start": 0}),
+        ({"min": 7, "cycle": True}, {"start": 7, "cycle": True}),
+        ({"max": 99}, {"bound": 99, "bound_name": "max (configured)"}),
+        ({"max": 0}, {"bound": 0, "bound_name": "max (configured)"}),
+        ({"step": -1, "min": 2, "max": 70},
+         {"step": -1, "start": 70, "bound": 2, "bound_name": "min (configured)", "is_step_known": True,
+          "is_step_configured": True}),
+        ({"step": 5}, {"step": 5, "is_step_known": True, "is_step_configured": True}),
+        ({"digits": 6}, {"digits": 6}),
+        ({"consumer": Consumer.INT32}, {"consumers": (Consumer.INT32,), "are_consumers_known": True}),
+        ({"target": replace(ORDERS, field="id")}, {"targets": (replace(ORDERS, field="id"),), "is_target_named": True}),
+        ({"block": 10}, {"block": 10}),
+        ({"resets": Resets.YEARLY}, {"resets": Resets.YEARLY}),
+    ],
+)  # fmt: skip
+def test_a_rule_changes_what_it_names_and_nothing_else(rule: dict[str, Any], changes: dict[str, Any]) -> None:
+    assert apply_rule(PLAIN, Rule(SHOP, **rule)) == replace(PLAIN, **RULED | changes)
+    # What is known of it without the rule stays.
+    known = replace(PLAIN, is_step_known=True, cycle=True)
+    assert apply_rule(known, Rule(SHOP, **rule)) == replace(
+        PLAIN, **RULED | changes | {"is_step_known": True, "cycle": True}
+    )
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("forecast", "used", "level", "young"),
+    [
+        (Forecast(early=NOW + 90 * DAY), 0.1, WARNING, False),
+        (Forecast(early=NOW + 90.01 * DAY), 0.1, OK, False),
+        (Forecast(early=NOW + 30 * DAY), 0.1, CRITICAL, False),
+        (Forecast(early=NOW - DAY), 0.1, CRITICAL, False),
+        # Ten changes: the naive date over 3.5.
+        (Forecast(naive=NOW + 315 * DAY, steps=10, history_seconds=9e9), 0.1, WARNING, False),
+        (Forecast(naive=NOW + 316 * DAY, steps=10, history_seconds=9e9), 0.1, OK, False),
+        (Forecast(naive=NOW + 105 * DAY, steps=10, history_seconds=7_200), 0.1, CRITICAL, False),
+        (Forecast(naive=NOW + 105 * DAY, steps=10, history_seconds=7_199), 0.1, WARNING, False),
+        (Forecast(naive=NOW + 30 * DAY, steps=10, history_seconds=7_199), 0.1, CRITICAL, False),
+        (Forecast(naive=NOW + 31 * DAY, steps=10, history_seconds=7_199), 0.1, WARNING, False),
+        # A ten-thousandth of the time until it.
+        (Forecast(naive=NOW + 10 * DAY, steps=10, history_seconds=86.4), 0.1, CRITICAL, False),
+        (Forecast(naive=NOW + 10 * DAY, steps=10, history_seconds=86.3), 0.1, OK, True),
+        # Three changes warn, two say nothing.
+        (Forecast(naive=NOW + 30 * DAY, steps=9, history_seconds=9e9), 0.1, WARNING, True),
+        (Forecast(naive=NOW + 31 * DAY, steps=9, history_seconds=9e9), 0.1, OK, True),
+        (Forecast(naive=NOW + DAY, steps=3, history_seconds=9e9), 0.1, WARNING, True),
+        (Forecast(naive=NOW + DAY, steps=2, history_seconds=9e9), 0.1, OK, True),
+        (Forecast(naive=NOW + DAY, steps=2, history_seconds=9e9), 0.51, UNKNOWN, True),
+        (Forecast(naive=NOW + DAY, steps=2, history_seconds=9e9), 0.5, OK, True),
+        # One that issued nothing for an hour is idle, and one that moved is not young.
+        (Forecast(far=True, rate=0.0, history_seconds=3_600), 0.6, OK, False),
+        (Forecast(far=True, rate=0.0, history_seconds=3_599), 0.6, UNKNOWN, True),
+        (Forecast(far=True, rate=1.0, history_seconds=9), 0.6, OK, False),
+        (Forecast(), 0.75, WARNING, True),
+        (Forecast(), 0.9, CRITICAL, True),
+    ],
+)
+def test_when_the_time_left_begins_to_count(forecast: Forecast, used: float, level: int, young: bool) -> None:
+    row = counter(1, forecast=forecast, used=used)
+    assert (grade(row, Thresholds(), NOW)[0], is_young(row, NOW)) == (level, young)
+    assert grade(replace(row, cycles=True), Thresholds(), NOW)[0] == OK
+
+
+@pytest.mark.parametrize(
+    ("flag", "days", "level"),
+    [
+        (Flag.REWOUND, 0, CRITICAL),
+        (Flag.RESET, 7, CRITICAL),
+        (Flag.RESET, 7.01, WARNING),
+        (Flag.REWOUND, 30, WARNING),
+        (Flag.REWOUND, 30.01, OK),
+        (Flag.BEHIND, 99, CRITICAL),
+        (Flag.EMPTY, 99, CRITICAL),
+        (Flag.UNCLEAR, 99, WARNING),
+        (Flag.FIRST_FULL, 99, OK),
+    ],
+)
+def test_how_long_a_flag_counts(flag: Flag, days: float, level: int) -> None:
+    row = counter(1, flags=(flag,), rewound_at=NOW - days * DAY)
+    assert grade(row, Thresholds(), NOW)[0] == level
+    assert grade(replace(row, acknowledged=(flag,)), Thresholds(), NOW)[0] == OK
+
+
+def test_an_acknowledgement_ends_at_its_time() -> None:
+    known = Acknowledgement("shop.* a?", (Flag.RESET,), NOW)
+    before, at = NOW - timedelta(microseconds=1), NOW
+    assert [known.covers("shop.counters a1", moment) for moment in (before, at)] == [True, False]
+    assert not known.covers("shop.counters b1", before)
+
+
+def test_the_limits_of_what_reads_the_ids() -> None:
+    found = {one: ceiling_of(NumericType.DECIMAL, consumers=(one,)).value for one in Consumer}
+    assert found == {
+        Consumer.INT32: 2_147_483_647,
+        Consumer.UINT32: 4_294_967_295,
+        Consumer.JAVASCRIPT: 9_007_199_254_740_991,
+        Consumer.INT64: 9_223_372_036_854_775_807,
+    }
+
+
+def test_a_text_is_a_number_only_where_texts_are_sought() -> None:
+    assert (read_number("A-12"), read_number("A-12", text=True)) == (None, (12, NumericType.STRING))
+    assert read_number(Int64(12)) == (12, NumericType.INT64)
+
+
+def test_the_row_of_a_group_stands_for_many_and_shows_no_end_of_its_own() -> None:
+    group = Group(PLAIN, "seq", lambda _: None)
+    row, single = group.tracker, Tracker(PLAIN)
+    assert (row.stands_for_many, single.stands_for_many) == (True, False)
+    assert (row.near, [*row.members], [*single.members]) == (None, [], [])
+
+
+@pytest.mark.parametrize(
+    ("largest", "now", "found"),
+    [([500], 500, 500), ([501], 501, 501), ([600], 650, 600), ([601], 650, None), ([620], 610, None),
+     ([510, 520], 530, None), ([500, 510], 530, 500), ([499], 500, None), ([510], 505, None)],
+)  # fmt: skip
+def test_a_guess_in_use_has_the_one_largest_id_that_it_passed_by_a_hundred_at_most(
+    largest: list[int], now: int, found: int | None
+) -> None:
+    ids = LargestIds(cast("Any", None), (), ())
+    ids._found = {number: [IdField(SHOP, str(number))] for number in largest}
+    guesses = IdleGuesses(ids, {"k": (SHOP, 500), "unread": (SHOP, None)})
+    target = guesses.target("k", now)
+    assert (target and int(target.field)) == found
+    assert (guesses.target("unread", now), guesses.target("k", None)) == (None, None)
+    reached = [number for number in largest if 500 <= number <= 600]
+    assert guesses.moved() == ({SHOP} if len(reached) == 1 else set())
