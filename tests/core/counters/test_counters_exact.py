@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any, cast
 
 import pytest
 from bson import Int64
 
 from builders.counters import counter
+from tallyglass.counters import check_line, limits
 from tallyglass.counters.ceiling import Consumer, ceiling_of
+from tallyglass.counters.follow import collection, collections, differences, drift, group, known, past_reader, watch
 from tallyglass.counters.follow.group import Group
 from tallyglass.counters.follow.tracker import Tracker
+from tallyglass.counters.forecast import series
+from tallyglass.counters.history import objectid_samples, oplog_samples, store
 from tallyglass.counters.numbers import read_number
+from tallyglass.counters.recognise import discovery, idle, ids, usage_reader
 from tallyglass.counters.recognise.config import Acknowledgement, IdField, Resets, Rule
 from tallyglass.counters.recognise.identity import Identity, apply_rule
 from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
@@ -28,7 +34,7 @@ PLAIN = Identity(
     start=3, bound=50, bound_name="max", consumers=(Consumer.JAVASCRIPT,), digits=9, confidence=0.8,
     targets=(ORDERS,), step=4, block=20, evidence="By name only.",
 )  # fmt: skip
-RULED = {"are_consumers_known": False, "confidence": 1.0, "grade": Grade.CERTAIN,
+RULED: dict[str, Any] = {"are_consumers_known": False, "confidence": 1.0, "grade": Grade.CERTAIN,
          "evidence": "Named in the configuration."}  # fmt: skip
 
 
@@ -56,8 +62,8 @@ RULED = {"are_consumers_known": False, "confidence": 1.0, "grade": Grade.CERTAIN
 def test_a_rule_changes_what_it_names_and_nothing_else(rule: dict[str, Any], changes: dict[str, Any]) -> None:
     assert apply_rule(PLAIN, Rule(SHOP, **rule)) == replace(PLAIN, **RULED | changes)
     # What is known of it without the rule stays.
-    known = replace(PLAIN, is_step_known=True, cycle=True)
-    assert apply_rule(known, Rule(SHOP, **rule)) == replace(
+    stepped = replace(PLAIN, is_step_known=True, cycle=True)
+    assert apply_rule(stepped, Rule(SHOP, **rule)) == replace(
         PLAIN, **RULED | changes | {"is_step_known": True, "cycle": True}
     )
 
@@ -124,10 +130,10 @@ def test_how_long_a_flag_counts(flag: Flag, days: float, level: int) -> None:
 
 
 def test_an_acknowledgement_ends_at_its_time() -> None:
-    known = Acknowledgement("shop.* a?", (Flag.RESET,), NOW)
+    one = Acknowledgement("shop.* a?", (Flag.RESET,), NOW)
     before, at = NOW - timedelta(microseconds=1), NOW
-    assert [known.covers("shop.counters a1", moment) for moment in (before, at)] == [True, False]
-    assert not known.covers("shop.counters b1", before)
+    assert [one.covers("shop.counters a1", moment) for moment in (before, at)] == [True, False]
+    assert not one.covers("shop.counters b1", before)
 
 
 def test_the_limits_of_what_reads_the_ids() -> None:
@@ -146,8 +152,7 @@ def test_a_text_is_a_number_only_where_texts_are_sought() -> None:
 
 
 def test_the_row_of_a_group_stands_for_many_and_shows_no_end_of_its_own() -> None:
-    group = Group(PLAIN, "seq", lambda _: None)
-    row, single = group.tracker, Tracker(PLAIN)
+    row, single = Group(PLAIN, "seq", lambda _: None).tracker, Tracker(PLAIN)
     assert (row.stands_for_many, single.stands_for_many) == (True, False)
     assert (row.near, [*row.members], [*single.members]) == (None, [], [])
 
@@ -160,11 +165,58 @@ def test_the_row_of_a_group_stands_for_many_and_shows_no_end_of_its_own() -> Non
 def test_a_guess_in_use_has_the_one_largest_id_that_it_passed_by_a_hundred_at_most(
     largest: list[int], now: int, found: int | None
 ) -> None:
-    ids = LargestIds(cast("Any", None), (), ())
-    ids._found = {number: [IdField(SHOP, str(number))] for number in largest}
-    guesses = IdleGuesses(ids, {"k": (SHOP, 500), "unread": (SHOP, None)})
+    read = LargestIds(cast("Any", None), (), ())
+    read._found = {number: [IdField(SHOP, str(number))] for number in largest}
+    guesses = IdleGuesses(read, {"k": (SHOP, 500), "unread": (SHOP, None)})
     target = guesses.target("k", now)
     assert (target and int(target.field)) == found
     assert (guesses.target("unread", now), guesses.target("k", None)) == (None, None)
     reached = [number for number in largest if 500 <= number <= 600]
     assert guesses.moved() == ({SHOP} if len(reached) == 1 else set())
+
+
+BOUNDS: dict[ModuleType, dict[str, Any]] = {
+    check_line: {"_MOST_NAMED": 5, "MOST_CHARACTERS": 4_096, "_MOST_TEXT": 2_000, "_OTHERS": 300, "_MOST_ALIKE": 20},
+    collection: {"_BATCH": 1_000, "_ROWS_A_REST": 16},
+    collections: {"_AT_ONCE": 8},
+    differences: {"NEWEST": 2_000, "MOST_GAPS": 5},
+    drift: {"_AT_ONCE": 4, "AGAIN_SECONDS": 30.0},
+    group: {
+        "GROUP_ABOVE": 200, "_LEAST_GROUP": 20, "_MOST_SINGLE": 20_000, "_MOST_FOLLOWED": 100, "_SHOWN": 20,
+        "_LARGEST_SHARE": 10, "_LEAST_LARGEST": 3,
+    },
+    known: {"MOST_KNOWN": 5_000, "FORGOTTEN_AFTER": 30 * 86_400, "_MOST_ASKED": 100, "_ROUTINE": 3},
+    past_reader: {"MOST_SAVED": 5_000, "MOST_DATED": 50},
+    watch: {"_MANY_COLLECTIONS": 8, "_LONGEST_PAUSE": 10.0, "_USE_SECONDS": 3.0, "_USE_SHARE": 0.4},
+    series: {"MIN_STEPS": 10, "HOLE_SECONDS": 3 * 86_400, "_KEPT_SECONDS": 120 * 86_400, "_THIN_ABOVE": 1_500},
+    objectid_samples: {"POINTS": 120, "_LONGEST": 120 * 86_400, "_AT_ONCE": 4},
+    oplog_samples: {
+        "SLICES": 64, "DOCUMENTS": 1_000_000, "ENTRIES": 2_000, "_AT_ONCE": 4, "_BATCH": 400, "_LEAST_GROUP": 8,
+        "_MOST_GROUPS": 32,
+    },
+    store: {
+        "MOST_ROWS": 500_000, "_KEPT": 120 * 86_400, "_KEYS_IN_QUERY": 500,
+        "_THINNED": ((2 * 86_400, 3_600), (14 * 86_400, 6 * 3_600)),
+    },
+    limits: {
+        "INT32_MAX": 2_147_483_647, "UINT32_MAX": 4_294_967_295, "INT64_MAX": 9_223_372_036_854_775_807,
+        "INT64_MIN": -9_223_372_036_854_775_808, "JS_SAFE_MAX": 9_007_199_254_740_991,
+        "DOUBLE_STALL": 9_007_199_254_740_992, "DECIMAL_STALL": int("1" + 34 * "0"), "MOST_DIGITS": 30,
+    },
+    discovery: {"SAMPLE": 5, "MOST_GUESSED": 5_000, "MOST_READ": 200_000, "_AT_ONCE": 8},
+    idle: {"LEAST_VALUE": 100, "_MOST_MOVED": 100, "_MOST_FIELDS": 4, "_MOST_COLLECTIONS": 1_000},
+    ids: {"MOST_COUNTED": 1_000, "_MOST_SKIPPED": 20},
+    usage_reader: {
+        "PERIODS": (15, 60, 240, 960, 3_840, 15_360, 61_440, 245_760), "MOST_EXAMINED": 1_000_000,
+        "_MOST_IN_REQUEST": 100_000, "MOST_UPDATES": 30_000, "MOST_IN_PERIOD": 5_000, "MOST_PROBES": 60,
+        "MOST_IN_PROBE": 2_000, "_ENOUGH_OF_COLLECTION": 1_500, "_ENOUGH_OF_NUMBER": 20, "_PROBE_SECONDS": 4,
+        "_RANGE_SECONDS": 60, "_MOST_LATE": 8, "_LATE_OF_NUMBER": 3, "_LEAST_LATE": 10, "_AT_ONCE": 4,
+        "_BATCH_SIZE": 500, "_DEPTH": 4, "_ELEMENTS": 20, "_LONGEST_TEXT": 48,
+    },
+}  # fmt: skip
+"""What a server is asked for at most, and what is kept and shown: docs/counters.md promises most of it."""
+
+
+@pytest.mark.parametrize("module", BOUNDS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_what_is_asked_for_kept_and_shown_at_most(module: ModuleType) -> None:
+    assert {name: getattr(module, name) for name in BOUNDS[module]} == BOUNDS[module]
