@@ -9,7 +9,7 @@ from uuid import UUID
 
 import bson
 import pytest
-from bson import Binary, Decimal128
+from bson import Binary, Decimal128, ObjectId
 from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
@@ -41,6 +41,8 @@ UNSET: Step = ("accident", "u", diff(d={"name": False}))
 BOTH_TEXTS: Step = ("accident", "u", diff(u={"status": "o2", "name": "b"}))
 BACK: Step = ("repair", "u", diff(i={"name": "n"}))
 GONE: Step = ("accident", "d", {"_id": 1})
+AT, REF = DatetimeMS(978_307_200_000), ObjectId("5f0000000000000000000001")
+DATED: Step = ("accident", "u", diff(i={"ends": AT}))
 
 
 def after(*steps: Step, copy: dict[str, Any] | None = COPY) -> DocumentTrace:
@@ -137,6 +139,17 @@ def others(**sections: Any) -> Step:
         ([UNSET, others(i={"note": 7}), ("repair", "u", diff(i={"name": "n"}))], State.RIGHT),
         ([("accident", "u", diff(d={"balance": False})), others(i={"total": 0}),
           ("repair", "u", diff(i={"balance": 5}))], State.COMPUTED),
+        *(
+            ([DATED, others(**{how: {field: DatetimeMS(978_307_200_000 + moved)}}), *fixed], state)
+            for how, field, fixed in (("u", "ends", []), ("i", "due", [("repair", "u", diff(d={"ends": False}))]))
+            for moved, state in ((30 * 86_400_000, State.COMPUTED), (-60_000, State.COMPUTED), (60_001, State.RIGHT))
+        ),
+        *(
+            ([("accident", "u", diff(u={"name": bad})), others(i={"copy": bad}),
+              ("repair", "u", diff(u={"name": "n"}))], state)
+            for bad, state in ((AT, State.COMPUTED), (REF, State.COMPUTED), (Binary(b"x" * 16, 4), State.COMPUTED),
+                               (True, State.RIGHT), (None, State.RIGHT), ([], State.RIGHT))
+        ),
     ],
 )  # fmt: skip
 def test_what_is_left_of_the_accident(steps: list[Step], state: State) -> None:

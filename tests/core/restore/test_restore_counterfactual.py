@@ -7,6 +7,7 @@ from typing import Any
 import bson
 import pytest
 from bson import Timestamp
+from bson.datetime_ms import DatetimeMS
 from bson.raw_bson import RawBSONDocument
 
 from builders.history import diff
@@ -23,6 +24,7 @@ STREET: Step = ("accident", "u", diff(saddr={"d": {"street": False}}))
 SUM: Step = ("others", "u", diff(u={"balance": 6}))
 NUMBER: Step = ("accident", "u", diff(u={"balance": 9}))
 ARRAY: Step = ("accident", "u", diff(u={"tags": []}))
+DATED: Step = ("accident", "u", diff(i={"ends": DatetimeMS(978_307_200_000)}))
 
 
 def after(*steps: Step) -> Counterfactual:
@@ -109,6 +111,17 @@ def after(*steps: Step) -> Counterfactual:
             None,
         ),
         ([("accident", "u", diff(saddr={"u": {"zip": 0}})), ("others", "u", diff(u={"addr": 3}))], Verdict.LEFT, None),
+        *(
+            ([DATED, ("others", "u", diff(u={"ends": DatetimeMS(978_307_200_000 + moved)}))], verdict, None)
+            for moved, verdict in (
+                (30 * 86_400_000, Verdict.UNCLEAR),
+                (-60_000, Verdict.UNCLEAR),
+                (60_001, Verdict.LEFT),
+                (86_399_000, Verdict.LEFT),
+            )
+        ),
+        ([DATED, ("others", "u", diff(u={"ends": 978_307_260_000}))], Verdict.LEFT, None),
+        ([NUMBER, ("others", "u", diff(u={"balance": DatetimeMS(60_009)}))], Verdict.LEFT, None),
     ],
 )
 def test_a_document_without_the_accident(steps: list[Step], verdict: Verdict, wanted: dict[str, Any] | None) -> None:

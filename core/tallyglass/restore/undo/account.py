@@ -27,7 +27,7 @@ from tallyglass.oplog.entry.changes import (
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import FACTORS, Increments, increased, is_increment
-from tallyglass.restore.undo.values import NUMBERS, contains, is_number, may_be_upsert, number
+from tallyglass.restore.undo.values import NUMBERS, contains, is_moved_date, is_number, may_be_upsert, number
 
 
 class DocumentState(StrEnum):
@@ -266,15 +266,15 @@ class DocumentTrace:
             self.theirs = True
 
     def _may_be_computed(self, path: Path, value: Value | None, before: bytes, after: bytes) -> bool:
-        """Whether a value may come from what the accident left: a number (``$inc``, ``$mul``), a part of a document or
-        an array, a text that contains it, or a field that was renamed. A constant does not."""
+        """Whether a value may come from what the accident left: a number (``$inc``, ``$mul``), a date that was moved, a
+        part of a document or an array, a text that contains it, or a field that was renamed. A constant does not."""
         held = get(before, path)
         if value is None:
             parts = [part for length in range(len(path)) if (part := get(before, path[: length + 1])) is not None]
             return any(get(after, one) in parts for one in differing(before, after))
         if is_number(value):
             return held is None or is_number(held)
-        if value[0] in (walk.DOCUMENT, walk.ARRAY):
+        if value[0] in (walk.DOCUMENT, walk.ARRAY) or is_moved_date(value, held):
             return True
         return any(contains(value, bad) for bad, _ in self.left.values())
 
@@ -291,6 +291,8 @@ def _differs(before: bytes, after: bytes, path: Path) -> bool:
     return len(path) > 1 and get(before, path[:-1]) is not None and get(after, path[:-1]) is None
 
 
+_REFERENCES = frozenset({walk.OBJECT_ID, walk.BINARY})
+"""Types of which each value is rare: an equal one in another field was copied."""
 _SUMMANDS = (0, 1, -1, 10, 100)
 """What is usually added to numbers, beside a factor; any two numbers are related by some factor and summand."""
 
@@ -309,8 +311,11 @@ class _Held:
 
 def _may_come_from(value: Value, bad: Value | None, good: Value | None, fields: Sequence[float]) -> bool:
     """Whether others may have computed a value from what the accident left in another field: a number by one of the
-    usual formulas, also with one of the document's numbers ``fields``; a text from a text in it; zero from the lack of
-    a number, and any text from the lack of one, since a program may have any default for it."""
+    usual formulas, also with one of the document's numbers ``fields``; a date that was moved; a text from a text in it;
+    an identifier that was copied; zero from the lack of a number, and any text from the lack of one, since a program
+    may have any default for it."""
+    if is_moved_date(value, bad) or (value == bad and value[0] in _REFERENCES):
+        return True
     texts = frozenset({walk.STRING})
     kinds = NUMBERS if is_number(value) else texts if value[0] in texts else frozenset[int]()
     if bad is None or bad[0] not in kinds:

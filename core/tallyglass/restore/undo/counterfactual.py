@@ -27,7 +27,7 @@ from tallyglass.oplog.entry.changes import (
 )
 from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import Increments, increased
-from tallyglass.restore.undo.values import contains, is_number, may_be_upsert, related, updated
+from tallyglass.restore.undo.values import contains, is_moved_date, is_number, may_be_upsert, related, updated
 
 
 class Verdict(StrEnum):
@@ -168,8 +168,8 @@ class Counterfactual:
         return _Whose.UNCLEAR if self._may_be_computed(path, before, after) else _Whose.THEIRS
 
     def _may_be_computed(self, path: Path, before: bytes, after: bytes) -> bool:
-        """Whether what an update of others left at a path may come from what the accident left: a number, a part of a
-        document or an array, a text that contains it, or nothing where it was renamed."""
+        """Whether what an update of others left at a path may come from what the accident left: a number, a moved date,
+        a part of a document or an array, a text that contains it, or nothing where it was renamed."""
         held, value = get(before, path), get(after, path)
         if value is None:
             moved = [get(before, path[:length]) for length in range(1, len(path) + 1)]
@@ -177,7 +177,8 @@ class Counterfactual:
             return any(one is not None and one in moved for one in new)
         if is_number(value):
             return held is None or is_number(held)
-        return value[0] in (walk.ARRAY, walk.DOCUMENT) or any(contains(value, one) for one in self.left)
+        part = value[0] in (walk.ARRAY, walk.DOCUMENT) or is_moved_date(value, held)
+        return part or any(contains(value, one) for one in self.left)
 
 
 class _Whose(Enum):

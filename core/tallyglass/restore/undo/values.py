@@ -13,6 +13,10 @@ _SHORTEST_TEXT = 3
 """Bytes of a text from which another text may be recognised as made of it; shorter ones are in too many words."""
 
 
+_MINUTE = 60_000
+"""Milliseconds."""
+
+
 def updated(document: bytes | None, o: bytes) -> bytes | None:
     """The document after an update; None where there is none, or the update does not fit it. Raises Malformed."""
     try:
@@ -41,8 +45,15 @@ def number(value: Value) -> float | None:
 
 
 def whole_number(value: Value) -> int:
-    """The number of a value of an integer type."""
+    """The number of a value of an integer type; of a date the milliseconds."""
     return int.from_bytes(value[1], "little", signed=True)
+
+
+def is_moved_date(value: Value, held: Value | None) -> bool:
+    """Whether a date may be another one that was moved, by whole minutes. The time of a write seldom lies so."""
+    if held is None or not value[0] == held[0] == walk.DATE:
+        return False
+    return (whole_number(value) - whole_number(held)) % _MINUTE == 0
 
 
 def contains(value: Value, part: Value | None) -> bool:
