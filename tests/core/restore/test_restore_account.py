@@ -82,6 +82,8 @@ def others(**sections: Any) -> Step:
         ([BAD, others(u={"status": "theirs"}, i={"name": "m"})], State.COMPUTED),
         ([BAD, others(u={"status": True}, i={"name": "m"})], State.HOLDS),
         ([BAD, others(u={"balance": 15})], State.COMPUTED),
+        ([("accident", "u", diff(u={"balance": None})), others(u={"balance": 15})], State.COMPUTED),
+        ([("accident", "u", diff(u={"balance": "x"})), others(u={"balance": 15})], State.RIGHT),
         ([BAD, others(u={"balance": "closed", "status": "theirs"}, i={"name": "m"})], State.COMPUTED),
         ([BAD, others(u={"balance": False, "status": True}, i={"name": "m"})], State.RIGHT),
         ([BAD, others(u={"balance": 15}), FIX], State.UNCLEAR),

@@ -59,6 +59,8 @@ def after(*steps: Step) -> Counterfactual:
         ([NUMBER, SUM, ("others", "u", diff(u={"balance": "x"}))], Verdict.LEFT, None),
         ([NUMBER, SUM, ("others", "d", {"_id": 1})], Verdict.LEFT, None),
         ([("accident", "u", diff(d={"balance": False})), SUM], Verdict.UNCLEAR, None),
+        ([("accident", "u", diff(u={"balance": None})), SUM], Verdict.UNCLEAR, None),
+        ([("accident", "u", diff(u={"balance": "x"})), SUM], Verdict.LEFT, None),
         ([BAD, ("others", "u", diff(d={"status": False}, i={"state": "BAD"}))], Verdict.UNCLEAR, None),
         ([BAD, ("others", "u", diff(u={"status": "was BAD"}))], Verdict.UNCLEAR, None),
         (

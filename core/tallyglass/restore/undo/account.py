@@ -27,7 +27,15 @@ from tallyglass.oplog.entry.changes import (
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import FACTORS, Increments, increased, is_increment
-from tallyglass.restore.undo.values import NUMBERS, contains, is_moved_date, is_number, may_be_upsert, number
+from tallyglass.restore.undo.values import (
+    NUMBERS,
+    contains,
+    counts_as_number,
+    is_moved_date,
+    is_number,
+    may_be_upsert,
+    number,
+)
 
 
 class DocumentState(StrEnum):
@@ -273,7 +281,7 @@ class DocumentTrace:
             parts = [part for length in range(len(path)) if (part := get(before, path[: length + 1])) is not None]
             return any(get(after, one) in parts for one in differing(before, after))
         if is_number(value):
-            return held is None or is_number(held)
+            return counts_as_number(held)
         if value[0] in (walk.DOCUMENT, walk.ARRAY) or is_moved_date(value, held):
             return True
         return any(contains(value, bad) for bad, _ in self.left.values())

@@ -27,7 +27,15 @@ from tallyglass.oplog.entry.changes import (
 )
 from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import Increments, increased
-from tallyglass.restore.undo.values import contains, is_moved_date, is_number, may_be_upsert, related, updated
+from tallyglass.restore.undo.values import (
+    contains,
+    counts_as_number,
+    is_moved_date,
+    is_number,
+    may_be_upsert,
+    related,
+    updated,
+)
 
 
 class Verdict(StrEnum):
@@ -176,7 +184,7 @@ class Counterfactual:
             new = (get(after, one) for one in differing(before, after))
             return any(one is not None and one in moved for one in new)
         if is_number(value):
-            return held is None or is_number(held)
+            return counts_as_number(held)
         part = value[0] in (walk.ARRAY, walk.DOCUMENT) or is_moved_date(value, held)
         return part or any(contains(value, one) for one in self.left)
 

@@ -36,6 +36,11 @@ def is_number(value: Value | None) -> bool:
     return value is not None and value[0] in NUMBERS
 
 
+def counts_as_number(held: Value | None) -> bool:
+    """Whether a program may calculate with what it read: a number, or nothing or null, which is taken for zero."""
+    return held is None or held[0] == walk.NULL or is_number(held)
+
+
 def number(value: Value) -> float | None:
     """The number that a value is; None for another value, and for a decimal."""
     if value[0] == walk.DOUBLE:
