@@ -176,13 +176,22 @@ def test_a_copy_is_counted_once_before_anything_may_expire(strategy: Strategy) -
     assert (first in text) is (strategy is Strategy.COPY)
 
 
-def test_what_is_loaded_under_its_own_name_is_not_removed_by_its_ttl_index() -> None:
-    """Such as a collection with a name that is too long for a staging collection."""
+@pytest.mark.parametrize(
+    ("kind", "row"),
+    [
+        ("collection", Return("shop.visits", Strategy.WHOLE)),
+        ("timeseries", Return("shop.visits", Strategy.WHOLE)),
+        ("timeseries", Return("shop.visits", Strategy.COPY, "shop.copy")),
+    ],
+)
+def test_what_is_loaded_under_its_own_name_is_not_removed_by_its_ttl_index(kind: str, row: Return) -> None:
+    """Such as a collection with a name that is too long for a staging collection, or a time series, which has none: it
+    is counted by its buckets."""
     at = {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}
-    expected = (ExpectedNamespace("shop.visits", "collection", 3, (INDEX, json.dumps(at))),)
-    steps = restored(expected=expected, returns=(Return("shop.visits", Strategy.WHOLE),)).steps
+    expected = (ExpectedNamespace("shop.visits", kind, 3, (INDEX, json.dumps(at))),)
+    steps = restored(expected=expected, returns=(row,)).steps
     assert ["--noIndexRestore" in step.argv for step in steps.commands if "--dir=back/1" in step.argv] == [True]
-    built = fold_json(mongosh.build_indexes("shop.visits", [buildable(at)], None))
+    built = fold_json(mongosh.build_indexes(row.beside or row.ns, [buildable(at)], None))
     assert [file.name for file in steps.files if built in file.text] == ["indexes.js"]
 
 

@@ -16,6 +16,7 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.entry.batch import BatchWalker
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.restore.backup.backup import StoredCollection
+from tallyglass.restore.model.indexes import canonical_index
 from tallyglass.restore.proof import id_states
 from tallyglass.restore.proof.base import read_base
 from tallyglass.restore.proof.expectation import expect
@@ -437,3 +438,26 @@ def test_a_window_is_counted_alike_however_it_is_read(tmp_path: Path, batched: b
     assert touched is not None
     assert touched.existing() == 5
     assert sorted(touched.update_only()) == [(True, [Ts(12, 1).number]), (True, [Ts(14, 1).number])]
+
+
+def test_the_indexes_of_a_time_series_are_as_its_user_defines_them() -> None:
+    """The oplog has them as they are built on the buckets; a dump has not."""
+    within = {"m.s": {"$gt": 1}}
+    typed = [
+        {"key": {"m.s": 1, "at": -1}, "name": "dumped"},
+        {"key": {"at": 1}, "name": "time"},
+        {"key": {"m.control.min.x": 1, "m": -1, "at": -1}, "name": "meta"},
+        {"key": {"at": 1}, "name": "ttl", "partialFilterExpression": within, "expireAfterSeconds": 60},
+    ]
+    bucket = {"control.min.at": 1, "control.max.at": 1}
+    stored = [
+        {"key": bucket, "name": "time"},
+        {"key": {"meta.control.min.x": 1, "meta": -1, "control.max.at": -1, "control.min.at": -1}, "name": "meta"},
+        {"key": bucket, "name": "ttl", "expireAfterSeconds": 60, "originalSpec": typed[3]},
+    ]
+    options = {"timeseries": {"timeField": "at", "metaField": "m"}}
+    held = {"s.t": StoredCollection("s.t", "timeseries", None, options, (typed[0],), "")}
+    commands = (entry(n, "c", "s.$cmd", {"createIndexes": "system.buckets.t", **one}) for n, one in enumerate(stored))
+    replay = run(Replay(held), *commands)
+    (made,) = expect(replay.catalog, read_base({}, replay.catalog))
+    assert made.indexes == tuple(sorted(map(canonical_index, typed)))

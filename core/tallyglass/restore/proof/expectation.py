@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from bson import json_util
 
 from tallyglass.oplog.snapshot import BUCKETS
@@ -9,7 +13,7 @@ from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.proof.base import BaseFacts
-from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.catalog import Catalog, Collection
 
 
 def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
@@ -23,7 +27,8 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         if name.startswith(BUCKETS):
             shown = f"{db}.{name.removeprefix(BUCKETS)}"
             expiry = {name: item.options[name] for name in ("expireAfterSeconds",) if name in item.options}
-            rows[shown] = ExpectedNamespace(shown, "timeseries", documents, options=canonical_options(expiry))
+            options = canonical_options(expiry)
+            rows[shown] = ExpectedNamespace(shown, "timeseries", documents, _of_measurements(item), options)
             continue
         indexes = sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))
         repair = tuple(_exact(spec) for spec in catalog.missing_indexes(ns))
@@ -33,6 +38,23 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         if ns not in rows and ns.partition(".")[0] not in LEFT_OUT:
             rows[ns] = ExpectedNamespace(ns, "view", None, options=canonical_options(options))
     return tuple(rows[ns] for ns in sorted(rows))
+
+
+def _of_measurements(item: Collection) -> tuple[str, ...]:
+    """The indexes of a time series as its user defines them: the oplog has them as they are built on the buckets."""
+    meta = str((item.options.get("timeseries") or {}).get("metaField", "meta"))
+    specs = (spec.get("originalSpec") or {**spec, "key": _key_of(spec["key"], meta)} for spec in item.indexes.values())
+    return tuple(sorted(map(canonical_index, specs)))
+
+
+def _key_of(key: Mapping[str, Any], meta: str) -> dict[str, Any]:
+    """A key of measurements, or of the least and greatest of each bucket, of which the first stands for both."""
+    fields: dict[str, Any] = {}
+    for name, way in key.items():
+        part = re.fullmatch(r"control\.(?:min|max)\.(.+)|meta((?:\..+)?)", name, re.DOTALL)
+        shown = name if part is None else part[1] or meta + part[2]
+        fields[shown] = way
+    return fields
 
 
 def _exact(spec: dict[str, object]) -> str:

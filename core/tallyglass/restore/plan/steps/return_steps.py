@@ -381,8 +381,9 @@ def _build_indexes(work: ReturnWork, groups: Sequence[_Group]) -> PlanSteps:
 def _built(work: ReturnWork, row: Return) -> list[str]:
     """The statements that let the documents of a copy expire, which still holds all of them then. In a copy for a
     person none does so by the collection's own option."""
-    copy, statements = row.beside or row.ns, []
-    count = None if _ids(work) or not row.beside else work.documents.get(row.ns)
+    copy, statements, item = row.beside or row.ns, [], work.plan.proof.expected_of(row.ns)
+    whole = row.beside and not _ids(work) and (item is None or item.kind == "collection")
+    count = work.documents.get(row.ns) if whole else None  # of a time series the buckets are counted
     seconds = loaded_without_expiry(work.plan).get(row.ns)
     if seconds is not None and row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
         statements.append(mongosh.expire_again(copy, seconds, count))
