@@ -324,7 +324,7 @@ async def test_each_document_of_the_account_is_counted_once(
         yield Judgement(key_of(id_), state, None if document is None else bson.encode({"_id": id_} | document), **flags)
 
     monkeypatch.setattr(outcome_of_repairs, "judge_documents", judged)
-    monkeypatch.setattr(outcome_of_repairs, "LARGEST", 100)
+    monkeypatch.setattr(outcome_of_repairs, "LARGEST", 1_124)
     made = changed(
         plan(step("true")), limit=Ts(100, 1), accident=Accident("updates", "s.c", Ts(1, 1), Ts(2, 1)),
         reissue=COUNTERS,

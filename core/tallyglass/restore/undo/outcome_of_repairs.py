@@ -45,12 +45,14 @@ async def account_for_repairs(
             continue
         if found.state in _NOT_WRITTEN and found.key not in reasons:
             copy = (await documents_by_id(spare, row.ns, [found.key])).get(found.key, b"")
-            if len(copy) + len(found.document or b"") > LARGEST:
+            if len(copy) + len(found.document or b"") > LARGEST - _ROOM:
                 reasons[found.key] = f"{found.state} {_TOO_LARGE}"
         outcome.damaged.append(await _why_damaged(source, row.ns, found, reasons))
 
 
 _NOT_WRITTEN = (DocumentState.HOLDS, DocumentState.MISSING)
+_ROOM = 1_024
+"""Bytes that a repair may need beside the two documents."""
 _TOO_LARGE = (
     "It is so large that what it is and what it would be may not fit into one repair of 16 MB: replace it manually, "
     "from the images or the spare."
