@@ -93,6 +93,12 @@ async def test_what_others_inserted_is_carried_into_the_copy_and_the_rest_is_nam
     assert "compare it with s.c_before" in words[4], "the copy has another of that _id"
 
 
+async def test_an_id_that_counts_as_one_that_came_back_is_named() -> None:
+    """A number of another type: no run can write it."""
+    server = Held(BEFORE[:2], {"s.c": BACK, "s.c_before": COLLECTION}, c=[{"_id": 1.0}])
+    assert await left(server) == {1: "The live document 1.0 has an _id that counts as this one."}
+
+
 async def test_what_others_inserted_with_a_field_name_twice_is_named(tmp_path: Path) -> None:
     """No update of such a document can be followed."""
     raw = bson.encode({"_id": 5, "v": 1, "w": 1}).replace(b"w\0", b"v\0")

@@ -8,11 +8,12 @@ from typing import TypeVar
 
 from bson.raw_bson import RawBSONDocument
 
+from tallyglass.counters.recognise.identity import id_text
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.oplog.entry.changes import build
-from tallyglass.restore.backup.bson_file import id_key
+from tallyglass.restore.backup.bson_file import decode, id_key
 from tallyglass.restore.undo.history import History, HistoryStep
 from tallyglass.restore.undo.sources.image_files import ImageFiles
 
@@ -62,6 +63,16 @@ async def _found_by_id(gateway: DocumentSource, ns: str, keys: list[bytes]) -> A
         async for batch in gateway.find_raw(Namespace.parse(ns), query):
             for at, end in walk.split(batch):
                 yield walk.value_key(batch, b"_id", at, end), batch[at:end]
+
+
+async def taken_id(gateway: Gateway, ns: str, key: bytes) -> str:
+    """Which document has an ``_id`` that the server takes for this one, in words: a number of another type, or a text
+    that the collation of the collection takes for the same. Empty where there is none."""
+    found = next(iter(await documents_by_id(gateway, ns, [key])), None)
+    if found is None or found == key:
+        return ""
+    holder = id_text(decode(build({b"_id": (found[0], found[1:])}))["_id"])
+    return f"The live document {holder} has an _id that counts as this one."
 
 
 def groups(items: Iterable[_Item], size_of: Callable[[_Item], int], most: int) -> Iterator[list[_Item]]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tallyglass.counters.recognise.identity import id_text
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.entry.changes import build
-from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counter_paths import is_past
 from tallyglass.restore.undo.counterfactual import LARGEST
-from tallyglass.restore.undo.documents import DocumentSource, documents_by_id
+from tallyglass.restore.undo.documents import DocumentSource, documents_by_id, taken_id
 from tallyglass.restore.undo.judgement import Judgement, judge_documents
 from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
@@ -61,20 +58,13 @@ _TOO_LARGE = (
 
 async def _why_damaged(source: Gateway, ns: str, found: Judgement, reasons: Mapping[bytes, str]) -> Damaged:
     left_alone, why = True, str(found.state)
-    if found.state is DocumentState.MISSING and (holder := await _equal_id(source, ns, found.key)):
-        why += f" The live document {holder} has an _id that counts as this one."
+    if found.state is DocumentState.MISSING and (taken := await taken_id(source, ns, found.key)):
+        why = f"{why} {taken}"
     elif found.state in _NOT_WRITTEN:
         left_alone = False
         again = NOT_EXACT if needs_own_write(found.key) else "Run the script again; if it stays, compare it manually."
         why = reasons.get(found.key, f"{why}{found.where} {again}")
     return Damaged(clean_name(ns), id_json(found.key), why, left_alone)
-
-
-async def _equal_id(source: Gateway, ns: str, key: bytes) -> str:
-    """The ``_id`` of a live document that the server takes for this one, though it differs; empty where there is none:
-    a number of another type, or a text that the collation of the collection takes for the same."""
-    found = next(iter(await documents_by_id(source, ns, [key])), None)
-    return id_text(decode(build({b"_id": (found[0], found[1:])}))["_id"]) if found and found != key else ""
 
 
 def _is_raised(plan: Plan, ns: str, found: Judgement) -> bool:

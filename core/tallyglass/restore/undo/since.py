@@ -32,7 +32,7 @@ from tallyglass.restore.backup.bson_file import decode
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.counterfactual import Counterfactual
-from tallyglass.restore.undo.documents import HELD_BYTES, DocumentSource, documents_by_id, groups
+from tallyglass.restore.undo.documents import HELD_BYTES, DocumentSource, documents_by_id, groups, taken_id
 from tallyglass.restore.undo.ledger import Ledger, LoggedWrite, OthersDid, Written, read_ledger
 from tallyglass.text import clean_name
 from tallyglass.whole_file import write_whole
@@ -72,6 +72,8 @@ async def left_behind(
     ledger = await read_ledger(source, row, since, returned, _stored(seen))
     async for found in _compared(source, spare, row, target, ledger):
         if why := _why_left(row, found):
+            if why == COULD_NOT_WRITE and found.actual is None:
+                why = await taken_id(source, target, found.written.key) or why
             yield found.written.key, why
 
 
