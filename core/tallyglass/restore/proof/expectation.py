@@ -27,8 +27,8 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         if name.startswith(BUCKETS):
             shown = f"{db}.{name.removeprefix(BUCKETS)}"
             expiry = {name: item.options[name] for name in ("expireAfterSeconds",) if name in item.options}
-            options = canonical_options(expiry)
-            rows[shown] = ExpectedNamespace(shown, "timeseries", documents, _of_measurements(item), options)
+            found = ExpectedNamespace(shown, "timeseries", documents, _of_measurements(item), canonical_options(expiry))
+            rows[shown] = found
             continue
         indexes = sorted(canonical_index(spec) for spec in item.indexes.values() if is_own_index(spec))
         repair = tuple(_exact(spec) for spec in catalog.missing_indexes(ns))
