@@ -64,7 +64,7 @@ class IdSpan:
         return self.largest if direction > 0 else self.smallest
 
 
-def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: int = 1) -> tuple[Standing, str]:
+def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: int) -> tuple[Standing, str]:
     """How a counter stands whose last id is ``issued``, with the reason as a sentence; empty if it agrees.
 
     ``step`` is what it adds for each id, below 0 if it descends.

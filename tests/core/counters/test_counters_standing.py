@@ -31,7 +31,7 @@ ROUND = IdSpan(1, 100, below=49, above=51)
     ],
 )
 def test_standing(movement: Movement, issued: int, ids: IdSpan, standing: Standing) -> None:
-    assert standing_of(movement, issued, 0, ids)[0] is standing
+    assert standing_of(movement, issued, 0, ids, 1)[0] is standing
 
 
 @pytest.mark.parametrize(
