@@ -93,7 +93,8 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
     if refused is not None:
         return refused
     if isinstance(error, ExecutionTimeout):
-        return _failed(f"The server took too long to run {what}.", "It may be overloaded. The read is retried.", code)
+        advice = "It may be overloaded, or a secondary that lags. The read is retried."
+        return _failed(f"The server took too long to run {what}.", advice, code)
     if isinstance(error, ServerSelectionTimeoutError):
         return unreachable(_message(error))
     if isinstance(error, NotPrimaryError) and re.search(_NO_READS, message):
