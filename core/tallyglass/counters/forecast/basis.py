@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from tallyglass.counters.forecast.cycle import (
     irregularity,
@@ -181,23 +182,10 @@ def _of_weeks(series: Series, weeks: int) -> Basis:
 
 
 def _rises(series: Series, seconds: float, count: int) -> list[float]:
-    """The ids of equal parts of the last ``seconds``, interpolated linearly between points."""
-    times, values = series.times, series.offsets
-    start, end = times[-1] - seconds, times[-1]
-    index, before, rises = 0, 0.0, []
-    for n in range(count + 1):
-        # Rounded, the last one may be beyond the end.
-        at = min(start + n * seconds / count, end)
-        index = bisect_left(times, at, index)
-        if index == 0:
-            value = float(values[0])
-        else:
-            low, begun = values[index - 1], times[index - 1]
-            value = low + (values[index] - low) * (at - begun) / (times[index] - begun)
-        if n:
-            rises.append(value - before)
-        before = value
-    return rises
+    """The ids of equal parts of the last ``seconds``."""
+    start = series.times[-1] - seconds
+    levels = series.levels_at([start + n * seconds / count for n in range(count + 1)])
+    return [after - before for before, after in pairwise(levels)]
 
 
 def _block_hours(series: Series, seconds: float) -> int:

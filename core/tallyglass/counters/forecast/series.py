@@ -138,14 +138,21 @@ class Series:
         if len(self.times) > _THIN_ABOVE:
             self._thin()
 
+    def levels_at(self, moments: Iterable[float]) -> list[float]:
+        """The values at ascending moments, over ``base``; interpolated linearly between points. Needs a point."""
+        times, offsets, index, found = self.times, self.offsets, 0, list[float]()
+        for at in moments:
+            index = bisect_left(times, at, index)
+            if index in (0, len(times)):
+                found.append(offsets[0 if index == 0 else -1])
+            else:
+                before, begun = offsets[index - 1], times[index - 1]
+                found.append(before + (offsets[index] - before) * (at - begun) / (times[index] - begun))
+        return found
+
     def rise_since(self, at: float) -> float:
-        """Ids handed out since a moment; interpolated linearly between points. Needs a point."""
-        times, offsets = self.times, self.offsets
-        index = bisect_left(times, at)
-        if index in (0, len(times)):
-            return offsets[-1] - offsets[0] if index == 0 else 0.0
-        share = (at - times[index - 1]) / (times[index] - times[index - 1])
-        return offsets[-1] - offsets[index - 1] - share * (offsets[index] - offsets[index - 1])
+        """Ids handed out since a moment. Needs a point."""
+        return self.offsets[-1] - self.levels_at((at,))[0]
 
     def for_graph(self, most: int = 240) -> tuple[tuple[float, float], ...]:
         """At most ``most`` points, evenly chosen, first and last among them."""

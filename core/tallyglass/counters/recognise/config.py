@@ -37,7 +37,7 @@ import difflib
 import json
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -51,10 +51,6 @@ from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean, clean_name
 
-_KEYS = (
-    "collection", "id", "field", "name", "semantics", "step", "block", "start", "min", "max", "cycle", "resets",
-    "digits", "consumer", "target", "hide",
-)  # fmt: skip
 _ACKNOWLEDGE_KEYS = ("counter", "flags", "until", "reason")
 _TOP_KEYS = ("counter", "acknowledge", "include", "exclude")
 SYSTEM_DATABASES = frozenset({"admin", "local", "config"})
@@ -124,6 +120,8 @@ class Rule:
         """Whether the rule is about the document with this ``_id``."""
         return self.id is None or self.id == identity
 
+
+_KEYS = ("collection", *(one.name for one in fields(Rule) if one.name not in ("ns", "number")))
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
