@@ -23,7 +23,20 @@ from tallyglass.counters.recognise import discovery, idle, ids, usage_reader
 from tallyglass.counters.recognise.config import Acknowledgement, IdField, Resets, Rule
 from tallyglass.counters.recognise.identity import Identity, apply_rule
 from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
-from tallyglass.counters.snapshot import Flag, Forecast, Grade, NumericType, Semantics
+from tallyglass.counters.snapshot import (
+    Absence,
+    Ceiling,
+    CountersSnapshot,
+    CounterTrouble,
+    CounterView,
+    Flag,
+    Forecast,
+    Grade,
+    MissingCounter,
+    NumericType,
+    PoolView,
+    Semantics,
+)
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, grade, is_young
 from tallyglass.mongo.gateway import Namespace
 
@@ -220,3 +233,59 @@ BOUNDS: dict[ModuleType, dict[str, Any]] = {
 @pytest.mark.parametrize("module", BOUNDS, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_what_is_asked_for_kept_and_shown_at_most(module: ModuleType) -> None:
     assert {name: getattr(module, name) for name in BOUNDS[module]} == BOUNDS[module]
+
+
+def test_what_is_not_known_of_a_snapshot() -> None:
+    assert CountersSnapshot(NOW, ()) == CountersSnapshot(
+        at=NOW, counters=(), troubles=(), discovering=False, collections_seen=0, collections_looked=0,
+        collections_unread=0, unmatched=(), oplog_seconds=None, known=0, missing=(),
+    )  # fmt: skip
+    assert Forecast() == Forecast(
+        early=None, likely=None, late=None, naive=None, rate=None, basis="", history_seconds=0.0, steps=0, spread=None,
+        far=False, note="",
+    )  # fmt: skip
+    required: dict[str, Any] = {
+        "key": "k", "ns": "a.b", "id": "a", "field": "n", "shape": "", "library": "", "value": 5,
+        "type": NumericType.INT64, "semantics": Semantics.LAST, "start": 0, "ceiling": None, "used": None, "rate": None,
+        "forecast": Forecast(),
+    }  # fmt: skip
+    unknown: dict[str, Any] = {
+        "crossing": None, "drift": None, "target": "", "odd_ids": 0, "repair": "", "burn": None, "flags": (),
+        "notes": (), "recent": (), "history": (), "confidence": 1.0, "pool": None, "at": None, "grade": Grade.CERTAIN,
+        "evidence": "", "step": 1, "block": 1, "cycles": False, "crossing_used": None, "acknowledged": (),
+        "rewound_at": None, "members": None, "near": None,
+    }  # fmt: skip
+    assert CounterView(**required) == CounterView(**required, **unknown)
+    assert MissingCounter("a.b", "a", Absence.GONE) == MissingCounter(
+        ns="a.b", id="a", absence=Absence.GONE, since=None, routine=False
+    )
+    assert CounterTrouble("a.b", "t") == CounterTrouble(ns="a.b", title="t", advice="", partial=False)
+    assert Ceiling(7, "max") == Ceiling(value=7, reason="max", is_storage=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "semantics", "issued", "left"),
+    [
+        (60, 1, Semantics.LAST, 60, 40),
+        (60, 1, Semantics.NEXT, 59, 41),
+        (60, -1, Semantics.LAST, 60, 0),
+        (160, -5, Semantics.NEXT, 161, 61),
+        (160, 1, Semantics.LAST, 160, 0),
+        (60.9, 1, Semantics.LAST, 60, 40),
+        (float("nan"), 1, Semantics.LAST, None, None),
+    ],
+)
+def test_the_last_id_and_those_that_are_left(
+    value: float, step: int, semantics: Semantics, issued: int | None, left: int | None
+) -> None:
+    row = counter(1, value=value, step=step, semantics=semantics, ceiling=Ceiling(100, "max"))
+    assert (row.issued, row.left, replace(row, ceiling=None).left) == (issued, left, None)
+    pool = replace(row, pool=PoolView(3, 1, (), (), (), ()))
+    assert pool.issued == (None if issued is None else int(value))
+
+
+@pytest.mark.parametrize("grade_", Grade)
+def test_what_may_alarm_and_what_may_warn(grade_: Grade) -> None:
+    row = counter(1, grade=grade_, near=None)
+    alarms = grade_ in (Grade.CERTAIN, Grade.LIKELY)
+    assert (row.may_alarm, row.may_warn, replace(row, near=Ceiling(9, "int32")).may_warn) == (alarms, alarms, True)

@@ -32,7 +32,7 @@ def office(at: float) -> float:
 
 def series_of(load: Load, span: float, apart: float, hole: tuple[float, float] = (0.0, 0.0)) -> Series:
     """A counter under a load in ids an hour, read every ``apart`` seconds, but not in the hole."""
-    found, value = Series(), 0.0
+    found, value = Series(), 1_000.0
     for n in range(round(span / apart) + 1):
         at = n * apart
         if not hole[0] < at < hole[1]:

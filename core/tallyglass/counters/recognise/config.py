@@ -123,6 +123,7 @@ class Rule:
 
 _KEYS = ("collection", *(one.name for one in fields(Rule) if one.name not in ("ns", "number")))
 
+
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
     """Flags of some counters that do not alarm until a given time."""
