@@ -11,15 +11,37 @@ import pytest
 from bson import Int64
 
 from builders.counters import counter
-from tallyglass.counters import check_line, limits
+from tallyglass.counters import ceiling, check_line, limits, metrics, numbers
 from tallyglass.counters.ceiling import Consumer, ceiling_of
-from tallyglass.counters.follow import collection, collections, differences, drift, group, known, past_reader, watch
+from tallyglass.counters.follow import (
+    collection,
+    collections,
+    differences,
+    drift,
+    group,
+    known,
+    past_reader,
+    restarts,
+    tracker,
+    watch,
+)
 from tallyglass.counters.follow.group import Group
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast import series
 from tallyglass.counters.history import objectid_samples, oplog_samples, store
 from tallyglass.counters.numbers import read_number
-from tallyglass.counters.recognise import discovery, idle, ids, usage_reader
+from tallyglass.counters.recognise import (
+    config,
+    discovery,
+    guess,
+    identity,
+    idle,
+    ids,
+    recogniser,
+    shapes,
+    usage,
+    usage_reader,
+)
 from tallyglass.counters.recognise.config import Acknowledgement, IdField, Resets, Rule
 from tallyglass.counters.recognise.identity import Identity, apply_rule
 from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
@@ -226,8 +248,26 @@ BOUNDS: dict[ModuleType, dict[str, Any]] = {
         "_RANGE_SECONDS": 60, "_MOST_LATE": 8, "_LATE_OF_NUMBER": 3, "_LEAST_LATE": 10, "_AT_ONCE": 4,
         "_BATCH_SIZE": 500, "_DEPTH": 4, "_ELEMENTS": 20, "_LONGEST_TEXT": 48,
     },
+    guess: {"_MOST_KEYS": 10, "_LONGEST_TEXT": 300, "SURE": 0.6, "LOOSE": 0.5},
+    identity: {"_ID_CHARACTERS": 120, "_LEAST_NAME": 3},
+    recogniser: {"_MOST_SIGNATURES": 256},
+    shapes: {"_MOST_ELEMENTS": 1_000},
+    metrics: {"DEFAULT_MOST": 1_000},
+    config: {"_MOST_DIGITS": 34},
+    ceiling: {"_NEAR": 100},
+    numbers: {"_MOST_WHOLE": 10**35, "_TAIL": 200},
+    tracker: {"RECENT": 60, "_LEAST_CHANGES": 5, "_LATELY": 30.0, "_OLDEST": 30.0, "_AGES": 10, "_PARTS": 500},
+    restarts: {"MOST_FALLS": 8, "DESCENDS_AFTER": 3, "_ZONES": 14 * 3_600},
+    usage: {
+        "WINDOW_SECONDS": 2.0, "LATE_SECONDS": 30.0, "_LARGE": 1_000, "_CERTAIN_ISSUES": 5, "_LIKELY_ISSUES": 3,
+        "_SMALL": 100, "_SMALL_ISSUES": 10, "_SMALL_DIFFERENT": 3, "_MOST_RANK": 3, "_LEAST_RANGE": 2,
+        "_MOST_RANGE": 2_000, "_CERTAIN_RANGES": 3, "_LIKELY_RANGES": 2, "_OTHER_ISSUES": 5, "_OPEN_ISSUES": 3,
+        "_CYCLES": 2, "_LEAST_CYCLE": 5, "_FALLS_ONCE_IN": 10, "_CORRECTED_ONCE_IN": 100, "_FEW_FALL": 1 / 3,
+        "_LEAST_HI": 2, "_LEAST_BLOCK": 10,
+    },
 }  # fmt: skip
-"""What a server is asked for at most, and what is kept and shown: docs/counters.md promises most of it."""
+"""What a server is asked for at most, what is kept and shown, and from when on a statement is made: docs/counters.md
+promises most of it."""
 
 
 @pytest.mark.parametrize("module", BOUNDS, ids=lambda module: module.__name__.rpartition(".")[2])
