@@ -13,7 +13,7 @@ from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import Watcher
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 
-COLLECTIONS = 9
+COLLECTIONS = 8
 
 
 class ManyCounters:
