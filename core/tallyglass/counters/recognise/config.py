@@ -304,8 +304,8 @@ def _rule(entry: Mapping[str, Any], where: str, number: int) -> Rule:
 
 def _fit_together(rule: Rule, where: str) -> None:
     """Raise InputError for settings that contradict each other."""
-    descends = (rule.step or 0) < 0
-    first = rule.first(rule.step or 1)
+    step = rule.step or 1
+    descends, first = step < 0, rule.first(step)
     low, high = (rule.min, first) if descends else (first, rule.max)
     if rule.step == 0:
         raise InputError(f"{where}: step must not be 0.")

@@ -82,7 +82,7 @@ def model_field(document: Document) -> Candidates:
     return [
         (name, "_".join(words[cut:]))
         for cut in range(len(words) - 1, 0, -1)
-        for name in _plurals("_".join(words[:cut]))[:2]
+        for name in _plurals("_".join(words[:cut]))
     ][:8]
 
 
