@@ -329,3 +329,40 @@ def test_what_may_alarm_and_what_may_warn(grade_: Grade) -> None:
     row = counter(1, grade=grade_, near=None)
     alarms = grade_ in (Grade.CERTAIN, Grade.LIKELY)
     assert (row.may_alarm, row.may_warn, replace(row, near=Ceiling(9, "int32")).may_warn) == (alarms, alarms, True)
+
+
+def test_where_each_type_ends() -> None:
+    assert {kind: ceiling_of(kind) for kind in NumericType} == {
+        NumericType.INT32: Ceiling(2**63 - 1, "int64", is_storage=True),
+        NumericType.INT64: Ceiling(2**63 - 1, "int64", is_storage=True),
+        NumericType.DOUBLE: Ceiling(2**53, "double (2^53)", is_storage=True),
+        NumericType.DECIMAL: Ceiling(10**34, "Decimal128 (34 digits)", is_storage=True),
+        NumericType.STRING: Ceiling(10**30 - 1, "text of digits", is_storage=True),
+    }
+    assert ceiling.floor_of(-1) == Ceiling(-(2**63), "int64", is_storage=True)
+    assert ceiling.floor_of(0) == Ceiling(0, "0 (it descends)", is_storage=False)
+    assert Ceiling(2**31 - 1, "2^31", is_storage=False) == ceiling.CROSSING
+    assert ceiling.in_blocks(Ceiling(999, "max"), 10) == Ceiling(99, "max")
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [
+        (2_126_008_810, None),
+        (2_126_008_811, "int32"),
+        (2**31 - 1, "int32"),
+        (2**31, None),
+        (2**32 - 1, "uint32"),
+        (2**53, "double (2^53)"),
+        (2**53 + 1, None),
+        (2**63 - 1, "int64"),
+        (10**34 - 1, "Decimal128 (34 digits)"),
+        (10**34, None),
+    ],
+)
+def test_a_number_is_near_a_limit_in_its_last_hundredth(number: int, reason: str | None) -> None:
+    found = ceiling.near_limit(number, block=1)
+    assert (found and found.reason) == reason
+    bound = ceiling.near_limit(99, bound=100, bound_name="max", block=1)
+    assert (bound, ceiling.near_limit(98, bound=100, bound_name="max", block=1)) == (Ceiling(100, "max"), None)
+    assert ceiling.near_limit(2**31 - 1, consumers=(Consumer.INT64,), block=1) is None
