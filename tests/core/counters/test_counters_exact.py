@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
@@ -39,6 +40,7 @@ from tallyglass.counters.recognise import (
     ids,
     recogniser,
     shapes,
+    targets,
     usage,
     usage_reader,
 )
@@ -366,3 +368,54 @@ def test_a_number_is_near_a_limit_in_its_last_hundredth(number: int, reason: str
     bound = ceiling.near_limit(99, bound=100, bound_name="max", block=1)
     assert (bound, ceiling.near_limit(98, bound=100, bound_name="max", block=1)) == (Ceiling(100, "max"), None)
     assert ceiling.near_limit(2**31 - 1, consumers=(Consumer.INT64,), block=1) is None
+
+
+LONG = 300 * "x"
+
+
+@pytest.mark.parametrize(
+    ("rule", "document", "found"),
+    [
+        (targets.none, {"_id": "a"}, []),
+        (targets.id_names_collection, {"_id": "users"}, [("users", "_id")]),
+        (targets.dotted_id, {"_id": "a.b.no"}, [("a.b", "no"), ("a.b", "_id")]),
+        (targets.dotted_id, {"_id": "users"}, []),
+        (targets.id_and_field, {"_id": "users", "field": "no"}, [("users", "no")]),
+        (
+            targets.collection_and_field,
+            {"_id": 1, "collection": "users", "field": "no", "current": 5},
+            [("users", "no")],
+        ),
+        (targets.collection_and_field, {"collection": "users", "field": "no", "current": 5, "year": 1}, []),
+        (targets.compound_id, {"_id": {"db": "shop", "coll": "users"}}, [("users", "_id")]),
+        (targets.compound_id, {"_id": {"db": "shop", "coll": 5}}, []),
+        (targets.compound_id, {"_id": "users"}, []),
+        (targets.before_sequence, {"_id": "users_sequence"}, [("users", "_id")]),
+        (targets.before_sequence, {"_id": "users-SEQ"}, [("users", "_id")]),
+        (targets.before_sequence, {"_id": "users"}, [("users", "_id")]),
+        (targets.before_sequence, {"_id": "_seq"}, []),
+        (targets.before_sequence, {"_id": LONG}, [(255 * "x", "_id")]),
+        (targets.djongo, {"name": "polls", "auto": {"field_names": list("abcde")}}, [("polls", one) for one in "abcd"]),
+        (targets.djongo, {"name": "polls", "auto": {"field_names": "id"}}, []),
+        (targets.mongoose_model, {"model": "Order", "field": "no"}, [("orders", "no"), ("order", "no")]),
+        (targets.mongoose_model, {"m": "City", "f": "n"}, [("cities", "n"), ("city", "n")]),
+        (targets.mongoose_model, {"modelName": "Day", "field": "n"}, [("days", "n"), ("day", "n")]),
+        (targets.mongoose_model, {"model": "Box", "field": "n"}, [("boxes", "n"), ("box", "n")]),
+        (targets.mongoose_model, {"model": "Box", "field": "n", "groupingField": "g"}, []),
+        (targets.mongoose_model, {"model": LONG, "field": "n"}, [(255 * "x" + "es", "n"), (255 * "x", "n")]),
+        (targets.model_field, {"_id": "order_no"}, [("orders", "no"), ("order", "no")]),
+        (targets.model_field, {"_id": "users"}, []),
+        (
+            targets.model_field,
+            {"_id": "a_b_c"},
+            [("a_bs", "c"), ("a_b", "c"), ("as", "b_c"), ("a", "b_c")],
+        ),
+        (targets.model_field, {"_id": f"a_{LONG}"}, [("as", 253 * "x"), ("a", 253 * "x")]),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_where_the_ids_of_a_counter_may_be(
+    rule: Callable[[dict[str, Any]], list[tuple[str, str]]], document: dict[str, Any], found: list[tuple[str, str]]
+) -> None:
+    assert rule(document) == found
+    assert len(targets.model_field({"_id": "a_b_c_d_e_f_g"})) == 8
