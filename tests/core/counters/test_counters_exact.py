@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, cast
 
 import pytest
-from bson import Int64
+from bson import Int64, ObjectId
 
 from builders.counters import counter
 from tallyglass.counters import ceiling, check_line, limits, metrics, numbers
@@ -28,7 +28,7 @@ from tallyglass.counters.follow import (
 )
 from tallyglass.counters.follow.group import Group
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.forecast import series
+from tallyglass.counters.forecast import basis, estimate, series, shift, trend
 from tallyglass.counters.history import objectid_samples, oplog_samples, store
 from tallyglass.counters.numbers import read_number
 from tallyglass.counters.recognise import (
@@ -47,6 +47,7 @@ from tallyglass.counters.recognise import (
 from tallyglass.counters.recognise.config import Acknowledgement, IdField, Resets, Rule
 from tallyglass.counters.recognise.identity import Identity, apply_rule
 from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
+from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.snapshot import (
     Absence,
     Ceiling,
@@ -61,6 +62,7 @@ from tallyglass.counters.snapshot import (
     PoolView,
     Semantics,
 )
+from tallyglass.counters.span import format_span
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING, Thresholds, grade, is_young
 from tallyglass.mongo.gateway import Namespace
 
@@ -250,6 +252,12 @@ BOUNDS: dict[ModuleType, dict[str, Any]] = {
         "_RANGE_SECONDS": 60, "_MOST_LATE": 8, "_LATE_OF_NUMBER": 3, "_LEAST_LATE": 10, "_AT_ONCE": 4,
         "_BATCH_SIZE": 500, "_DEPTH": 4, "_ELEMENTS": 20, "_LONGEST_TEXT": 48,
     },
+    basis: {
+        "_PARTS_OF_A_SPAN": 12, "_LEAST_WEEKS": 2, "_RECENT_WEEKS": 5, "_BLOCKS": (1, 2, 3, 4, 6, 8), "NEARLY": 0.01,
+    },
+    estimate: {"_FADING": 43_200, "_FADING_SPANS": 2, "_FADED": 40, "_HALVINGS": 40},
+    shift: {"_LEAST_DAYS": 14, "_LEAST_WEEKDAYS": 3, "_LEAST_SINCE": 3, "_CUT_HOURS": 3, "_NOISE_FLOOR": 0.01**2},
+    trend: {"TREND_WEEKS": 3, "_TREND_DAYS": 5, "_WANDER_DAYS": 28, "_LAGS": (14, 28, 56)},
     guess: {"_MOST_KEYS": 10, "_LONGEST_TEXT": 300, "SURE": 0.6, "LOOSE": 0.5},
     identity: {"_ID_CHARACTERS": 120, "_LEAST_NAME": 3},
     recogniser: {"_MOST_SIGNATURES": 256},
@@ -419,3 +427,41 @@ def test_where_the_ids_of_a_counter_may_be(
 ) -> None:
     assert rule(document) == found
     assert len(targets.model_field({"_id": "a_b_c_d_e_f_g"})) == 8
+
+
+@pytest.mark.parametrize(
+    ("raw", "digits"),
+    [("INV-000123", 6), ("0", 1), ("INV-123", None), ("INV", None), ("", None), (123, None), ("0012 (old)", 4)],
+)
+def test_a_text_of_digits_has_room_for_those_it_is_padded_to(raw: object, digits: int | None) -> None:
+    assert numbers.padded_digits(raw) == digits
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"), (40.4, "40 s"), (59.6, "60 s"), (59.7, "1 min"), (60, "1 min"), (62.9, "1 min"), (63.1, "1.1 min"),
+        (119, "2 min"), (570, "9.5 min"), (640, "11 min"), (3_581, "60 min"), (3_582, "1 h"), (5_400, "1.5 h"),
+        (85_968, "1 day"), (86_400, "1 day"), (129_600, "1.5 days"), (864_000, "10 days"), (63_071_999, "730 days"),
+        (63_072_000, "2 years"), (3.15576e9, "100 years"),
+    ],
+)  # fmt: skip
+def test_a_length_of_time_in_one_unit(seconds: float, text: str) -> None:
+    assert format_span(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("collection_name", "document", "confidence", "grade_", "evidence"),
+    [
+        ("counters", {"_id": "a", "seq": 5}, 1.0, Grade.LIKELY, "The shape and name of a known library."),
+        ("odd", {"_id": "a", "current_id": 5}, 0.8, Grade.POSSIBLE, "The shape of a known library."),
+        ("odd", {"_id": ObjectId(), "model": "A", "field": "n", "count": 5, "__v": 0}, 0.8, Grade.LIKELY,
+         "The shape of a known library."),
+        ("odd", {"_id": "a", "COUNT": 5, "MAX_VALUE": 9}, 1.0, Grade.LIKELY, "The shape and name of a known library."),
+    ],
+)  # fmt: skip
+def test_how_sure_a_shape_is(
+    collection_name: str, document: dict[str, Any], confidence: float, grade_: Grade, evidence: str
+) -> None:
+    (match,) = recognise(collection_name, document)
+    assert (match.confidence, match.grade, match.evidence) == (confidence, grade_, evidence)

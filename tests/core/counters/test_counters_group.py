@@ -48,7 +48,11 @@ def tenants(count: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("count", "rows"), [(ABOVE, ABOVE), (ABOVE + 1, 1)])
 def test_more_than_so_many_are_one_row(count: int, rows: int) -> None:
-    assert len(Tenants().look(T0, tenants(count))) == rows
+    shop = Tenants()
+    shop.collection.has_past = True
+    assert len(shop.look(T0, tenants(count))) == rows
+    # Of a new row the past is sought.
+    assert shop.collection.has_past == (rows > 1)
 
 
 def test_the_row_has_the_sum_the_largest_and_how_much_all_have_used() -> None:
