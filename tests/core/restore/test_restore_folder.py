@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,12 +187,15 @@ def test_a_copy_is_counted_once_before_anything_may_expire(strategy: Strategy) -
 )
 def test_what_is_loaded_under_its_own_name_is_not_removed_by_its_ttl_index(kind: str, row: Return) -> None:
     """Such as a collection with a name that is too long for a staging collection, or a time series, which has none: it
-    is counted by its buckets."""
-    at = {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}
-    expected = (ExpectedNamespace("shop.visits", kind, 3, (INDEX, json.dumps(at))),)
+    is counted by its buckets, and takes no collation beside a partial filter."""
+    at: dict[str, Any] = {"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60}
+    at |= {"partialFilterExpression": {"kind": "new"}}
+    plain: dict[str, Any] = {"key": {"kind": 1}, "name": "kind_1"}
+    expected = (ExpectedNamespace("shop.visits", kind, 3, (INDEX, json.dumps(at), json.dumps(plain))),)
     steps = restored(expected=expected, returns=(row,)).steps
     assert ["--noIndexRestore" in step.argv for step in steps.commands if "--dir=back/1" in step.argv] == [True]
-    built = fold_json(mongosh.build_indexes(row.beside or row.ns, [buildable(at)], None))
+    made = [at | ({} if kind == "timeseries" else {"collation": {"locale": "simple"}}), buildable(plain)]
+    built = fold_json(mongosh.build_indexes(row.beside or row.ns, made, None))
     assert [file.name for file in steps.files if built in file.text] == ["indexes.js"]
 
 

@@ -43,9 +43,11 @@ def canonical_index(spec: Mapping[str, Any]) -> str:
     return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
 
 
-def buildable(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """An index as createIndexes takes it. One without a collation would get that of its collection."""
-    simple = {} if "collation" in spec or is_id_index(spec) else {"collation": {"locale": "simple"}}
+def buildable(spec: Mapping[str, Any], kind: str = "collection") -> dict[str, Any]:
+    """An index as createIndexes takes it. One without a collation would get that of its collection; a ``timeseries``
+    takes none beside a partial filter."""
+    own = "collation" in spec or is_id_index(spec) or (kind == "timeseries" and "partialFilterExpression" in spec)
+    simple = {} if own else {"collation": {"locale": "simple"}}
     return {name: value for name, value in spec.items() if name not in _NOT_BUILT} | simple
 
 

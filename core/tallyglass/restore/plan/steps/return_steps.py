@@ -382,13 +382,14 @@ def _built(work: ReturnWork, row: Return) -> list[str]:
     """The statements that let the documents of a copy expire, which still holds all of them then. In a copy for a
     person none does so by the collection's own option."""
     copy, statements, item = row.beside or row.ns, [], work.plan.proof.expected_of(row.ns)
-    whole = row.beside and not _ids(work) and (item is None or item.kind == "collection")
+    kind = item.kind if item is not None else "collection"
+    whole = row.beside and not _ids(work) and kind == "collection"
     count = work.documents.get(row.ns) if whole else None  # of a time series the buckets are counted
     seconds = loaded_without_expiry(work.plan).get(row.ns)
     if seconds is not None and row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
         statements.append(mongosh.expire_again(copy, seconds, count))
         count = None  # from then on some may be gone
-    indexes = [] if row.strategy is Strategy.BESIDE else [buildable(one) for one in _expiring(work, row)]
+    indexes = [] if row.strategy is Strategy.BESIDE else [buildable(one, kind) for one in _expiring(work, row)]
     return [*statements, mongosh.build_indexes(copy, indexes, count)] if indexes else statements
 
 
