@@ -461,3 +461,29 @@ def test_the_indexes_of_a_time_series_are_as_its_user_defines_them() -> None:
     replay = run(Replay(held), *commands)
     (made,) = expect(replay.catalog, read_base({}, replay.catalog))
     assert made.indexes == tuple(sorted(map(canonical_index, typed)))
+
+
+@pytest.mark.parametrize("command", ["createIndexes", "commitIndexBuild"])
+def test_an_index_of_a_time_series_that_the_backup_has_is_left_out_of_the_replay(command: str) -> None:
+    """A server takes the form that the oplog has it in for another index of its name, and the replay would stop."""
+    typed = {"key": {"m.s": 1, "at": -1}, "name": "held"}
+    held: dict[str, Any] = {"name": "held", "key": {"meta.s": 1, "control.max.at": -1, "control.min.at": -1}}
+    original = {"name": "part", "partialFilterExpression": {"m.s": 1}, "key": {"at": 1}, "v": 2}
+    part = {"name": "part", "key": {"control.min.at": 1, "control.max.at": 1}, "originalSpec": original}
+    kept: list[list[dict[str, Any]]] = [
+        [held], [part, held], [held | {"name": "new"}], [part, held | {"name": "x"}], [{"name": "held", "spec": {}}],
+        [part, {"name": "held", "spec": {}}], [],
+    ]  # fmt: skip
+    options = {"timeseries": {"timeField": "at", "metaField": "m"}}
+    series = StoredCollection("s.t", "timeseries", None, options, (typed, original), "")
+    plain = StoredCollection("s.c", "collection", None, {}, (typed,), "")
+    for specs in kept if command == "commitIndexBuild" else [one for one in kept if len(one) == 1]:
+        body = {"indexes": specs} if command == "commitIndexBuild" else specs[0]
+        for name, left_out in (("system.buckets.t", specs in kept[:2]), ("c", False), ("gone", False)):
+            replay = Replay({"s.t": series, "s.c": plain})
+            replay.feed(entry(1, "c", "s.$cmd", {command: name, **body}))
+            assert (replay.built_twice, replay.applied, replay.entries) == (
+                ([Ts(1, 1)], 0, 0) if left_out else ([], 1, 1)
+            ), (name, specs)
+            if left_out:
+                assert "held" in replay.catalog.collections["s.system.buckets.t"].indexes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ _COMPARED_OPTIONS = (
     "capped", "size", "max", "validator", "validationLevel", "validationAction", "collation",
     "expireAfterSeconds", "changeStreamPreAndPostImages", "viewOn", "pipeline", "clusteredIndex",
 )  # fmt: skip
+_OF_BUCKETS = re.compile(r"control\.(?:min|max)\.(.+)|meta((?:\..+)?)", re.DOTALL)
 _DEFAULTS = {"capped": False, "size": 0, "max": 0, "validationLevel": "strict", "validationAction": "error"}
 
 
@@ -49,6 +51,19 @@ def buildable(spec: Mapping[str, Any], kind: str = "collection") -> dict[str, An
     own = "collation" in spec or is_id_index(spec) or (kind == "timeseries" and "partialFilterExpression" in spec)
     simple = {} if own else {"collation": {"locale": "simple"}}
     return {name: value for name, value in spec.items() if name not in _NOT_BUILT} | simple
+
+
+def as_defined(spec: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An index of a time series, with the options of that, as its user defines it: the oplog has it as it is built on
+    the buckets, with the least and the greatest of a field in place of each."""
+    if isinstance(original := spec.get("originalSpec"), Mapping):
+        return original
+    meta = str((options.get("timeseries") or {}).get("metaField", "meta"))
+    key: dict[str, Any] = {}
+    for name, way in spec["key"].items():
+        part = _OF_BUCKETS.fullmatch(name)
+        key[name if part is None else part[1] or meta + part[2]] = way
+    return {**spec, "key": key}
 
 
 def canonical_options(options: Mapping[str, Any]) -> str:

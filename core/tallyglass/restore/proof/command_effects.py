@@ -7,6 +7,7 @@ from typing import Any
 
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import BUCKETS
+from tallyglass.restore.model.indexes import as_defined, canonical_index
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.timeline import removal
@@ -19,6 +20,8 @@ KNOWN_COMMANDS = frozenset(
         "abortIndexBuild", "commitIndexBuild",
     }
 )  # fmt: skip
+
+_BUILDS = ("createIndexes", "commitIndexBuild")
 
 
 class Commands:
@@ -52,7 +55,7 @@ class Commands:
             self.catalog.drop_database(entry.db)
         elif name == "renameCollection":
             self._rename(str(target), entry)
-        elif name in ("createIndexes", "commitIndexBuild"):
+        elif name in _BUILDS:
             self._add_indexes(ns, entry)
         elif name in ("dropIndex", "dropIndexes", "deleteIndex", "deleteIndexes"):
             self._drop_indexes(ns, entry)
@@ -62,6 +65,19 @@ class Commands:
             self.catalog.collections[ns].touched = None
         elif name == "convertToCapped":
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
+
+    def repeats_metadata(self, entry: Entry) -> bool:
+        """Whether a command builds indexes of a time series that the metadata of the backup has. mongorestore would
+        build them twice: as the user defines them, and as the oplog has them, which a server takes for others."""
+        found = self.catalog.collections.get(f"{entry.db}.{entry.o.get(entry.command)}")
+        if entry.command not in _BUILDS or found is None or found.kind != "timeseries" or found.base is None:
+            return False
+        held = {canonical_index(spec) for spec in found.base.indexes}
+        specs = _specs(entry)
+        return bool(specs) and all(
+            isinstance(spec.get("key"), Mapping) and canonical_index(as_defined(spec, found.options)) in held
+            for spec in specs
+        )
 
     def _record_removal(self, entry: Entry) -> None:
         """Record how many documents a drop removed, or a rename over another collection."""
@@ -102,8 +118,7 @@ class Commands:
 
     def _add_indexes(self, ns: str, entry: Entry) -> None:
         self.catalog.reindexed.add(entry.ui)
-        specs = entry.o.get("indexes") if entry.command == "commitIndexBuild" else [_inline(entry.o)]
-        for spec in specs if isinstance(specs, list) else ():
+        for spec in _specs(entry):
             name = str(spec.get("name"))
             if not isinstance(spec.get("key"), Mapping):
                 form = "with a spec (8.2)" if "spec" in spec else "of an unknown form"
@@ -164,8 +179,12 @@ def _as_options(changed: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _inline(o: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in o.items() if key != "createIndexes"}
+def _specs(entry: Entry) -> list[Mapping[str, Any]]:
+    """The indexes that a command builds."""
+    if entry.command != "commitIndexBuild":
+        return [{key: value for key, value in entry.o.items() if key != "createIndexes"}]
+    specs = entry.o.get("indexes")
+    return specs if isinstance(specs, list) else []
 
 
 def _named(indexes: Mapping[str, Mapping[str, Any]], wanted: object) -> list[str]:
