@@ -196,7 +196,8 @@ def test_the_indexes_that_mongorestore_does_not_build_and_those_that_it_should_n
     found = Applied({"renameCollection": "s.c", "to": "s.d"}, {"createIndexes": "d"} | BY_Y).catalog
     assert found.missing_indexes("s.d") == [BY_X]
     found.listed["s.d"] |= {"x_1": BY_X | {"key": {"x": -1}}, "z_1": BY_X, "y_1": BY_Y}
-    assert (found.missing_indexes("s.d"), found.surplus_indexes("s.d")) == ([BY_X], ["z_1"])
+    assert (found.missing_indexes("s.d"), found.surplus_indexes("s.d", "s.d")) == ([BY_X], ["z_1"])
+    assert found.surplus_indexes("s.d", "s.gone") == []
     found.listed["s.d"]["x_1"] = BY_X
     assert found.missing_indexes("s.d") == []
     assert found.leftovers == []
@@ -216,3 +217,12 @@ def test_a_drop_counts_the_documents_of_its_own_collection(uuid: Any, counted: b
 def test_an_emptied_collection_is_not_counted() -> None:
     assert Applied({"emptycapped": "c"}).catalog.collections["s.c"].touched is None
     assert Applied({"emptycapped": "n"}).catalog.collections["s.c"].touched is not None
+
+
+def test_an_index_of_a_time_series_that_was_dropped_is_built_from_the_metadata_all_the_same() -> None:
+    """It is listed under the name of the time series, and dropped under that of its buckets."""
+    catalog = Catalog({"s.t": StoredCollection("s.t", "timeseries", None, {"timeseries": {}}, (BY_X, BY_Y), "")})
+    commands = Commands(catalog, set(), lambda *_: None, running=False)
+    assert catalog.surplus_indexes("s.t", "s.system.buckets.t") == []
+    commands.apply(entry(1, "c", "s.$cmd", {"dropIndexes": "system.buckets.t", "index": BY_Y["name"]}))
+    assert catalog.surplus_indexes("s.t", "s.system.buckets.t") == [BY_Y["name"]]

@@ -274,5 +274,5 @@ def test_indexes_that_a_rename_loses_are_built_on_the_spare_and_only_there() -> 
         made = restored(expected=(ExpectedNamespace("shop.orders", "collection", 2, repair=repair),))
         texts = [file.text for file in made.steps.files if file.name == "repair-spare.js"]
         assert [text.count('"createIndexes": "orders"') for text in texts] == [1] * len(repair)
-        steps = [step for step in made.steps.commands if step.title == "Repair what renames leave"]
+        steps = [step for step in made.steps.commands if step.title == "Repair what the tools leave"]
         assert [step.effect for step in steps] == [Effect.WRITES_SPARE] * len(repair)

@@ -138,10 +138,10 @@ class Catalog:
             if not is_id_index(spec) and name not in item.built and listed.get(name, {}).get("key") != spec.get("key")
         ]
 
-    def surplus_indexes(self, ns: str) -> list[str]:
-        """The names of indexes that mongorestore builds on it and that it must not have."""
-        wanted = self.collections[ns].indexes
-        return [name for name in self.listed.get(ns, {}) if name not in wanted]
+    def surplus_indexes(self, ns: str, stored: str) -> list[str]:
+        """The names of indexes that mongorestore builds on ``ns``, stored by that name, and that it must not have."""
+        item = self.collections.get(stored)
+        return [] if item is None else [name for name in self.listed.get(ns, {}) if name not in item.indexes]
 
     def phantoms(self) -> list[str]:
         """Collections that mongorestore creates by building indexes under a name that no longer exists."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
 from tallyglass.restore.model.plan import Plan
+from tallyglass.restore.model.proof import stored_as
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.plan.steps.making import join, mongosh_call, run, run_mongosh, run_shell, verification
@@ -26,7 +27,7 @@ _EMPTY, _OPEN_VIEWS = "empty-spare.js", "open-views.js"
 
 
 def restore_steps(plan: Plan, assessed: Assessed) -> PlanSteps:
-    """Onto the spare: stage or unpack the backup, replay, repair what renames leave."""
+    """Onto the spare: stage or unpack the backup, replay, repair the indexes."""
     backup, guard = plan.from_backup.backup, _guard(plan, assessed)
     parts = [_start_spare(assessed.inputs.own_spare)] if assessed.inputs.own_spare else []
     if backup.compressed:
@@ -202,7 +203,7 @@ def _repair(plan: Plan, assessed: Assessed) -> PlanSteps:
     statements = []
     for item in plan.proof.expected:
         db, _, name = item.ns.partition(".")
-        surplus = catalog.surplus_indexes(item.ns) if item.ns in catalog.collections else []
+        surplus = catalog.surplus_indexes(item.ns, stored_as(item.ns, item.kind))
         statements += [mongosh.drop_if_there(db, {"dropIndexes": name, "index": index}) for index in surplus]
         if item.repair:
             statements.append(mongosh.create_indexes(db, name, item.repair))
@@ -216,7 +217,8 @@ def _repair(plan: Plan, assessed: Assessed) -> PlanSteps:
     if not statements:
         return PlanSteps()
     return run_mongosh(
-        Phase.RESTORE, "Repair what renames leave", Effect.WRITES_SPARE, "repair-spare.js",
+        Phase.RESTORE, "Repair what the tools leave", Effect.WRITES_SPARE, "repair-spare.js",
         [mongosh.on_spare(plan.facts.set_name), *dict.fromkeys(statements)],
-        why="mongorestore does not move its list of indexes with a renamed collection.",
+        why="mongorestore does not move its list of indexes with a renamed collection, and drops none of a time "
+        "series.",
     )  # fmt: skip
