@@ -41,7 +41,7 @@ UNSET: Step = ("accident", "u", diff(d={"name": False}))
 BOTH_TEXTS: Step = ("accident", "u", diff(u={"status": "o2", "name": "b"}))
 BACK: Step = ("repair", "u", diff(i={"name": "n"}))
 GONE: Step = ("accident", "d", {"_id": 1})
-AT, REF = DatetimeMS(978_307_200_000), ObjectId("5f0000000000000000000001")
+AT, REF = DatetimeMS(978_307_200_007), ObjectId("5f0000000000000000000001")
 DATED: Step = ("accident", "u", diff(i={"ends": AT}))
 
 
@@ -142,7 +142,7 @@ def others(**sections: Any) -> Step:
         ([("accident", "u", diff(d={"balance": False})), others(i={"total": 0}),
           ("repair", "u", diff(i={"balance": 5}))], State.COMPUTED),
         *(
-            ([DATED, others(**{how: {field: DatetimeMS(978_307_200_000 + moved)}}), *fixed], state)
+            ([DATED, others(**{how: {field: DatetimeMS(978_307_200_007 + moved)}}), *fixed], state)
             for how, field, fixed in (("u", "ends", []), ("i", "due", [("repair", "u", diff(d={"ends": False}))]))
             for moved, state in ((30 * 86_400_000, State.COMPUTED), (-60_000, State.COMPUTED), (60_001, State.RIGHT))
         ),

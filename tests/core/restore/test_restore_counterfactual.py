@@ -24,7 +24,7 @@ STREET: Step = ("accident", "u", diff(saddr={"d": {"street": False}}))
 SUM: Step = ("others", "u", diff(u={"balance": 6}))
 NUMBER: Step = ("accident", "u", diff(u={"balance": 9}))
 ARRAY: Step = ("accident", "u", diff(u={"tags": []}))
-DATED: Step = ("accident", "u", diff(i={"ends": DatetimeMS(978_307_200_000)}))
+DATED: Step = ("accident", "u", diff(i={"ends": DatetimeMS(978_307_200_007)}))
 
 
 def after(*steps: Step) -> Counterfactual:
@@ -114,7 +114,7 @@ def after(*steps: Step) -> Counterfactual:
         ),
         ([("accident", "u", diff(saddr={"u": {"zip": 0}})), ("others", "u", diff(u={"addr": 3}))], Verdict.LEFT, None),
         *(
-            ([DATED, ("others", "u", diff(u={"ends": DatetimeMS(978_307_200_000 + moved)}))], verdict, None)
+            ([DATED, ("others", "u", diff(u={"ends": DatetimeMS(978_307_200_007 + moved)}))], verdict, None)
             for moved, verdict in (
                 (30 * 86_400_000, Verdict.UNCLEAR),
                 (-60_000, Verdict.UNCLEAR),
