@@ -369,6 +369,37 @@ async def test_a_step_back_shows_no_row_twice(tmp_path: Path, now: list[float]) 
     app.feeds.close()
 
 
+@pytest.mark.usefixtures("still")
+async def test_before_the_first_value_no_later_one_is_shown(tmp_path: Path, now: list[float]) -> None:
+    scan = IncidentScan((INCIDENT,), 10, Ts(T0, 0), done=True)
+    record(
+        tmp_path / "r", now, (1, "deployment", "", DEPLOYMENT), (12, "counters", "", SNAPSHOT),
+        (13, "incidents", "", scan), (14, "oplog", "", update(1)),
+    )  # fmt: skip
+    context = Context(Target("mongodb://recorded/"), recorded=True)
+    app = ReplayDashboard(Recording(tmp_path / "r", KINDS), PAGES, context, environ={"COLORTERM": "truecolor"})
+    seen = {"1": "41,000", "3": "insert a=1", "4": "drop of shop.carts"}
+    async with opened(app, (100, 30)) as pilot:
+
+        async def shown(*keys: str) -> dict[str, bool]:
+            await pilot.press(*keys)
+            await app.workers.wait_for_complete()
+            found = {}
+            for key, value in seen.items():
+                await pilot.press(key)
+                await app.workers.wait_for_complete()
+                await pilot.pause()
+                found[key] = value in "\n".join(app.lines)
+            return found
+
+        assert await shown("p") == dict.fromkeys(seen, True)
+        assert await shown("left_curly_bracket") == dict.fromkeys(seen, False)
+        assert "Not recorded before" in "\n".join(app.lines)
+        assert await shown("right_curly_bracket") == dict.fromkeys(seen, True)
+        assert await shown(*["left_square_bracket"] * 2) == {"1": True, "3": False, "4": False}
+    app.feeds.close()
+
+
 class NoGateway:
     async def close(self) -> None:
         """Nothing is open."""

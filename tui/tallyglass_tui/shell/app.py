@@ -152,7 +152,7 @@ class Dashboard(TerminalApp):
         self.app_resume_signal.subscribe(self, self._resumed)
         if self._keymap_file:
             self.set_keymap(self._keymap_file)
-        self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
+        self.follow_deployment()
         self.switch_mode(self.pages[0].mode)
         self.flush_now()
         self._arm()
@@ -163,6 +163,11 @@ class Dashboard(TerminalApp):
             self.set_interval(_ALARM_SECONDS, self._on_alarm_due)
         if self.notice:
             self.call_after_refresh(self.say, self.notice)
+
+    def follow_deployment(self) -> None:
+        """Look what kind of deployment it is and which members it has; until that is known, nothing is."""
+        self.deployment = None
+        self._deployments = self.feeds.follow("deployment", watch_deployment, silence=_LOOK_DEADLINE)
 
     def _resumed(self, _: object) -> None:
         """Redraw everything: the shell has used the terminal meanwhile."""

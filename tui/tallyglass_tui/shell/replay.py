@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from textual.binding import Binding, BindingType
+from textual.screen import Screen
 from textual.widget import Widget
 
 from tallyglass.errors import InputError, TallyglassError
@@ -34,6 +36,8 @@ _SPEEDS = (1, 2, 5, 15, 60)
 """Recorded seconds a second: at the last, an hour passes in a minute."""
 _MINUTE = 60_000
 """Milliseconds."""
+_BETWEEN = "between"
+"""The mode that is shown while all pages are made again."""
 _MOVES = (
     ("step", "back", "[", "on", "]"),
     ("minute", "minute_back", "{", "minute_on", "}"),
@@ -92,19 +96,25 @@ class RecordedFeeds(Feeds):
         """Raise InputError: what nobody looked at is not in a recording."""
         raise InputError("A recording holds only what was on the screen: this was not read.")
 
-    def go(self, at: int) -> None:
-        """Show the moment ``at``, in milliseconds."""
+    def go(self, at: int) -> bool:
+        """Show the moment ``at``, in milliseconds. Returns whether something that was delivered came only later."""
         before, self.at = self.at, min(max(at, 0), self.recording.milliseconds)
         clock.show(self.now)
-        for feed in tuple(self._feeds.values()):
+        feeds = tuple(self._feeds.values())
+        for feed in feeds:
             self._fill(feed, before if self.at >= before else -1)
+        heard = (feed for feed in feeds if feed.silent_seconds is not None)
+        return any(not self.recording.places(feed.name, feed.subject, -1, self.at) for feed in heard)
 
-    def step(self, by: int) -> None:
-        """Show the next moment at which something was recorded, or with -1 the one before."""
+    def forget(self) -> None:
+        """Hold nothing of what was delivered, for pages that begin again."""
+        self._feeds.clear()
+
+    def step(self, by: int) -> bool:
+        """Like :meth:`go`, to the next moment at which something was recorded, or with -1 to the one before."""
         moments = self.recording.moments()
         beyond = [one for one in moments if (one > self.at if by > 0 else one < self.at)]
-        if beyond:
-            self.go(beyond[0] if by > 0 else beyond[-1])
+        return bool(beyond) and self.go(beyond[0] if by > 0 else beyond[-1])
 
     def _fill(self, feed: Feed[Any], after: int) -> None:
         """Deliver what was recorded after ``after``, as far as the moment that is shown."""
@@ -206,6 +216,7 @@ class ReplayDashboard(Dashboard):
         self.recorded = RecordedFeeds(recording)
         super().__init__(context, self.recorded, pages, notice=recording.note, **options)
         self._speed = 1
+        self._beginning = asyncio.Lock()
         self._played = time.monotonic()
 
     def on_mount(self) -> None:
@@ -227,8 +238,7 @@ class ReplayDashboard(Dashboard):
     def action_step(self, by: int) -> None:
         """Pause, and show what was recorded next or before."""
         self._pause()
-        self.recorded.step(by)
-        self._show()
+        self._show_moment(self.recorded.step(by))
 
     def action_minute(self, by: int) -> None:
         """Go on or back by a minute."""
@@ -236,8 +246,29 @@ class ReplayDashboard(Dashboard):
 
     def go(self, at: int) -> None:
         """Show the moment ``at``, in milliseconds, on page and bar."""
-        self.recorded.go(at)
-        self._show()
+        self._show_moment(self.recorded.go(at))
+
+    def _show_moment(self, is_before: bool) -> None:
+        """Show the present moment, on empty pages where it ``is_before`` the first value of what they show."""
+        if is_before:
+            self.run_worker(self._begin_again())
+        else:
+            self._show()
+
+    async def _begin_again(self) -> None:
+        """Make all pages again: what they took from a later moment would be shown as of this one."""
+        async with self._beginning:
+            shown = self.current_mode
+            self.add_mode(_BETWEEN, Screen)
+            await self.switch_mode(_BETWEEN)
+            self.recorded.forget()
+            for spec in self.pages:
+                await self.remove_mode(spec.mode)
+                self.add_mode(spec.mode, spec.make)
+            self.follow_deployment()
+            await self.switch_mode(shown)
+            await self.remove_mode(_BETWEEN)
+            self._show()
 
     def action_speed(self, by: int) -> None:
         """Play slower or faster."""
