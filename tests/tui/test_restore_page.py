@@ -160,7 +160,7 @@ async def test_a_step_says_what_will_run_and_lines_break_at_options(screen_at: A
         for said in (
             "1 restore",
             "writes spare",
-            "Once. Takes about 90 s.",
+            "Once. Takes about 2 min.",
             "shop.orders: 300 inserted",
             "To undo: Drop",
         ):
