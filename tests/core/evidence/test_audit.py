@@ -100,7 +100,7 @@ def test_redacted_cut_and_foreign_lines() -> None:
     book = read(hidden, DROP[:90], '{"atype":"x"}', *dates, changed(DROP, users=[7]))
     (found,) = book.statements("test.col", "d", 0, 10**14)
     assert (found.text, found.ids) == ("", None)
-    assert (book.tally.redacted, book.tally.cut, definitions(book)) == (1, 5, [])
+    assert (book.tally.lines, book.tally.redacted, book.tally.cut, definitions(book)) == (6, 1, 5, [])
 
 
 def test_hostile_text_is_made_visible() -> None:

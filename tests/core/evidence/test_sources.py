@@ -45,6 +45,12 @@ def sizes(book: Book) -> list[int | None]:
     return [one.documents for one in statements(book)]
 
 
+async def test_what_was_overwritten_before_the_first_reading_is_not_missed() -> None:
+    one = observing(Server(*(remove(n, 1) for n in range(9)), kept=4))
+    await one.read(urgent=True)
+    assert (one.book.tally.lines, one.book.tally.missed) == (4, 0)
+
+
 async def test_each_line_is_read_once_and_what_was_lost_is_counted() -> None:
     server = Server(metadata(), login(), remove(10, 1), kept=4)
     one = observing(server)

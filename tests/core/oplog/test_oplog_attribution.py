@@ -328,6 +328,20 @@ async def test_log_files_are_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert read == [tmp_path / "mongod.log"]
 
 
+async def test_for_an_incident_of_nobody_the_log_is_read_soon_three_times() -> None:
+    class Counting(Known):
+        reads = 0
+
+        async def read(self, *, urgent: bool) -> None:
+            self.reads += urgent
+
+    observer = Counting(Book())
+    authors = Authors(Oplog().many(range(10, 40)), observer)  # type: ignore[arg-type]
+    for _ in range(5):
+        await authors.added_to(IncidentScan((a_delete(),), 0, None, done=True))
+    assert observer.reads == 3
+
+
 async def test_a_file_of_a_folder_of_evidence_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     observer = Known(Book())
     observer.folder = EvidenceFolder(tmp_path / "kept")

@@ -196,6 +196,7 @@ def rolled_back(left: int, *, commit: int = 0, **how: int) -> Event:
                     assert following._anchor == EntryPosition(Ts(106, 1), 1)
                     assert before - following.kept_bytes == commit * len(entry(1))
                 if isinstance(event, RolledBack):
+                    assert following.kept_bytes == 0
                     return event
         raise AssertionError("no rollback was seen")
 
