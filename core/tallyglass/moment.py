@@ -92,8 +92,8 @@ class Ts(NamedTuple):
 
     @property
     def next(self) -> Ts:
-        """The next timestamp: the exclusive bound that includes this one."""
-        return Ts(self.t, self.i + 1)
+        """The next timestamp: the exclusive bound that includes this one. The largest there is has none."""
+        return Ts.of_number(min(self.number + 1, _UINT32 << 32 | _UINT32))
 
 
 ZERO = Ts(0, 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from bson import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -189,3 +190,16 @@ def test_iso_is_utc() -> None:
     for bad in ("now", "2026-11-20T18:00:00", "02:15", "0001-01-01T00:00:00+05:00"):
         with pytest.raises(InputError):
             parse_iso(bad)
+
+
+@pytest.mark.parametrize(
+    ("ts", "after"),
+    [
+        ((0, 0), (0, 1)),
+        ((7, 2**32 - 2), (7, 2**32 - 1)),
+        ((7, 2**32 - 1), (8, 0)),
+        ((2**32 - 1, 2**32 - 1), (2**32 - 1, 2**32 - 1)),
+    ],
+)
+def test_the_next_timestamp_is_one_that_a_server_can_be_asked_for(ts: tuple[int, int], after: tuple[int, int]) -> None:
+    assert Timestamp(*Ts(*ts).next) == Timestamp(*after)

@@ -134,27 +134,17 @@ class _Flow:
     def _path(self, start: AlikeEntries) -> list[tuple[AlikeEntries, int]] | None:
         """Steps (group, statement) from a group to a statement with room; each next group gives up some entries of the
         statement before it."""
-        came: dict[int, tuple[AlikeEntries, int | None]] = {}
-        waiting: list[tuple[AlikeEntries, int | None]] = [(start, None)]
-        for group, through in waiting:
+        seen, waiting = set[int](), [(start, list[tuple[AlikeEntries, int]]())]
+        for group, before in waiting:
             for one in self._options[group]:
-                if one in came:
+                if one in seen:
                     continue
-                came[one] = (group, through)
+                seen.add(one)
+                path = [*before, (group, one)]
                 if self._free[one]:
-                    return self._trace(came, one)
-                waiting += [(other, one) for other in self._of[one]]
+                    return path
+                waiting += [(other, path) for other in self._of[one]]
         return None
-
-    @staticmethod
-    def _trace(came: dict[int, tuple[AlikeEntries, int | None]], last: int) -> list[tuple[AlikeEntries, int]]:
-        path: list[tuple[AlikeEntries, int]] = []
-        one: int | None = last
-        while one is not None:
-            group, before = came[one]
-            path.append((group, one))
-            one = before
-        return path[::-1]
 
     def shares(self, who: Sequence[Hashable]) -> dict[AlikeEntries, Share]:
         """For each group who wrote it: statements that could exchange entries with each other all count."""
