@@ -43,6 +43,8 @@ from tallyglass.oplog.incidents import authors as authors_module
 from tallyglass.oplog.incidents.assignment import AlikeEntries, Demand, assign
 from tallyglass.oplog.incidents.attribution import attribute, concerning, entries_between
 from tallyglass.oplog.incidents.authors import Authors
+from tallyglass.oplog.incidents.by_log import FOUND, read_run
+from tallyglass.oplog.incidents.habits import LoggedRun
 from tallyglass.oplog.snapshot import Authorship, Certainty, Harm, Incident, IncidentScan
 
 
@@ -424,6 +426,49 @@ async def test_a_statement_of_usual_size_that_no_application_runs_is_found_by_it
     assert await named(Oplog(), book_of(), log=a_log(typed(client, 3))) == []
     for reached in (Ts(T + 1, 0), None):
         assert await named(deletes(5), book_of(), log=a_log(typed(client, 3)), reached=reached) == []
+
+
+@pytest.mark.parametrize(
+    ("times", "documents", "first", "count"),
+    [
+        ([500, 503, 510], 3, 500, 3),
+        ([449, 450, 503], 2, 450, 2),  # within 50 ms two are found, and the one before is another's
+        ([249, 250, 503], 2, 250, 2),  # within 250 ms
+        ([250, 503, 510], 3, 250, 3),
+        ([-1_000, 503, 510], 3, -1_000, 3),  # 1.5 s, and no more
+        ([-1_001, 503, 510], 3, 0, 0),  # one of its own is missing
+        ([503, 520, 521], 2, 503, 2),  # none after its line
+        ([500, 503], 1, 500, 2),  # one of them is another's
+        ([530], 1, 0, 0),
+    ],
+)
+@pytest.mark.parametrize("op", ["d", "u"])
+async def test_the_entries_of_a_line_are_those_of_the_least_delay_in_which_all_are_found(
+    times: list[int], documents: int, first: int, count: int, op: str
+) -> None:
+    oplog = Oplog()
+    for at in times:
+        oplog.write(at, id=at, op=op)
+    run = LoggedRun(replace(typed(TOOL, 500, documents), op=op), MILLIS + 500, MILLIS + 520, documents)
+    found = await read_run(oplog, run, book_of())  # type: ignore[arg-type]
+    assert (found is not None) == bool(count)
+    if found is not None:
+        kept = [at for at in times if at >= first][:count]
+        walls = [from_seconds((MILLIS + at) / 1000) for at in (kept[0], kept[-1])]
+        begun = Ts(T + kept[0] // 1000, times.index(kept[0]) + 1)
+        harm, kind = (Harm.LOSS, "deleteMany") if op == "d" else (Harm.CHANGE, "updateMany")
+        assert found == Incident(
+            0, kind, f"{kind} on {NS}", NS, harm, begun, Ts(T + kept[-1] // 1000, times.index(kept[-1]) + 1), *walls,
+            count, count, tuple(map(str, kept)), begun, note=FOUND, op=op, documents_exact=count == documents,
+        )  # fmt: skip
+
+
+async def test_a_line_while_the_clock_is_doubted_has_no_entries() -> None:
+    book, run = book_of(), LoggedRun(typed(TOOL, 500, 1), MILLIS + 500, MILLIS + 520, 1)
+    oplog: Any = Oplog().write(503)
+    assert await read_run(oplog, run, book) is not None
+    book.doubt_clock(MILLIS + 500)
+    assert await read_run(oplog, run, book) is None
 
 
 async def test_its_number_comes_after_those_of_the_entries() -> None:

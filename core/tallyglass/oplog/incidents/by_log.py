@@ -47,7 +47,7 @@ def missing(incidents: Iterable[Incident], habits: Habits) -> list[LoggedRun]:
 
 
 async def read_run(gateway: Gateway, run: LoggedRun, book: Book) -> Incident | None:
-    """An act of the log with its entries; None if there are none. Raises the errors of the gateway."""
+    """An act of the log with its entries; None if fewer are found than it counts. Raises the errors of the gateway."""
     one = run.largest
     if book.is_clock_doubted(run.began, run.ended):
         return None
