@@ -45,7 +45,7 @@ def files_of(path: Path) -> list[Path]:
         raise InputError(f"{clean(str(path))} cannot be read: {error.strerror}.", "Name a log file.") from None
     if not found:
         raise InputError(f"There is no log at {clean(str(path))}.", "Name a log file of mongod, or its folder.")
-    if not any(map(_is_log, found)):
+    if all(_first_time(one) == (0, False) for one in found):
         raise InputError(
             f"{clean(str(path))} has no line of a log of mongod 4.4 or later.",
             "Name a log file of mongod, its folder, or an audit log in JSON.",
@@ -136,10 +136,6 @@ def _ends_with_any(path: Path, lines: set[str]) -> bool:
             return not lines.isdisjoint(file.read(LINE_LIMIT).decode("utf-8", "replace").split("\n"))
     except (OSError, ValueError):
         return False
-
-
-def _is_log(path: Path) -> bool:
-    return _first_time(path) != (0, False)
 
 
 def _first_time(path: Path) -> tuple[int, bool]:

@@ -36,7 +36,9 @@ def moments(entries: Sequence[bytes]) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("op", ["d", "u"])
 @pytest.mark.parametrize("size", [1, 2, 6, 7, 24, 25, 40, 255, 256, 600])
-@pytest.mark.parametrize("paces", [[0.02], [0.2, 0.2, 51], [50], [51], [0.1] * 30 + [1_001], [20, 999, 1_001]])
+@pytest.mark.parametrize(
+    "paces", [[0.02], [0.2, 0.2, 51], [50], [51], [0.1] * 30 + [1_001], [20, 999, 1_001], [0.1] * 120 + [51]]
+)
 def test_bursts_are_what_lies_between_two_pauses(op: str, size: int, paces: list[float]) -> None:
     rng, writer, at = random.Random(size), OplogWriter(BEGIN), 0.0
     for n in range(size):

@@ -158,7 +158,9 @@ def _window(incident: Incident, book: Book, source: Source) -> tuple[int, int, l
     found: list[Statement] = []
     for _ in range(_EXPANSIONS + 1):
         near = book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
-        found = [one for one in near if one.source is source and _may_be_plain(one)]
+        # What is in a session is left out. If that is not known it can only be ambiguous: its own entries may be
+        # elsewhere, and those at hand another's.
+        found = [one for one in near if one.source is source and one.in_session is not True]
         wider = (min([first, *(one.began for one in found)]), max([last, *(one.ended for one in found)]))
         if wider == (first, last):
             break
@@ -172,12 +174,6 @@ def _behind_router(one: Statement, book: Book) -> Statement:
         return one
     client = book.sessions.get(one.session)
     return replace(one, client=client) if client is not None and client.user != INTERNAL_USER else one
-
-
-def _may_be_plain(one: Statement) -> bool:
-    """Whether its entries may be without a session and transaction number. If that is not known it can only be
-    ambiguous: its own entries may be elsewhere, and those at hand another's."""
-    return one.in_session is not True
 
 
 def walls(incident: Incident) -> tuple[int, int]:

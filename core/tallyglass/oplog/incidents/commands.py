@@ -85,7 +85,11 @@ class CommandRows:
             if key[0] == TRANSACTION:
                 loops = _unusual_loops(routine, window)
                 found += loops
-                routine = [row for row in routine if not any(_is_of(row, loop) for loop in loops)]
+                routine = [
+                    row
+                    for row in routine
+                    if not any(row.session == loop.session and loop.first <= row.first <= loop.last for loop in loops)
+                ]
             if routine:
                 found.append(_routine(routine, self._times[key]))
         return found
@@ -211,10 +215,6 @@ def _unusual_loops(rows: Sequence[Incident], window: Window) -> list[Incident]:
         if not verdict.reason:
             found.append(replace(loop, confidence="low" if verdict.apart or window.is_young else "high"))
     return found
-
-
-def _is_of(row: Incident, loop: Incident) -> bool:
-    return row.session == loop.session and loop.first <= row.first <= loop.last
 
 
 def _pause(older: Incident, newer: Incident) -> int:
