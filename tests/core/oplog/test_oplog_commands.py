@@ -8,6 +8,7 @@ import bson
 import pytest
 from bson import Binary, Int64, Timestamp
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.oplog.incidents.acts import command_act, noop_act, system_act
 from tallyglass.oplog.incidents.grouper import Grouper
@@ -25,7 +26,10 @@ def entry(op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None)
 
 
 def told(one: Incident | None) -> tuple[Any, ...] | None:
-    return None if one is None else (one.kind, one.title, one.ns, str(one.harm), one.documents, one.note)
+    if one is None:
+        return None
+    assert (one.ops, one.documents_exact, one.confidence, one.first, one.limit) == (1, True, "high", *[Ts(7, 1)] * 2)
+    return one.kind, one.title, one.ns, str(one.harm), one.documents, one.note
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ class Family:
 
     @property
     def scales(self) -> tuple[Scale, Scale]:
-        """Both."""
+        """Both, the dense stretches first."""
         return self.fine, self.wide
 
 
