@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallyglass.mongo.codec import CODEC
-from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, id_text, one_line, scalar, to_json
+from tallyglass.oplog.entry.json import READABLE_DEPTH, block, exact, id_text, one_line, quoted, scalar, to_json
 from tallyglass.oplog.entry.walk import Malformed, elements
 
 VALUES: list[Any] = [
@@ -210,3 +210,8 @@ def test_a_text_is_cut_exactly_where_it_is_too_long(show: Any) -> None:
         shown = show(raw, limit=limit) if show is block or limit >= 4 else whole[:limit] + "…"
         assert shown == (whole if len(whole) <= limit else whole[:limit] + "…")
     assert show(raw[:-2] + b"x") == "{(not readable)"
+
+
+def test_a_string_is_cut_only_beyond_its_limit_and_says_by_how_much() -> None:
+    assert [quoted(text, 2) for text in ("ab", "abc")] == ['"ab"', '"ab…+1"']
+    assert quoted("ab", 2, 5) == '"ab…+5"'
