@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallyglass.deployment.members import old_data, read_members
+from tallyglass.deployment.members import SetMember, old_data, read_members
 from tallyglass.doctor import why_nothing
 from tallyglass.errors import PrivilegeError, ReadError
 
@@ -56,6 +56,35 @@ async def test_a_delay_is_taken_off_the_lag(
     assert [one.lag_seconds for one in found] == lags
     assert [one.delay_seconds for one in found] == delays
     assert [one.hidden for one in found] == hidden
+
+
+@pytest.mark.parametrize(
+    ("rows", "lags"),
+    [
+        # A member that has more than the primary is not behind; without a primary the newest one counts.
+        ([row(0, 30, "PRIMARY"), row(1, 0), row(2, 50)], [0, 0, 20]),
+        ([row(0, 30), row(1, 0), row(2, 50)], [30, 0, 50]),
+        ([row(0, 0, "PRIMARY"), row(1, 5) | {"optimeDate": datetime(1970, 1, 1, tzinfo=UTC)}], [0, None]),
+        ([row(0, 0, "PRIMARY"), row(1, 5) | {"optimeDate": "yesterday"}], [0, None]),
+        ([{"_id": 0, "name": "h:0", "stateStr": "ARBITER"}, 7], [None]),
+    ],
+)
+async def test_lag_is_behind_the_primary_or_without_one_behind_the_newest(
+    rows: list[Any], lags: list[float | None]
+) -> None:
+    found = await read_members(Server(replSetGetStatus={"members": rows}), {})  # type: ignore[arg-type]
+    assert [one.lag_seconds for one in found] == lags
+
+
+async def test_without_the_status_the_members_are_those_that_hello_names() -> None:
+    hello = {"hosts": ["h:0", "h:1"], "passives": ["h:2"], "arbiters": ["h:3"], "primary": "h:1", "me": "h:0"}
+    found = await read_members(Server(), hello)  # type: ignore[arg-type]
+    assert found == (
+        SetMember("h:0", "", True),
+        SetMember("h:1", "PRIMARY"),
+        SetMember("h:2", ""),
+        SetMember("h:3", ""),
+    )
 
 
 async def test_no_delay_is_taken_for_lag_where_the_connection_is_lost() -> None:
