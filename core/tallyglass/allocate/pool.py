@@ -55,17 +55,14 @@ class PoolCore(RangeCore):
         budget = yield from self._begin(n, session)
         least = n if least is None else least
         fresh = False
-        if not self._map.rows:
-            yield from self._load(budget)
-            fresh = True
         while True:
             if self._stopped:
                 raise again(self._stopped)
             row = self._map.choose(least)
             if row is None:
-                if fresh:
+                if fresh and self._map.rows:
                     raise self._empty(n, self._map.room())
-                # The pool may have been extended since it was read.
+                # It was not read yet, or may have been extended or deleted since.
                 yield from self._load(budget)
                 fresh = True
                 continue

@@ -467,6 +467,14 @@ def rows(*counts: int, layout: PoolLayout = LAYOUT) -> list[dict[str, Any]]:
     ]
 
 
+def test_a_pool_that_is_gone_in_the_middle_of_a_call_is_missing_not_empty(
+    server: Server, client: MongoClient[Any]
+) -> None:
+    with pytest.raises(CounterMissing, match=r"There is no pool in s\.pool: no document has MAX_VALUE"):
+        server.run(pool(client).core.take(1), rows(100, 110), *[None, None] * 2, [])
+    assert server.run(pool(client).core.take(1), rows(100), None, None, rows(105), rows(105)[0]) == range(105, 106)
+
+
 def test_a_range_of_a_pool_stays_inside_its_document(server: Server, client: MongoClient[Any]) -> None:
     ids = pool(client)
     assert server.run(ids.core.take(10), rows(100, 120), {"COUNT": Int64(100)}) == range(100, 110)
