@@ -45,7 +45,7 @@ def decode(text: str) -> ObjectIdParts:
 
     Raises InputError for anything else.
     """
-    found = _WRAPPED.match(text.strip()) if len(text) < 200 else None
+    found = _WRAPPED.match(text.strip())
     if not found:
         raise InputError(f"'{clean(text, 60)}' is not an ObjectId.", _FORM)
     digits = found[1].lower()
