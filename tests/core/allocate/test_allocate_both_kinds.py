@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import string
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
@@ -25,6 +26,7 @@ from tallyglass.allocate import (
     PoolLayout,
     Uniqueness,
 )
+from tallyglass.allocate import format as number_format
 from tallyglass.allocate.format import Digits, NumberFormat
 from tallyglass.allocate.format import formatted as formats
 
@@ -177,6 +179,19 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "MaxPlusOne": {"field": "_id", "first": 1, "tries": 50, **ALLOCATOR},
     "RandomIds": {"tries": 20, **ALLOCATOR},
     "ProxiedInsert": ALLOCATOR,
+    "CounterTypeError": {"advice": "", "type_name": ""},
+    "Exhausted": {"advice": "", "remaining": 0, "maximum": None},
+    "CounterRewound": {"advice": "", "seen": 0, "found": 0},
+    "AllocationUnknown": {"advice": "", "burned": 0},
+    "AllocationRefused": {"advice": "", "code": None},
+    "CollisionLimit": {"advice": "", "tries": 0},
+    "Drift": {"command": ""},
+    "Uniqueness": {"index": "", "shard_key": None},
+    "Event": {"n": 0, "seconds": 0.0, "note": "", "name": ""},
+    "Digits": {"width": 1, "grow": False},
+    "Crockford": {"width": 1, "grow": False},
+    "ShortCode": {"alphabet": string.ascii_letters + string.digits, "width": 6},
+    "NumberFormat": {"prefix": "", "date": "", "body": Digits(6), "check": None, "separator": "-"},
     "Deadlines": {"total": 30.0, "attempt": 10.0},
     "Adaptive": {"seconds": 20.0, "least": 100, "most": 100_000},
     "Fixed": {"step": 1000},
@@ -195,7 +210,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", DEFAULTS)
 def test_the_defaults_of_the_arguments(name: str) -> None:
-    for kind in {getattr(allocate, name), getattr(allocate, f"Async{name}", None)} - {None}:
+    module = number_format if name in number_format.__all__ else allocate
+    for kind in {getattr(module, name), getattr(module, f"Async{name}", None)} - {None}:
         parameters = inspect.signature(kind).parameters.values()
         found = {one.name: one.default for one in parameters if one.default is not NO_DEFAULT}
         assert {key: value for key, value in found.items() if key != "extra"} == DEFAULTS[name]

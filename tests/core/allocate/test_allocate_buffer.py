@@ -165,6 +165,8 @@ def test_a_step_grows_eightfold_shrinks_by_half_and_doubles_for_a_caller_that_wa
         *((10, False), (10, False), (30, False), (240, False), (1_000, True), (500, False)),
         *((1_000, False), (1_000, False), (1_000, False), (1_000, True), (1_000, False)),
     ]
+    slow = Adaptive(seconds=10.0, least=10, most=1_000)
+    assert [slow.next_step(now, stalled=True, used=1) for now in (0.0, 10.0, 20.0, 30.0)] == [10, 20, 40, 80]
     assert [Fixed().step, Fixed(7).current(), Fixed(7).next_step(0.0, stalled=True, used=99)] == [1_000, 7, 7]
 
 

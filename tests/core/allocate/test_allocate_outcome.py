@@ -46,6 +46,7 @@ def duplicate(field: str) -> dict[str, Any]:
         (errors.DuplicateKeyError("E11000", 11000, duplicate("mail")), Outcome.REFUSED),
         (errors.DuplicateKeyError("E11000, of a server that names no index", 11000), Outcome.DUPLICATE),
         (errors.BulkWriteError({"writeErrors": [duplicate("_id")] * 2}), Outcome.DUPLICATE),
+        (errors.BulkWriteError({"writeErrors": [duplicate("_id"), {"code": 11000}]}), Outcome.DUPLICATE),
         (errors.BulkWriteError({"writeErrors": [duplicate("_id"), duplicate("mail")]}), Outcome.REFUSED),
         (errors.BulkWriteError({"writeErrors": [duplicate("_id"), {"code": 13}]}), Outcome.REFUSED),
         (errors.BulkWriteError({"writeErrors": [], "writeConcernErrors": [{"code": 64}]}), Outcome.UNKNOWN),

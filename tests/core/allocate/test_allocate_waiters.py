@@ -347,6 +347,17 @@ async def waiting(cached: AsyncCached, count: int) -> list[asyncio.Task[int]]:
     return callers
 
 
+async def test_tasks_that_wait_for_a_closed_cache_are_dismissed_at_once() -> None:
+    cached = AsyncCached(Gate(), step=4, ahead=0, patience=0.1)
+    callers = await waiting(cached, 3)
+    callers[1].cancel()
+    cached._line[1].cancel()
+    await cached.close()
+    first, second, third = await asyncio.gather(*callers, return_exceptions=True)
+    assert [type(one) for one in (first, third)] == [AllocatorClosed] * 2
+    assert isinstance(second, asyncio.CancelledError)
+
+
 @pytest.mark.parametrize("handed_over", [True, False])
 async def test_a_caller_cancelled_as_its_id_arrives_passes_it_to_the_next(handed_over: bool) -> None:
     """Between the cancellation and the turn in which the caller learns of it, the fetch hands over its ids."""

@@ -27,6 +27,7 @@ from tallyglass.allocate.errors import (
     CounterTypeError,
     Exhausted,
 )
+from tallyglass.counters.limits import INT64_MAX
 from tallyglass.text import clean
 
 _FIRST_PAUSE: Final = 0.02
@@ -202,7 +203,7 @@ def _final(outcome: Outcome, error: PyMongoError, where: str, burned: int) -> Al
 def wrong_number(outcome: Outcome, where: str) -> AllocationError:
     """The error for a number that the server cannot increment."""
     if outcome is Outcome.OVERFLOW:
-        return Exhausted(f"The number in {where} is at the end of int64.", maximum=2**63 - 1)
+        return Exhausted(f"The number in {where} is at the end of int64.", maximum=INT64_MAX)
     return CounterTypeError(f"The field in {where} is not a number.", "Name the field that holds the number.")
 
 

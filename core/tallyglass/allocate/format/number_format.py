@@ -42,7 +42,7 @@ class NumberFormat:
     def __post_init__(self) -> None:
         if re.sub("|".join(_DIRECTIVES), "", self.date):
             raise ValueError(f"date must be made of {', '.join(_DIRECTIVES)} alone, not {clean(repr(self.date), 40)}")
-        self.format(0, datetime(2026, 1, 1, tzinfo=UTC))
+        self.format(0)
 
     def period(self, when: Date) -> str:
         """The date part of a day: also a period for :meth:`tallyglass.allocate.Counters.of`."""
