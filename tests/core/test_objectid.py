@@ -69,5 +69,10 @@ def test_refuses_times_outside_the_objectid_range() -> None:
     for moment in (datetime(1969, 12, 31, tzinfo=UTC), datetime(2106, 2, 8, tzinfo=UTC)):
         with pytest.raises(InputError, match="1970"):
             first_of(moment)
+    assert first_of(datetime(1970, 1, 1, tzinfo=UTC)) == "0" * 24
+    assert last_of(datetime(2106, 2, 7, 6, 28, 15, tzinfo=UTC)) == "f" * 24
+    for moment in (datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), datetime(2106, 2, 7, 6, 28, 16, tzinfo=UTC)):
+        with pytest.raises(InputError, match="No ObjectId has the time"):
+            last_of(moment)
     with pytest.raises(InputError, match="empty"):
         range_filter(datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))

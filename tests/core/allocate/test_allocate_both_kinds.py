@@ -167,6 +167,16 @@ async def test_a_cache(kit: Kit) -> None:
         await done(cached.next())
 
 
+async def test_a_cache_of_many_pieces_gives_as_many_ids_as_were_asked_for(kit: Kit) -> None:
+    counter = kit.Counter(kit.db.counters, "x")
+    await done(counter.create())
+    cached, expected = kit.Cached(counter, step=100, ahead=0), 1
+    for n in (1, 10, 30, 7, 150, 2):
+        assert await done(cached.take(n)) == list(range(expected, expected + n))
+        expected += n
+    await done(cached.close())
+
+
 NO_DEFAULT = inspect.Parameter.empty
 ALLOCATOR = {"deadlines": None, "on_event": None}
 COUNTER = {**ALLOCATOR, "write_concern": None, "unsafe_write_concern": None}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,7 +17,13 @@ from tallyglass.allocate.cache.cached import Cached, _Waiter
 from tallyglass.allocate.cache.cached_async import AsyncCached
 from tallyglass.allocate.cache.step_size import Adaptive, Fixed
 from tallyglass.allocate.engine.meter import EventKind, Stats
-from tallyglass.allocate.errors import AllocationError, AllocationTimeout, AllocatorClosed, CounterRewound
+from tallyglass.allocate.errors import (
+    AllocationError,
+    AllocationTimeout,
+    AllocatorClosed,
+    CounterRewound,
+    WrongEventLoop,
+)
 
 
 class Memory:
@@ -155,6 +162,32 @@ def test_at_the_end_of_the_interpreter_no_thread_is_waited_for(monkeypatch: pyte
     slow.answer.set()
     cached.delivered.wait()
     assert cached.next() == 0
+
+
+class Told(Fixed):
+    """A step that keeps whether it was told of a caller that waited."""
+
+    stalls: ClassVar[list[bool]] = []
+
+    def next_step(self, now: float, *, stalled: bool, used: int | None = None) -> int:
+        self.stalls.append(stalled)
+        return self.step
+
+
+def test_a_caller_that_waited_for_a_fetch_under_way_makes_the_next_one_larger() -> None:
+    Told.stalls.clear()
+    slow = Slow()
+    cached = Watched(slow, step=Told(1), ahead=0)
+    cached._ensure_fetching()
+    slow.asked.wait()
+    waiter = threading.Thread(target=cached.next)
+    waiter.start()
+    while not cached._line:
+        time.sleep(0.001)
+    slow.answer.set()
+    waiter.join()
+    assert cached.take(2) == [1, 2]
+    assert Told.stalls[:2] == [False, True]
 
 
 class Claimed:
@@ -345,6 +378,37 @@ async def waiting(cached: AsyncCached, count: int) -> list[asyncio.Task[int]]:
     await asyncio.sleep(0)
     assert cached.stats().waiters == count
     return callers
+
+
+async def test_a_task_that_waited_for_a_fetch_under_way_makes_the_next_one_larger() -> None:
+    Told.stalls.clear()
+    gate = Gate()
+    cached = AsyncCached(gate, step=Told(1), ahead=0)
+    cached._check_loop()
+    cached._ensure_fetching()
+    await asyncio.sleep(0)
+    (caller,) = await waiting(cached, 1)
+    gate.open.set()
+    assert await caller == 0
+    assert await cached.take(2) == [1, 2]
+    assert Told.stalls[:2] == [False, True]
+
+
+def test_another_event_loop_is_refused_also_for_an_id_in_memory() -> None:
+    class Immediate(Memory):
+        async def take_up_to(self, n: int) -> range:  # type: ignore[override]
+            return super().take_up_to(n)
+
+    cached = AsyncCached(Immediate(), step=10, ahead=0)
+
+    async def call(name: str, *args: int) -> Any:
+        return await getattr(cached, name)(*args)
+
+    assert asyncio.run(call("next")) == 0
+    for name, args in (("next", ()), ("take", (2,))):
+        with pytest.raises(WrongEventLoop, match="belongs to another event loop"):
+            asyncio.run(call(name, *args))
+    assert cached.stats().cached == 9
 
 
 async def test_tasks_that_wait_for_a_closed_cache_are_dismissed_at_once() -> None:
