@@ -177,7 +177,7 @@ class Told(Fixed):
 def test_a_caller_that_waited_for_a_fetch_under_way_makes_the_next_one_larger() -> None:
     Told.stalls.clear()
     slow = Slow()
-    cached = Watched(slow, step=Told(1), ahead=0)
+    cached = Watched(slow, step=Told(2), ahead=1)
     cached._ensure_fetching()
     slow.asked.wait()
     waiter = threading.Thread(target=cached.next)
@@ -186,8 +186,12 @@ def test_a_caller_that_waited_for_a_fetch_under_way_makes_the_next_one_larger() 
         time.sleep(0.001)
     slow.answer.set()
     waiter.join()
-    assert cached.take(2) == [1, 2]
-    assert Told.stalls[:2] == [False, True]
+    while cached._is_fetching():
+        time.sleep(0.001)
+    cached.delivered.clear()
+    assert cached.next() == 1, "while the next range is fetched ahead"
+    cached.delivered.wait()
+    assert Told.stalls == [False, True]
 
 
 class Claimed:
@@ -383,15 +387,21 @@ async def waiting(cached: AsyncCached, count: int) -> list[asyncio.Task[int]]:
 async def test_a_task_that_waited_for_a_fetch_under_way_makes_the_next_one_larger() -> None:
     Told.stalls.clear()
     gate = Gate()
-    cached = AsyncCached(gate, step=Told(1), ahead=0)
+    cached = AsyncCached(gate, step=Told(2), ahead=1)
     cached._check_loop()
     cached._ensure_fetching()
+    first = cached._fetch
+    assert first is not None
     await asyncio.sleep(0)
     (caller,) = await waiting(cached, 1)
     gate.open.set()
     assert await caller == 0
-    assert await cached.take(2) == [1, 2]
-    assert Told.stalls[:2] == [False, True]
+    await asyncio.wait([first])
+    assert await cached.next() == 1, "while the next range is fetched ahead"
+    second = cached._fetch
+    assert second is not None
+    await second
+    assert Told.stalls == [False, True]
 
 
 def test_another_event_loop_is_refused_also_for_an_id_in_memory() -> None:

@@ -180,7 +180,7 @@ def signals(folder: str, what: str) -> list[list[str]]:
         taken += got
         if left and (left := left - 1) == 0:
             break
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
     Path(folder, f"{os.getpid()}.json").write_text(json.dumps([str(one) for one in taken]))
     if os.getpid() != parent:
         os._exit(0)
