@@ -304,10 +304,10 @@ class MongoGateway:
 
     def _as_of_now(self, session: Session, ns: Namespace) -> dict[str, Any]:
         """The read concern that :meth:`catch_up` asked for; none in the ``local`` database, which is not replicated."""
-        own: str = session.client.read_concern.level or "local"
-        if self._since is None or ns.db == "local" or own not in ("local", "majority"):
+        if self._since is None or ns.db == "local":
             return {}
-        return {"read_concern": _NotBefore(own, self._since)}
+        own: str = session.client.read_concern.level or "local"
+        return {"read_concern": _NotBefore(own, self._since)} if own in ("local", "majority") else {}
 
     async def close(self) -> None:
         await asyncio.gather(self.link.close(), *(sibling.close() for sibling in self._siblings.values()))
