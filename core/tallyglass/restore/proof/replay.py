@@ -105,12 +105,7 @@ class Replay:
         self.timeline.feed(entry)
         self.counter_inserts.feed(entry)
         self._plain.clear()
-        if self.last is not None and entry.ts <= self.last:
-            self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
-        if entry.term is not None:
-            if entry.term < self._term:
-                self._problem("order", f"the term goes from {self._term} back to {entry.term} at {entry.ts}", entry)
-            self._term = entry.term
+        self._check_order(entry)
         if is_left_out(entry.ns):
             self._report_left_out(entry)
             return
@@ -141,6 +136,14 @@ class Replay:
         self.bytes += entry.size
         self.first = self.first or entry.ts
         self._last = entry.ts.number
+
+    def _check_order(self, entry: Entry) -> None:
+        if self.last is not None and entry.ts <= self.last:
+            self._problem("order", f"the oplog goes from {self.last} back to {entry.ts}", entry)
+        if entry.term is not None:
+            if entry.term < self._term:
+                self._problem("order", f"the term goes from {self._term} back to {entry.term} at {entry.ts}", entry)
+            self._term = entry.term
 
     @property
     def last(self) -> Ts | None:
