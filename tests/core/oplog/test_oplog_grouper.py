@@ -405,7 +405,7 @@ def test_a_transaction_is_named_after_all_its_entries_and_removes_data_if_one_op
     end = log.apply(1, [{"op": "i", "ns": "shop.log", "o": {"_id": n}} for n in range(30)], **SESSION, **later)
     (found,) = log.incidents()
     assert (found.title, found.ns, found.documents) == ("transaction on shop.orders +1", "shop.orders", 6_031)
-    assert (found.harm, found.point) == (Harm.LOSS, end)
+    assert (found.harm, found.point, found.sessions) == (Harm.LOSS, end, 1)
 
 
 @pytest.mark.parametrize("ops", ["du", "ud", "uu"])

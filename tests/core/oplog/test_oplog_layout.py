@@ -88,6 +88,7 @@ def test_a_value_at_its_place_is_the_one_that_its_field_has() -> None:
         assert layout.op_letter(batch, at) == (wanted.op if usual or session == "command" else "")
         key = layout.op_and_ns(batch, at, end)
         assert key == (raw[at - start :].partition(b"\x05ui")[0] if usual or session == "command" else b"")
+        assert layout.op_and_ns(batch[:at] + b"?" + batch[at + 1 :], at, end) == b""
         after = layout.op_after_session(batch, start, end)
         assert after == (end if session in ("", "4.2", "command") else start + raw.index(b"\x02op"))
         moved = b"\x08fromMigrate\0\x01"

@@ -34,6 +34,7 @@ from tallyglass.restore.pre_images.image_proof import ImagesProof, prove_images
 from tallyglass.restore.pre_images.settings import how_to_enable
 from tallyglass.restore.pre_images.survey import ImageCost, survey
 from tallyglass.restore.undo.infer import Inferred
+from tallyglass.restore.undo.sources import images
 from tallyglass.restore.undo.sources.images import PRE_IMAGES, _position, read_images, select
 
 KEEPS = {"changeStreamPreAndPostImages": {"enabled": True}}
@@ -137,6 +138,27 @@ class TellingLess(Streaming):
     """One whose stream has no event of a document that is needed."""
 
     tells_less = True
+
+
+class Silent(Streaming):
+    """One whose stream stays where it is, half a minute for each batch."""
+
+    now = 0.0
+
+    async def changes(self, *_: Any) -> AsyncIterator[tuple[list[RawBSONDocument], str]]:
+        for _ in range(4):
+            self.now += 30
+            yield [], f"82{10:08x}{1:08x}"
+        raise AssertionError("it is not waited for any longer")
+
+
+async def test_a_change_stream_that_stays_where_it_is_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    server: Any = Silent(OPLOG, IMAGES)
+    server.denied = True
+    selection = await select(server, ACCIDENT, "s.c", Ts(10, 1))
+    monkeypatch.setattr(images.time, "monotonic", lambda: server.now)
+    with pytest.raises(ReadError, match="has not gone beyond 10:1, and 16:1 is needed"):
+        _ = [one async for one in read_images(server, selection)]
 
 
 @pytest.mark.parametrize("made", [Keeper, Streaming, TellingLess])

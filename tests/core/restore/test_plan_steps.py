@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.step import PlanSteps, Proof, RunMode
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy, WriteGroup
+from tallyglass.restore.plan.folder import folder_files
 from tallyglass.restore.plan.readme import readme
 from tallyglass.restore.plan.step_text import step_text
 from tallyglass.restore.plan.steps.commands import _dump_rest
@@ -113,6 +115,13 @@ def test_every_step_says_what_it_does() -> None:
     page = readme(changed(restored(), tools_needed="100.15", found_in=("/opt/to ols",), made_by="1.0"))
     text = "\n".join([*shown.lines, "=== README.md of a folder", page.rstrip()]) + "\n"
     assert text == EXPECTED.read_text(encoding="ascii")
+
+
+def test_the_folder_numbers_its_steps() -> None:
+    made = restored()
+    count = len(made.steps.commands)
+    numbers = re.findall(r"^\[(\d+/\d+)\]", folder_files(made)["steps.txt"], re.MULTILINE)
+    assert numbers == [f"{number}/{count}" for number in range(1, count + 1)]
 
 
 def test_the_folder_says_how_a_run_ends() -> None:

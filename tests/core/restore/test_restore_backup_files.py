@@ -485,6 +485,7 @@ class Electing:
 async def test_a_recorded_position_is_of_its_own_term(tmp_path: Path) -> None:
     found = await prepare(cast("Any", Electing()), "mongodb://h/", tmp_path / "new")
     sidecar = json.loads(found.text)
+    assert "--gzip" not in str(found), "unless it is asked for"
     assert sidecar["before"] == f"{sidecar['term']}:1"
 
 

@@ -159,6 +159,22 @@ def test_dead_collections_are_left_out_only_when_explained(tmp_path: Path) -> No
     assert kinds(run(Replay(stored(tmp_path)), mixed, dropped)) == ["dead-operation"]
 
 
+@pytest.mark.parametrize(
+    ("name", "ui", "change", "dead"),
+    [
+        ("gone", OTHER, {"index": {"name": "x_1", "hidden": True}}, True),
+        ("c", OTHER, {"index": {"name": "x_1", "hidden": True}}, True),
+        ("c", UUID, {"index": {"name": "x_1", "hidden": True}}, False),
+        ("gone", OTHER, {"validator": {}}, False),
+    ],
+)
+def test_a_change_of_an_index_of_another_collection_is_left_out(
+    tmp_path: Path, name: str, ui: bytes, change: dict[str, Any], dead: bool
+) -> None:
+    found = run(Replay(stored(tmp_path, 1, indexes=("x",))), entry(1, "c", "s.$cmd", {"collMod": name} | change, ui=ui))
+    assert list(found.on_missing_collection) == [Ts(1, 1)] * dead
+
+
 def test_a_group_on_a_collection_dropped_before_the_backup_is_left_out_whole(tmp_path: Path) -> None:
     living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
     ghost = {"op": "i", "ns": "s.gone", "o": {"_id": 1}, "ui": OTHER}

@@ -130,6 +130,8 @@ CHANGED = back(40, "u", diff(u={"v": 5}), 1)
         ([], {"_id": 1, "v": 1}, {"_id": 1, "v": 2}, "could not be written"),
         ([back(40, "i", {"_id": 1, "v": 1})], {"_id": 1, "v": 1}, {"_id": 1, "v": 2}, "could not be written"),
         ([entry(20, "i", {"_id": 1, "v": 2}, **STAGED)], {"_id": 1, "v": 2}, None, ""),
+        ([entry(20, "i", {"_id": 1, "v": 2}, **STAGED | {"ui": COLLECTION})], {"_id": 1, "v": 1}, {"_id": 1, "v": 2},
+         "could not be written"),
         ([entry(20, "u", diff(u={"v": 2}), 1, **STAGED)], {"_id": 1, "v": 2}, None, ""),
         ([back(40, "u", diff(u={"v": 2}), 1)], {"_id": 1, "v": 2}, None, ""),
         ([CHANGED], {"_id": 1, "v": 5}, None, "compare"),
@@ -139,7 +141,7 @@ CHANGED = back(40, "u", diff(u={"v": 5}), 1)
         ([], {"_id": 1, "v": 77}, None, "could not be written"),
         ([], None, None, "could not be written"),
     ],
-    ids=["older", "joined", "copied", "updated", "repaired", "changed by others",
+    ids=["older", "joined", "copied", "copied elsewhere", "updated", "repaired", "changed by others",
          "changed after it was copied", "changed after it was updated", "made again",
          "changed since it was read", "gone"],
 )  # fmt: skip
