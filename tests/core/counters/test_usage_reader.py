@@ -9,16 +9,17 @@ from typing import Any, cast
 
 import bson
 import pytest
-from bson import Timestamp
+from bson import Int64, Timestamp
 
 from tallyglass.counters.follow.usage_search import UsageSearch
 from tallyglass.counters.recognise import usage_reader
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.usage import Update, findings
-from tallyglass.counters.recognise.usage_reader import UsageReader
+from tallyglass.counters.recognise.usage_reader import UsageReader, _inserts
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.errors import PrivilegeError, RefusedError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.oplog.entry.entry import read_entry
 
 START = 1_795_000_000
 RANGE, IDS_A_SECOND, SECONDS = 100, 16, 90
@@ -252,3 +253,15 @@ async def test_numbers_that_are_used_as_ids_are_followed_or_it_is_said_why_not(
         assert troubles == ([(str(ns), title, partial)] if said else [])
         # At the next search it is asked again: what stood against it may be over.
         search._began = None if times == 1 and len(asked) == 1 and search._began == 0.0 else 0.0
+
+
+def test_only_inserts_of_applications_use_ids() -> None:
+    group = [
+        {"op": "i", "ns": "shop.orders", "o": {"_id": 7}},
+        {"op": "u", "ns": "shop.orders", "o": {"$v": 2, "diff": {}}, "o2": {"_id": 7}},
+        {"op": "i", "ns": "config.image_collection", "o": {"_id": 8}},
+        {"op": "i", "ns": "adminish.rows", "o": {"_id": 9}},
+    ]
+    raw = bson.encode({"op": "c", "ns": "admin.$cmd", "o": {"applyOps": group}, "ts": Timestamp(5, 2), "t": Int64(1)})
+    found = [(moment, wall, str(ns), document["_id"]) for moment, wall, ns, document in _inserts(read_entry(raw))]
+    assert found == [((5, 2, 0), 5.0, "shop.orders", 7), ((5, 2, 3), 5.0, "adminish.rows", 9)]
