@@ -724,6 +724,18 @@ def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize(("later", "kept"), [(3, [0, 1, 2, 3]), (4, [0, 1, 2, 3, 900, 901, 902, 903])])
+def test_samples_of_a_clock_that_was_ahead_are_forgotten_unless_this_one_may_be_behind(
+    tmp_path: Path, later: int, kept: list[int]
+) -> None:
+    with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
+        ahead = [("a", PastValue(T0 + 90_000 + n, n, INT64)) for n in range(later)]
+        store.save("here", ahead, T0 + 90_000 + later)
+        store.save("here", [("a", PastValue(T0 + n, n, INT64)) for n in range(4)], T0 + 3)
+        offsets = [round(past.at - T0) for past in store.load("here", ["a"])["a"]]
+    assert offsets == [n if n < 900 else 90_000 + n - 900 for n in kept]
+
+
 def test_store_forgets_the_oldest_samples_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_module, "MOST_ROWS", 10)
     with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
