@@ -178,8 +178,10 @@ def test_after_a_rollback_it_goes_on_at_the_newest_entry_that_is_left(left: int)
     assert begins(gateway) == ([1, 5] if left == 5 else [1, 5, left or 1])
 
 
-def rolled_back(left: int, *, commit: int = 0, **how: int) -> Event:
-    """Three batches of two entries came; the majority had ``commit`` of them, and the first ``left`` are left."""
+def rolled_back(left: int, *, commit: int = 0, term: int | None = 1, **how: int) -> Event:
+    """Three batches of two entries came; the majority had ``commit`` of them, and the first ``left`` are left.
+
+    ``term`` is that of the newest entry that the majority has."""
     kept = tuple(entry(n) for n in range(1, left + 1))
     gateway: Any = Scripted(
         gives(entry(1) + entry(2), entry(3) + entry(4), entry(5) + entry(6)), gives(entry(7, 2)),
@@ -192,9 +194,9 @@ def rolled_back(left: int, *, commit: int = 0, **how: int) -> Event:
             async for event in running:
                 if event == Arrived(entry(5) + entry(6)):
                     before = following.kept_bytes
-                    following.commit(Ts(100 + commit, 1))
+                    following.commit(EntryPosition(Ts(100 + commit, 1), term))
                     assert following._anchor == EntryPosition(Ts(106, 1), 1)
-                    assert before - following.kept_bytes == commit * len(entry(1))
+                    assert before - following.kept_bytes == (0 if term == 2 else commit * len(entry(1)))
                 if isinstance(event, RolledBack):
                     assert following.kept_bytes == 0
                     return event
@@ -211,6 +213,14 @@ def test_majority_committed_entries_are_released_and_the_rest_are_counted(commit
         assert gone.count is None, "what a majority had was taken back: how much of it is not known"
         return
     assert rolled_back(left, commit=commit) == RolledBack(Ts(100 + left, 1), Ts(101 + left, 1), Ts(106, 1), 6 - left)
+
+
+def test_what_the_majority_has_of_a_later_term_releases_nothing() -> None:
+    """The primary of that term may not have them, as when the member that is read was asked before its first entry."""
+    assert rolled_back(2, commit=7, term=2) == RolledBack(Ts(102, 1), Ts(103, 1), Ts(106, 1), 4)
+    gone = rolled_back(5, commit=6, term=None)
+    assert isinstance(gone, RolledBack)
+    assert gone.count is None
 
 
 def test_no_ops_that_are_taken_back_are_not_counted() -> None:

@@ -172,7 +172,7 @@ class _IncidentReader:
         """Release entries that are now majority-committed. Only if there are many: it costs a command."""
         if stream.kept_bytes > KEPT_BYTES:
             with suppress(ConnectError, PrivilegeError, ReadError):
-                stream.commit((await safe_end(self._gateway)).ts)
+                stream.commit(await safe_end(self._gateway))
 
     def _take(self, event: Event) -> None:
         match event:

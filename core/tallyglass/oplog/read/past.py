@@ -20,8 +20,8 @@ from tallyglass.oplog.entry.entry import Txn, read_entry
 from tallyglass.oplog.entry.walk import Malformed
 from tallyglass.oplog.filter.compile import CompiledFilter
 from tallyglass.oplog.filter.query import OplogFilter
-from tallyglass.oplog.read.entries import end_of_oplog, op_time
-from tallyglass.oplog.read.stream import EntryPosition, Gap
+from tallyglass.oplog.read.entries import end_of_oplog
+from tallyglass.oplog.read.stream import EntryPosition, Gap, op_position
 
 BACKLOG = 500
 """Older entries with which a reader of new ones begins: some screens."""
@@ -68,13 +68,10 @@ async def safe_end(gateway: Gateway, among: Document | None = None) -> EntryPosi
     if among is None and await end_of_oplog(gateway, -1) is None:
         raise closed_oplog()
     hello = await gateway.command("hello")
-    majority = hello.get("lastWrite", {}).get("majorityOpTime")
-    ts = op_time(majority)
-    if ts is None or ts == ZERO:
+    majority = op_position(hello.get("lastWrite", {}).get("majorityOpTime"))
+    if majority is None or majority.ts == ZERO:
         raise ReadError("This member does not know the majority commit point yet.", "The read is retried.")
-    term = majority.get("t")
-    # The entry that initiates a set has no term, and its optime says -1.
-    return EntryPosition(ts, int(term) if isinstance(term, int) and term >= 0 else None)
+    return majority
 
 
 async def end_of_past(gateway: Gateway, wanted: OplogFilter) -> Ts:

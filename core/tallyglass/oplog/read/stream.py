@@ -52,6 +52,16 @@ class EntryPosition:
     term: int | None = None
 
 
+def op_position(value: Any) -> EntryPosition | None:
+    """The place of an optime document such as ``{ts, t}``; None where it is not one."""
+    ts = op_time(value)
+    if ts is None:
+        return None
+    term = value.get("t")
+    # The entry that initiates a set has no term, and its optime says -1.
+    return EntryPosition(ts, int(term) if isinstance(term, int) and term >= 0 else None)
+
+
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """A batch of entries, whole and in order; empty where the server answered that there is nothing new."""
@@ -141,9 +151,16 @@ class OplogStream:
         """The member that carries the cursor, or carried the last one."""
         self._trouble_since: datetime | None = None
 
-    def commit(self, majority: Ts) -> None:
-        """Forget the entries up to ``majority``: they cannot be rolled back."""
-        while self._kept and self._kept[0][0].ts <= majority:
+    def commit(self, majority: EntryPosition) -> None:
+        """Forget the entries up to ``majority``, the newest that a majority has: they cannot be rolled back.
+
+        Of a later term than the last entry seen it says nothing of them: they may be on a branch that the primary of
+        that term does not have.
+        """
+        seen = self._anchor.term if self._anchor else None
+        if majority.term is not None and seen is not None and majority.term > seen:
+            return
+        while self._kept and self._kept[0][0].ts <= majority.ts:
             _, batch = self._kept.popleft()
             self.kept_bytes -= len(batch)
         if not self._kept:
@@ -153,10 +170,11 @@ class OplogStream:
         """The newest entry of the member that is read and the newest that a majority has, up to which entries are
         forgotten; None where it does not say. Errors: those of the gateway."""
         last_write = (await self._gateway.command("hello", member=self.member)).get("lastWrite", {})
-        newest, majority = op_time(last_write.get("opTime")), op_time(last_write.get("majorityOpTime"))
-        if majority is not None:
-            self.commit(majority)
-        return newest, majority
+        newest, majority = op_time(last_write.get("opTime")), op_position(last_write.get("majorityOpTime"))
+        if majority is None:
+            return newest, None
+        self.commit(majority)
+        return newest, majority.ts
 
     async def events(self) -> AsyncIterator[Event]:
         """Everything, in order, for ever. Raises PrivilegeError; every other trouble is an event."""
