@@ -39,6 +39,7 @@ class Scripted:
         self.cursors = list(cursors)
         self.queries: list[dict[str, Any]] = []
         self.log = [bson.decode(raw) for raw in log]
+        self.majority = EntryPosition(Ts(0, 0))
 
     async def tail_raw(self, ns: Any, query: dict[str, Any], *, on_open: Any, **_: Any) -> AsyncIterator[bytes]:
         self.queries.append(query)
@@ -47,6 +48,11 @@ class Scripted:
         on_open("host:1")
         async for batch in script():
             yield batch
+
+    async def command(self, name: str, *, member: str) -> dict[str, Any]:
+        assert (name, member) == ("hello", "host:1")
+        term = -1 if self.majority.term is None else self.majority.term
+        return {"lastWrite": {"majorityOpTime": {"ts": Timestamp(*self.majority.ts), "t": Int64(term)}}}
 
     async def find_one(self, ns: Any, query: dict[str, Any], **_: Any) -> Any:
         return next((row for row in self.log if "ts" not in query or row["ts"] == query["ts"]), None)
@@ -194,7 +200,9 @@ def rolled_back(left: int, *, commit: int = 0, term: int | None = 1, **how: int)
             async for event in running:
                 if event == Arrived(entry(5) + entry(6)):
                     before = following.kept_bytes
-                    following.commit(EntryPosition(Ts(100 + commit, 1), term))
+                    gateway.majority = EntryPosition(Ts(100 + commit, 1), term)
+                    known = None if term == 2 else gateway.majority.ts
+                    assert await following.read_ends() == (None, known)
                     assert following._anchor == EntryPosition(Ts(106, 1), 1)
                     assert before - following.kept_bytes == (0 if term == 2 else commit * len(entry(1)))
                 if isinstance(event, RolledBack):

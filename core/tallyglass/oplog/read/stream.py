@@ -151,30 +151,29 @@ class OplogStream:
         """The member that carries the cursor, or carried the last one."""
         self._trouble_since: datetime | None = None
 
-    def commit(self, majority: EntryPosition) -> None:
+    def commit(self, majority: EntryPosition) -> bool:
         """Forget the entries up to ``majority``, the newest that a majority has: they cannot be rolled back.
 
-        Of a later term than the last entry seen it says nothing of them: they may be on a branch that the primary of
-        that term does not have.
+        False, and nothing is forgotten, where that is of a later term than the last entry seen: the primary of that
+        term may not have all that was seen.
         """
         seen = self._anchor.term if self._anchor else None
         if majority.term is not None and seen is not None and majority.term > seen:
-            return
+            return False
         while self._kept and self._kept[0][0].ts <= majority.ts:
             _, batch = self._kept.popleft()
             self.kept_bytes -= len(batch)
         if not self._kept:
             self._lost_kept = False
+        return True
 
     async def read_ends(self) -> tuple[Ts | None, Ts | None]:
-        """The newest entry of the member that is read and the newest that a majority has, up to which entries are
-        forgotten; None where it does not say. Errors: those of the gateway."""
+        """The newest entry of the member that is read, and the newest that a majority has, up to which entries are
+        forgotten; None where it does not say, or where it is not known to follow what was seen. Errors: those of the
+        gateway."""
         last_write = (await self._gateway.command("hello", member=self.member)).get("lastWrite", {})
         newest, majority = op_time(last_write.get("opTime")), op_position(last_write.get("majorityOpTime"))
-        if majority is None:
-            return newest, None
-        self.commit(majority)
-        return newest, majority.ts
+        return newest, majority.ts if majority is not None and self.commit(majority) else None
 
     async def events(self) -> AsyncIterator[Event]:
         """Everything, in order, for ever. Raises PrivilegeError; every other trouble is an event."""
