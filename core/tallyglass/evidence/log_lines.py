@@ -325,7 +325,9 @@ class LogReader:
         attr = defaultdict(str, line.attr)
         build = attr["buildUUID"] if line.id == BUILT else None
         client = (self._builds.get(json.dumps(build)) if build else None) or self._client(line)
-        commit = attr["commitTimestamp"] or within(attr["mostRecentDropOpTime"], "ts")
+        # Later releases (5.0.32, 6.0.27) name the time of a drop as one of two kinds, under an empty name.
+        dropped = within(attr["dropTime"], "") or attr["dropTime"]
+        commit = attr["commitTimestamp"] or dropped or within(attr["mostRecentDropOpTime"], "ts")
         self._define(name, line, str(attr[attribute]), text.format_map(attr), client, timestamp(commit))
 
     def _coll_mod(self, line: Line) -> None:
