@@ -124,9 +124,9 @@ function condition(index) {
   const some = Object.keys(index.key).map((field) => ({[field]: {$exists: true}}));
   return {$and: [index.partialFilterExpression || {}, index.sparse ? {$or: some} : {}]};
 }
-const NEVER = 2147483647;
-// The indexes of a collection that is not live yet. A TTL index that would empty it at once gets a far expiry. Once
-// there is one, documents may expire: they are counted before.
+// The indexes of a collection that is not live yet. A TTL index that would empty it at once is built as one without
+// expiry: no number of seconds spares every date, and MongoDB 4.4 refuses large ones. Once there is a TTL index,
+// documents may expire: they are counted before.
 async function buildIndexes(staging, indexes, count) {
   if (!await exists(staging)) {
     return;
@@ -142,9 +142,9 @@ async function buildIndexes(staging, indexes, count) {
       const count = await collection(staging).countDocuments(expired);
       if (count > 0) {
         await shell.print(quoted(staging) + ": the TTL index " + quoted(one.name) + " would remove " + count
-          + " documents within a minute. It is built with expireAfterSeconds " + NEVER + ", not "
-          + one.expireAfterSeconds + ": set it back manually.");
-        one.expireAfterSeconds = NEVER;
+          + " documents within a minute. It is built without its expireAfterSeconds of " + one.expireAfterSeconds
+          + ": set it back manually.");
+        delete one.expireAfterSeconds;
       }
     }
     const result = await answer(name, {createIndexes: rest, indexes: [one], writeConcern: MAJORITY});

@@ -58,9 +58,9 @@ def empty_spare(mark: str) -> str:
 
 
 def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]], count: int | None) -> str:
-    """Build the indexes of a copy; a TTL index that would remove documents of it at once is built without effect, and
-    reported. Before the first TTL index the copy must hold ``count`` documents; None where that was not computed. May
-    be run again."""
+    """Build the indexes of a copy; a TTL index that would remove documents of it at once is built without its expiry,
+    and reported. Before the first TTL index the copy must hold ``count`` documents; None where that was not computed.
+    May be run again."""
     return f"await buildIndexes({literal(staging)}, {literal(list(indexes))}, {_plain(count)});"
 
 

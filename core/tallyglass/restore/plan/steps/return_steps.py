@@ -373,8 +373,8 @@ def _build_indexes(work: ReturnWork, groups: Sequence[_Group]) -> PlanSteps:
     return run_mongosh(
         Phase.RETURN, f"Build the indexes and turn on the expiry of {_named(list(built))}", Effect.WRITES_LIVE,
         "indexes.js", [_on_live(work), *(statement for made in built.values() for statement in made)],
-        why="What would remove documents at once, a TTL index or the collection's own expireAfterSeconds, is left "
-        "without effect.", seconds=None,
+        why="What would remove documents at once, a TTL index or the collection's own expireAfterSeconds, is left off.",
+        seconds=None,
     )  # fmt: skip
 
 
