@@ -15,6 +15,7 @@ from hostile.samples import control_bytes, hidden
 from hostile.walk import ENTER, ESC, STOPS, TAB, UNGUARDED, Seen, Stop, walk
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
+from server_version import server_version
 from tallyglass_tui.counters.cells import COLUMNS
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS
 from tallyglass_tui.oplog.rows import RATE_COLUMNS
@@ -198,7 +199,7 @@ def test_banner_and_wide_status_line(hostile: Hostile, open_hostile: Open) -> No
     assert r"connection string: rs\u{1b}]0;x\u{7}" in text
     assert re.search(r"Since \d\d:\d\d:\d\dZ", text)
     wide = open_hostile(size=(160, 50))
-    wide.wait(r"rs rs\u{1b}]0;… 6.0.5")
+    wide.wait(r"rs rs\u{1b}]0;… " + server_version())
     for terminal in (wrong, wide):
         assert not offences(bytes(terminal.raw))
 

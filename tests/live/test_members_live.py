@@ -10,6 +10,7 @@ from lost_screen import QUICK, Open
 from proxy import Proxy
 
 from access_control import GuardedSet
+from server_version import major
 from tallyglass.demo.server import HOST, ReplicaSet, Standalone, free_port
 from tallyglass.deployment import members
 from tallyglass.deployment.cluster import look_at
@@ -33,7 +34,8 @@ def uneven_set() -> Iterator[ReplicaSet]:
         with servers.client() as client:
             client.admin.command("setDefaultRWConcern", defaultWriteConcern={"w": 1})
             client.shop.counters.insert_one({"_id": "orders", "seq": 5})
-            for number, changes in ((1, {}), (2, {"secondaryDelaySecs": DELAY})):
+            delay = "secondaryDelaySecs" if major() >= (5, 0) else "slaveDelay"
+            for number, changes in ((1, {}), (2, {delay: DELAY})):
                 config = client.admin.command("replSetGetConfig")["config"]
                 config["members"][number] |= {"priority": 0, "hidden": True} | changes
                 client.admin.command("replSetReconfig", config | {"version": config["version"] + 1})
@@ -111,9 +113,10 @@ def test_the_pages_of_a_standalone_wait_for_nothing(standalone: Standalone, open
 
 
 def test_a_server_that_is_too_old_is_named() -> None:
-    with Standalone() as servers, Proxy(servers.members[0].port, free_port()) as proxy:
-        word = b"maxWireVersion\x00"
-        proxy.rewritten = [(word + b"\x11\x00\x00\x00", word + b"\x07\x00\x00\x00")]
+    with Standalone() as servers, Proxy(servers.members[0].port, free_port()) as proxy, servers.client(0) as client:
+        versions = (client.admin.command("hello")["maxWireVersion"], 7)
+        new, old = (b"maxWireVersion\x00" + version.to_bytes(4, "little") for version in versions)
+        proxy.rewritten = [(new, old)]
         found = run("doctor", f"mongodb://{HOST}:{proxy.port}/?{QUICK}&directConnection=true")
     assert found.exit_code == 3
     assert found.stderr.startswith("tallyglass: MongoDB 4.0 is too old: MongoDB 4.")

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pymongo import monitoring
 
+from server_version import major
 from tallyglass.connection.target import Target
 from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
@@ -150,6 +151,8 @@ async def test_dashboard_only_reads(
                 await until(lambda wanted=wanted: wanted <= recorder.names, pilot)
                 await until(lambda before=before: len(recorder.sent) >= before + 3, pilot)
                 assert recorder.names - HOUSEKEEPING <= listed
+            if major() < (6, 0):
+                listed.remove("getClusterParameter")  # how long pre-images are kept
             await until(lambda: recorder.names - HOUSEKEEPING >= listed, pilot)
             assert recorder.names - HOUSEKEEPING == listed
     finally:
@@ -191,6 +194,7 @@ def test_security_page_lists_every_command() -> None:
     assert not [name for name in READS | HOUSEKEEPING if f"`{name}`" not in PAGE]
 
 
+@pytest.mark.since(6, 0)
 def test_recorder_detects_writes(replica_set: ReplicaSet) -> None:
     recorder = Recorder()
     with replica_set.client(event_listeners=[recorder]) as client:

@@ -121,10 +121,11 @@ def ttl_index(client: Client) -> Done:
 
 
 def role(client: Client) -> Done:
-    """dropRole writes an applyOps with a session, which contains the delete."""
+    """dropRole writes an applyOps with a session, which contains the delete; before 5.0 the delete alone."""
     client[DB].command("createRole", "incident", privileges=[], roles=[])
     client[DB].command("dropRole", "incident")
-    mark = {"o.applyOps": {"$elemMatch": {"ns": "admin.system.roles", "op": "d", "o._id": f"{DB}.incident"}}}
+    deleted = {"ns": "admin.system.roles", "op": "d", "o._id": f"{DB}.incident"}
+    mark = {"o.applyOps": {"$elemMatch": deleted}} if major() >= (5, 0) else deleted
     return Done("users", "admin.system.roles", mark, mark, 1, Harm.DEFINITION)
 
 
@@ -189,7 +190,8 @@ def updates_of_two_fields(client: Client) -> tuple[Done, Done]:
     things.update_many({}, {"$set": {"price": 1}})
     time.sleep(0.2)
     things.update_many({}, {"$set": {"name": "x"}})
-    marks = [entry(f"{DB}.fields", op="u", **{f"o__diff__i__{name}": {"$exists": True}}) for name in ("price", "name")]
+    added = "o__diff__i" if major() >= (5, 0) else "o__$set"
+    marks = [entry(f"{DB}.fields", op="u", **{f"{added}__{name}": {"$exists": True}}) for name in ("price", "name")]
     one, other = (Done("updateMany", f"{DB}.fields", mark, mark, 50, Harm.CHANGE) for mark in marks)
     return one, other
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from incident_acts import Client, Done, entry
 
+from server_version import major
 from tallyglass.oplog.snapshot import Harm
 
 TTL, APP, SLOW = "noise_ttl", "noise_app", "noise_slow"
@@ -19,9 +20,13 @@ TTL_OPTIONS = ["--setParameter", f"ttlMonitorSleepSecs={TTL_SECONDS}"]
 PASSES = 3
 LOGS = [f"log{n}" for n in range(30)]
 SERIES = "system.buckets.series"
-TTL_COLLECTIONS = [*LOGS, "clustered", SERIES]
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
 TEN_A_SECOND = 0.1
+
+
+def ttl_collections() -> list[str]:
+    """The names of the collections whose documents expire, of all kinds that the server has."""
+    return LOGS + ["clustered"] * (major() >= (5, 3)) + [SERIES] * (major() >= (5, 0))
 
 
 @contextmanager
@@ -56,15 +61,19 @@ def _expire(client: Client) -> Done:
     db = client[TTL]
     for name in LOGS:
         db[name].create_index("at", expireAfterSeconds=3_600)
-    key = {"key": {"_id": 1}, "unique": True}
-    db.create_collection("clustered", clusteredIndex=key, expireAfterSeconds=3_600)
-    db.create_collection("series", timeseries={"timeField": "at", "metaField": "of"}, expireAfterSeconds=3_600)
+    kinds = ttl_collections()
+    if "clustered" in kinds:
+        key = {"key": {"_id": 1}, "unique": True}
+        db.create_collection("clustered", clusteredIndex=key, expireAfterSeconds=3_600)
+    if SERIES in kinds:
+        db.create_collection("series", timeseries={"timeField": "at", "metaField": "of"}, expireAfterSeconds=3_600)
     db[LOGS[0]].insert_many([{"_id": n} for n in range(300)])
     for number in range(PASSES):
         for name in LOGS:
             db[name].insert_many([{"at": OLD} for _ in range(10)])
-        db.clustered.insert_many([{"_id": OLD + timedelta(seconds=n)} for n in range(10)])
-        for n in range(30):
+        if "clustered" in kinds:
+            db.clustered.insert_many([{"_id": OLD + timedelta(seconds=n)} for n in range(10)])
+        for n in range(30 if SERIES in kinds else 0):
             db.series.insert_one({"at": OLD, "of": n % 10})
         while any(db[name].count_documents({"at": OLD}, limit=1) for name in (*LOGS, "series")) or (
             db.clustered.count_documents({}, limit=1)

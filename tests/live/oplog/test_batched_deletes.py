@@ -14,6 +14,7 @@ NS = "__internalBatchedDeletesTesting.Collection0"
 """The only collection to which the parameter applies."""
 
 
+@pytest.mark.since(6, 0)
 def test_a_batched_delete_is_one_incident_and_each_group_is_a_row() -> None:
     parameters = ("enableTestCommands=1", "internalBatchUserMultiDeletesForTest=1", "batchedDeletesTargetBatchDocs=100")
     options = [word for parameter in parameters for word in ("--setParameter", parameter)]

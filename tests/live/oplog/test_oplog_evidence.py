@@ -98,8 +98,8 @@ def shop() -> Any:
         for name in ("alice", "bob"):
             roles = ["readWriteAnyDatabase", "dbAdminAnyDatabase"]
             guarded.admin.admin.command("createUser", name, pwd=PASSWORD, roles=roles)
-        alice: MongoClient[Any] = MongoClient(guarded.uri("alice"), appname="nightly-cleanup")
-        bob: MongoClient[Any] = MongoClient(guarded.uri("bob"), appname="mongosh \x1b[2J")
+        alice: MongoClient[Any] = MongoClient(guarded.uri("alice"), appname="nightly-cleanup", w="majority")
+        bob: MongoClient[Any] = MongoClient(guarded.uri("bob"), appname="mongosh \x1b[2J", w="majority")
         alice.shop.orders.insert_many([{"_id": n, "s": n % 2} for n in range(400)])
         alice.shop.items.insert_many([{"_id": n} for n in range(50)])
         alice.shop.orders.delete_many({"s": 1})

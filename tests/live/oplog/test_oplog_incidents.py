@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from incident_acts import ACTS, DB, PAIRS, Client, Done, command_entry, entry, set_fcv
-from incident_noise import APP, LOGS, PASSES, TTL, TTL_COLLECTIONS, TTL_OPTIONS, TTL_SECONDS, noise
+from incident_noise import APP, LOGS, PASSES, TTL, TTL_OPTIONS, TTL_SECONDS, noise, ttl_collections
 from oplog_rig import writers
 
 from tallyglass.demo.server import ReplicaSet
@@ -92,9 +92,11 @@ async def test_what_expires_is_routine_and_displaces_no_act(
 ) -> None:
     servers, done = what_was_done
     for module, name, limit in (
-        (commands, "FINISHED_LIMIT", len(done) + len(LOGS) + 10), (grouper, "ROUTINE_LIMIT", len(TTL_COLLECTIONS) + 10),
-        (families, "KEPT", 32), (compaction, "TOTAL_BURST_LIMIT", len(TTL_COLLECTIONS)),
-    ):  # fmt: skip
+        (commands, "FINISHED_LIMIT", len(done) + len(LOGS) + 10),
+        (grouper, "ROUTINE_LIMIT", len(ttl_collections()) + 10),
+        (families, "KEPT", 32),
+        (compaction, "TOTAL_BURST_LIMIT", len(ttl_collections())),
+    ):
         monkeypatch.setattr(module, name, limit)
     gateway = open_gateway(servers.uri)
     incidents = [one async for one in scan(gateway)][-1].incidents
@@ -103,7 +105,7 @@ async def test_what_expires_is_routine_and_displaces_no_act(
     with servers.client() as client:
         for one in done:
             _check(client, one, incidents)
-        for name in TTL_COLLECTIONS:
+        for name in ttl_collections():
             deleted = client.local["oplog.rs"].count_documents({"ns": f"{TTL}.{name}", "op": "d"})
             by_person = 300 if name == LOGS[0] else 0
             assert deleted >= 10 * PASSES + by_person

@@ -164,9 +164,10 @@ class Scene:
         return self.newest_of({"ts": {"$lt": Timestamp(ts.t, ts.i)}})
 
     def now(self) -> Ts:
-        """The newest timestamp that a majority has."""
-        stamp = self.client.admin.command("hello")["lastWrite"]["majorityOpTime"]["ts"]
-        return Ts(stamp.time, stamp.inc)
+        """The newest timestamp that a majority has. A set of 4.4 that was started a moment ago knows none yet."""
+        while (majority := self.client.admin.command("hello")["lastWrite"].get("majorityOpTime")) is None:
+            self.settle()
+        return Ts(majority["ts"].time, majority["ts"].inc)
 
     def first_entry(self, query: dict[str, Any], since: Ts) -> Ts:
         """The ts of the first entry that matches, from ``since`` on."""

@@ -79,6 +79,7 @@ def _index(index: Any) -> str:
     return json.dumps(json.loads(json_util.dumps(index)), sort_keys=True)
 
 
+@pytest.mark.since(6, 0)
 async def test_a_backup_of_pbm_and_its_slices_give_the_state_that_was_recorded(as_at_t1: Scene, stored: Path) -> None:
     """All but hidden indexes, which come back visible: PBM does not record that."""
     scene, storage = as_at_t1, stored / "pbm" / "main"

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from pymongo.errors import OperationFailure
 from restore_scene import Scene, State, record, same, with_wal_g
 
+from server_version import major
 from tallyglass.moment import Ts, parse_ts
 from tallyglass_tui.cli.main import main
 
@@ -100,7 +101,8 @@ def test_a_drill_at_a_random_point_restores_what_was_there(
     for number in range(drills):
         words = ["restore", "drill", scene.source.uri, "--backup", str(tmp_path / "daily"), "--nice", "0"]
         done = CliRunner(catch_exceptions=False).invoke(main, [*words, "--at=random", f"--seed={number}", "--json"])
-        assert done.exit_code == 0, done.output
+        # A server before 5.0 does not log what leaves a capped collection: its documents are not counted.
+        assert done.exit_code in ((0,) if major() >= (5, 0) else (0, 1)), done.output
         report = json.loads(done.stdout)
         assert (report["random_drills"], report["seed"]) == (report["random_identical"], number)
         where[report["random_where"]] += 1

@@ -59,6 +59,7 @@ async def test_metadata_of_another_dump(scene: Scene) -> None:
     assert "indexes-unexplained" in ids(plan, Level.WARN), "the live items have an index that the backup lacks"
 
 
+@pytest.mark.since(5, 0)
 async def test_a_time_series_file_without_some_of_its_buckets(scene: Scene) -> None:
     """The backup does not give the UUID of a time-series collection."""
     shop = scene.client["shop"]
@@ -94,6 +95,7 @@ async def test_a_view_took_the_name(scene: Scene) -> None:
     assert record(scene.client)[row.beside][3] == before["shop.orders"][3]
 
 
+@pytest.mark.since(6, 0)
 @pytest.mark.long
 async def test_rare_kinds_of_collections_and_indexes(scene: Scene) -> None:
     shop = scene.client["shop"]

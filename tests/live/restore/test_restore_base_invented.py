@@ -38,6 +38,7 @@ async def test_a_dump_of_after_the_accident(scene: Scene) -> None:
     assert "document-missing" in ids(plan)
 
 
+@pytest.mark.since(5, 0)
 async def test_a_start_that_is_too_late(scene: Scene) -> None:
     """All documents exist; only those updated between dump and start are outdated."""
     fill(scene)

@@ -50,6 +50,7 @@ async def test_the_process_makes_the_same_plan_and_says_how_far_it_is(scene: Sce
     assert ids(answer.plan, Level.WARN) == ids(here, Level.WARN)
 
 
+@pytest.mark.since(6, 0)
 async def test_page_and_command_ask_the_same_and_plan_the_same_from_the_answer(scene: Scene) -> None:
     """Somebody's right updates and the accident at once: both name what the server's log says was run, and that proves
     the accident alone."""
