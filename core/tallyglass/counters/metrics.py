@@ -116,7 +116,7 @@ def _search_metrics(snapshot: CountersSnapshot, omitted: int) -> Iterator[Metric
     yield MetricFamily(f"{PREFIX}sequences_missing", "Sequences known and not listed, by reason.", ("reason",), missing)
     yield _single("sequences_omitted", "Sequences left out by --top.", omitted)
     yield _single("search_complete", "1 if every collection and shard was read.", not incomplete(snapshot))
-    yield _single("last_success_timestamp_seconds", "When the counters were last read.", snapshot.at.timestamp())
+    yield _single("last_success_timestamp_seconds", "When the counters were last read.", snapshot.read_at.timestamp())
     if snapshot.oplog_seconds is not None:
         yield _single("oplog_window_seconds", "Time covered by the oplog.", snapshot.oplog_seconds)
 

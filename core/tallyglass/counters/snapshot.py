@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 
@@ -278,7 +278,8 @@ class CountersSnapshot:
     ``discovering``: only ``collections_looked`` of the ``collections_seen`` were searched so far.
     ``collections_unread`` exist and could not be read. ``unmatched`` lists configuration rules that match nothing.
     ``oplog_seconds`` is how far back the oplog reaches, None if unknown. ``known`` is how many counters were recognised
-    so far, ``missing`` those of them that are not among ``counters``.
+    so far, ``missing`` those of them that are not among ``counters``. ``at`` is by the server's clock, which is
+    ``ahead`` of this host's by seconds.
     """
 
     at: datetime
@@ -292,3 +293,9 @@ class CountersSnapshot:
     oplog_seconds: float | None = None
     known: int = 0
     missing: tuple[MissingCounter, ...] = ()
+    ahead: float = 0.0
+
+    @property
+    def read_at(self) -> datetime:
+        """The moment by this host's clock."""
+        return self.at - timedelta(seconds=self.ahead)

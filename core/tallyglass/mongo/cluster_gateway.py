@@ -54,8 +54,10 @@ class ClusterGateway:
         found = await self._all(lambda shard: shard.inspect(stage, options, **how))
         return [row for rows in found for row in rows]
 
-    async def catch_up(self) -> None:
-        await self._all(lambda shard: shard.catch_up())
+    async def catch_up(self) -> float | None:
+        """What the clock of the first shard says that tells the time."""
+        clocks = await self._all(lambda shard: shard.catch_up())
+        return next((clock for clock in clocks if clock is not None), None)
 
     def members(self) -> tuple[str, ...]:
         return tuple(member for shard in self.shards.values() for member in shard.members())

@@ -136,10 +136,11 @@ class Gateway(Protocol):
         """The members with data (``host:port``) that the client knows to be up; empty before the first read."""
         ...
 
-    async def catch_up(self) -> None:
+    async def catch_up(self) -> float | None:
         """From here on documents are read as they are now, or later: a secondary that lags is waited for.
 
-        Nothing changes on servers without a logical clock, and behind a router.
+        Returns what the server's clock says (seconds since 1970), None if it is not told. Nothing is waited for on
+        servers without a logical clock, nor behind a router unless the connection string chooses secondaries.
         """
         ...
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Any, cast
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo import CursorType
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
-from pymongo.read_preferences import Nearest, PrimaryPreferred, SecondaryPreferred
+from pymongo.read_preferences import Nearest, Primary, PrimaryPreferred, SecondaryPreferred
 
 from tallyglass.errors import ReadError
 from tallyglass.mongo.codec import CODEC
@@ -41,6 +42,7 @@ _EVENT_PARTS = ("clusterTime", "documentKey", "fullDocumentBeforeChange", "opera
 """The requested fields of an event: with the full document and the update it could exceed 16 MB."""
 # The limit until the first batch of a tail: with a filter, the first match may be far from the start.
 _SEEK_MS = 60_000
+_PREFERS_PRIMARY = (Primary().mode, PrimaryPreferred().mode)
 
 
 class MongoGateway:
@@ -101,14 +103,18 @@ class MongoGateway:
             rows = admin.aggregate([{stage: options}, {"$limit": limit}], maxTimeMS=time_ms)
             return await session.call(_all_rows(rows))
 
-    async def catch_up(self) -> None:
+    async def catch_up(self) -> float | None:
         async with self._session("command hello") as session:
             hello = {"hello": 1, "maxTimeMS": DEFAULT_TIME_MS}
-            answer = await session.call(session.client.admin.command(hello, read_preference=PrimaryPreferred()))
-        at = answer.get("operationTime")
-        # For a router each shard that is idle would write an entry into its oplog.
-        if isinstance(at, Timestamp) and "$clusterTime" in answer and answer.get("msg") != "isdbgrid":
+            how = {"read_preference": PrimaryPreferred(), "codec_options": CODEC}
+            answer = await session.call(session.client.admin.command(hello, **how))
+            preference = session.client.read_preference.mode
+        at, clock = answer.get("operationTime"), answer.get("localTime")
+        # A shard that is idle has its primary write an entry into the oplog before it answers a router that waits.
+        may_wait = answer.get("msg") != "isdbgrid" or preference not in _PREFERS_PRIMARY
+        if isinstance(at, Timestamp) and "$clusterTime" in answer and may_wait:
             self._since = max(at, self._since or at)
+        return clock.timestamp() if isinstance(clock, datetime) else None
 
     def members(self) -> tuple[str, ...]:
         # Not the client's nodes: an arbiter is among them, which it never sends a read.

@@ -99,10 +99,11 @@ class Server:
         return rows
 
     async def command(self, name: str, *_: Any, **__: Any) -> Row:
-        return {"setName": "rs", "localTime": datetime.fromtimestamp(self.clock, UTC)} if name == "hello" else {}
+        return {"setName": "rs"} if name == "hello" else {}
 
-    async def catch_up(self) -> None:
+    async def catch_up(self) -> float:
         self.order.append("now")
+        return float(self.clock)
 
     async def list_databases(self) -> list[str]:
         return ["shop"]
@@ -280,11 +281,14 @@ async def test_what_include_leaves_out_is_compared_and_what_exclude_does_is_not(
     assert (view.flags == (Flag.BEHIND,), view.target) == (is_compared, "shop.orders._id" if is_compared else "")
 
 
-async def test_the_past_comes_from_the_oplog_by_the_clock_of_this_machine() -> None:
+async def test_all_is_dated_by_the_clock_of_the_server() -> None:
     server, now = Server(90, range(11, 81), range(60, 91), ahead=600), time.time()
-    (view,) = (await look(server, WatchSettings())).counters  # type: ignore[arg-type]
+    seen = await look(server, WatchSettings())  # type: ignore[arg-type]
+    (view,) = seen.counters
     assert [value for _, value in view.history[:-1]] == list(range(60, 91))
-    assert now - 3_601 <= view.history[0][0] <= now - 3_400
+    assert server.clock - 3_600 <= view.history[0][0] <= server.clock - 3_400
+    assert (seen.at.timestamp(), seen.ahead) == (pytest.approx(server.clock, abs=30), pytest.approx(600, abs=30))
+    assert seen.read_at.timestamp() == pytest.approx(now, abs=30)
     assert (view.target, view.drift, view.burn) == ("shop.orders._id", 10, 0.125)
     server.refused = {OPLOG}
     seen = await look(server, WatchSettings())  # type: ignore[arg-type]

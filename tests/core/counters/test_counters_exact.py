@@ -234,7 +234,7 @@ BOUNDS: dict[ModuleType, dict[str, Any]] = {
         "_MOST_GROUPS": 32,
     },
     store: {
-        "MOST_ROWS": 500_000, "_KEPT": 120 * 86_400, "_KEYS_IN_QUERY": 500,
+        "MOST_ROWS": 500_000, "_LOADED": 120 * 86_400, "_OLDER_AT_ONCE": 2, "_KEYS_IN_QUERY": 500,
         "_THINNED": ((2 * 86_400, 3_600), (14 * 86_400, 6 * 3_600)),
     },
     limits: {
@@ -288,7 +288,7 @@ def test_what_is_asked_for_kept_and_shown_at_most(module: ModuleType) -> None:
 def test_what_is_not_known_of_a_snapshot() -> None:
     assert CountersSnapshot(NOW, ()) == CountersSnapshot(
         at=NOW, counters=(), troubles=(), discovering=False, collections_seen=0, collections_looked=0,
-        collections_unread=0, unmatched=(), oplog_seconds=None, known=0, missing=(),
+        collections_unread=0, unmatched=(), oplog_seconds=None, known=0, missing=(), ahead=0.0,
     )  # fmt: skip
     assert Forecast() == Forecast(
         early=None, likely=None, late=None, naive=None, rate=None, basis="", history_seconds=0.0, steps=0, spread=None,

@@ -39,5 +39,5 @@ def test_critical_before_warning_then_the_earliest_end_then_the_most_used() -> N
         _counter("sooner", 0.1, 5, Flag.DOUBLE),
         _counter("full", 1.0, 0, Flag.FULL),
     ]
-    ordered = [row.key for row in sorted(rows, key=urgency)]
+    ordered = [row.key for row in sorted(rows, key=lambda row: urgency(row, datetime.now(UTC)))]
     assert ordered == ["full", "sooner", "soon", "double", "far", "fuller", "calm"]

@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import math
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -259,34 +260,6 @@ def test_a_dashboard_that_ran_for_a_day_agrees_with_a_fresh_one(stall: int) -> N
         assert end is not None
         assert same is not None
         assert end.timestamp() - T0 - 2 * day == pytest.approx(same.timestamp() - T0 - 2 * day, rel=0.05)
-
-
-@pytest.mark.parametrize(("since", "until", "ahead"), [(0, 100, 3_600), (200, 250, 31_536_000), (300, 360, 130)])
-def test_a_clock_that_was_ahead_leaves_no_rate_of_its_own(since: int, until: int, ahead: int) -> None:
-    shop = Shop()
-    rates = []
-    for n in range(720):
-        at = T0 + 10 * n + ahead * (since <= n < until)
-        (view,) = shop.look(at, {"_id": "a", "seq": 10**9 + 10 * n})
-        tracker = shop.tracker()
-        if tracker.is_due(at):
-            tracker.update_forecasts(at)
-        if n > until:
-            view = tracker.view()
-            rates.append(view.rate)
-            assert all(moment is None or moment <= at for moment in (tracker.changed_at, tracker.first_at))
-            assert (view.forecast.rate, view.flags) == (pytest.approx(1, rel=2.1), ())
-    assert rates == pytest.approx([1.0] * len(rates), rel=2.1)
-    assert view.forecast.rate == pytest.approx(1, rel=0.6)
-    # The last points are as doubtful as the clock was wrong.
-    assert shop.tracker().series.steps == pytest.approx(719 - min(until, ahead // 5), abs=3)
-
-
-def test_a_fall_that_a_wrong_clock_dated_is_not_in_the_future() -> None:
-    shop = Shop()
-    for at, value in ((T0, 50), (T0 + 9_000, 60), (T0 + 9_010, 40), (T0 + 30, 41)):
-        (view,) = shop.look(at, {"_id": "a", "seq": value})
-    assert (view.flags, view.rewound_at) == ((Flag.REWOUND,), datetime.fromtimestamp(T0 + 30, UTC))
 
 
 def test_an_unchanged_counter_keeps_its_view() -> None:
@@ -715,25 +688,42 @@ def test_store_keeps_thins_and_is_private(tmp_path: Path) -> None:
     store.close()
     assert path.stat().st_mode & 0o077 == 0
     store = SampleStore(path)
-    found = store.load("here", ["a", "b"])
+    found = store.load("here", ["a", "b"], T0)
     assert found["a"][-1] == PastValue(T0, 10**18, INT64)
     assert found["b"] == [PastValue(T0, 1.5, DOUBLE)]
     assert 2 * day / 300 + 12 * 24 <= len(found["a"]) <= 2 * day / 300 + 12 * 24 + 6 * 4 + 4
     assert found["a"][0].at >= T0 - 20 * day
-    assert store.load("elsewhere", ["a"]) == {}
+    assert store.load("elsewhere", ["a"], T0) == {}
     store.close()
 
 
-@pytest.mark.parametrize(("later", "kept"), [(3, [0, 1, 2, 3]), (4, [0, 1, 2, 3, 900, 901, 902, 903])])
-def test_samples_of_a_clock_that_was_ahead_are_forgotten_unless_this_one_may_be_behind(
-    tmp_path: Path, later: int, kept: list[int]
-) -> None:
+def test_no_sample_is_removed_on_the_word_of_a_clock(tmp_path: Path) -> None:
+    day = 86_400
     with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
-        ahead = [("a", PastValue(T0 + 90_000 + n, n, INT64)) for n in range(later)]
-        store.save("here", ahead, T0 + 90_000 + later)
-        store.save("here", [("a", PastValue(T0 + n, n, INT64)) for n in range(4)], T0 + 3)
-        offsets = [round(past.at - T0) for past in store.load("here", ["a"])["a"]]
-    assert offsets == [n if n < 900 else 90_000 + n - 900 for n in kept]
+
+        def offsets(now: float) -> list[int]:
+            return [round(past.at - T0) for past in store.load("here", ["a"], now)["a"]]
+
+        def saved(at: float, number: int) -> None:
+            store.save("here", [("a", PastValue(at, number, INT64))], at)
+
+        store.save("here", [("a", PastValue(T0 + n * 300, n, INT64)) for n in range(-24, 0)], T0)
+        before = offsets(T0)
+        for later in (180 * day, 180 * day + 300):
+            saved(T0 + later, 9)
+        # What is of another time than now is not loaded, but it is there.
+        assert offsets(T0) == before == [n * 300 for n in range(-24, 0)]
+        assert offsets(T0 + 180 * day + 300) == [180 * day, 180 * day + 300]
+        assert offsets(T0 + 120 * day - 300) == [-300]
+        for _ in range(20):
+            saved(T0 + 180 * day + 300, 9)
+        assert offsets(T0) == before
+        for _ in range(3):
+            saved(T0 + 180 * day + 300, 9)
+        # Where the clock stays there, it is right: what is two days old by it is thinned.
+        assert offsets(T0) == [-4200, -600, -300]
+        saved(T0 - 400 * day, 9)
+        assert (offsets(T0), offsets(T0 - 400 * day)) == ([-4200, -600, -300], [-400 * day])
 
 
 def test_store_forgets_the_oldest_samples_beyond_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -743,7 +733,7 @@ def test_store_forgets_the_oldest_samples_beyond_its_limit(tmp_path: Path, monke
             store.save(
                 "here", [("a", PastValue(T0 + 3600 * hour + n, n, INT64)) for n in range(6)], T0 + 3600 * hour + 5
             )
-        assert [past.at - T0 for past in store.load("here", ["a"])["a"]] == [
+        assert [past.at - T0 for past in store.load("here", ["a"], T0 + 7205)["a"]] == [
             3602,
             *range(3603, 3606),
             *range(7200, 7206),
@@ -799,13 +789,13 @@ def test_store_says_what_is_wrong_with_a_file(tmp_path: Path, connections: list[
     path.write_bytes(b"not a database" * 100)
     store = SampleStore(path)
     with pytest.raises(InputError, match="cannot be used") as caught:
-        store.load("here", ["a", "b"])
+        store.load("here", ["a", "b"], T0)
     assert len(connections) == 1
     assert_closed(connections)
     assert "--no-history" in caught.value.advice
     assert isinstance(caught.value.__cause__, sqlite3.Error)
     with pytest.raises(InputError) as caught:
-        SampleStore(path / "below" / "counters.sqlite").load("here", ["a"])
+        SampleStore(path / "below" / "counters.sqlite").load("here", ["a"], T0)
     said = f"The history file {path}/below/counters.sqlite cannot be used: Not a directory."
     assert str(caught.value) == f"{said} Check its folder, or run with --no-history."
 
@@ -819,7 +809,7 @@ class ReplicaSetGateway:
 
 def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: list[sqlite3.Connection]) -> None:
     path = tmp_path / "counters.sqlite"
-    past = PastReader(ReplicaSetGateway(), path, oplog=False)  # type: ignore[arg-type]
+    past = PastReader(ReplicaSetGateway(), path, time.time, oplog=False)  # type: ignore[arg-type]
     asyncio.run(past.mark([Shop().collection]))
     assert not past.troubles
     with contextlib.closing(sqlite3.connect(path)) as other:
@@ -833,21 +823,9 @@ def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: 
     asyncio.run(past.close())
 
 
-async def test_samples_of_a_clock_that_was_ahead_are_dropped_and_do_not_stop_those_to_come(tmp_path: Path) -> None:
-    shop, past = Shop(), PastReader(ReplicaSetGateway(), tmp_path / "counters.sqlite", oplog=False)  # type: ignore[arg-type]
-    await past.open()
-    for n, at in enumerate((T0, T0 + 90_000, T0 + 7_200)):
-        await asyncio.to_thread(shop.look, at, {"_id": "a", "seq": n})
-        await past.save(shop.collection.trackers, at)
-    await past.close()
-    with contextlib.closing(sqlite3.connect(tmp_path / "counters.sqlite")) as kept:
-        found = kept.execute("SELECT at, number FROM sample ORDER BY at").fetchall()
-    assert found == [(T0, "0"), (T0 + 7_200, "2")]
-
-
 async def test_of_a_counter_that_is_idle_a_sample_is_kept_each_hour_only(tmp_path: Path) -> None:
     path, shop = tmp_path / "counters.sqlite", Shop()
-    past = PastReader(ReplicaSetGateway(), path, oplog=False)  # type: ignore[arg-type]
+    past = PastReader(ReplicaSetGateway(), path, time.time, oplog=False)  # type: ignore[arg-type]
     await past.open()
     for minute in range(0, 66, 5):
         await asyncio.to_thread(shop.look, T0 + 60 * minute, {"_id": "idle", "seq": 9}, {"_id": "busy", "seq": minute})
@@ -862,7 +840,7 @@ def test_a_store_that_is_closed_opens_no_file(tmp_path: Path, connections: list[
     store = SampleStore(tmp_path / "counters.sqlite")
     store.close()
     with pytest.raises(InputError, match="closed"):
-        store.load("here", ["a", "b"])
+        store.load("here", ["a", "b"], T0)
     assert not connections
 
 

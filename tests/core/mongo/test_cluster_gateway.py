@@ -21,8 +21,10 @@ NS = Namespace("shop", "orders")
 class Shard:
     """A shard that holds documents, or fails with an error; ``asked`` counts its reads."""
 
-    def __init__(self, *rows: dict[str, Any], error: Exception | None = None, after: int = 0) -> None:
-        self.rows, self.error, self.after = rows, error, after
+    def __init__(
+        self, *rows: dict[str, Any], error: Exception | None = None, after: int = 0, clock: float | None = None
+    ) -> None:
+        self.rows, self.error, self.after, self.clock = rows, error, after, clock
         self.asked, self.closed = 0, False
 
     def answer(self, value: Any) -> Any:
@@ -37,8 +39,8 @@ class Shard:
     async def inspect(self, stage: str, options: Any, **how: Any) -> Any:
         return self.answer([*self.rows])
 
-    async def catch_up(self) -> None:
-        self.answer(None)
+    async def catch_up(self) -> Any:
+        return self.answer(self.clock)
 
     def members(self) -> tuple[str, ...]:
         return tuple(f"host:{row['_id']}" for row in self.rows)
@@ -89,6 +91,9 @@ async def test_the_answers_of_all_shards_are_one() -> None:
     lost = Shard({"_id": 9}, error=PrivilegeError("no"))
     found = cluster(docs(2, 1), lost, docs(3), docs())
     assert await found.list_databases() == ["1", "2", "3"]
+    assert (await found.catch_up(), await cluster(docs(), lost, Shard(clock=7.5), Shard(clock=9.0)).catch_up()) == (
+        None, 7.5,
+    )  # fmt: skip
     assert (await found.estimate(NS), await found.count(NS)) == (3, 30)
     assert await found.extent(NS, {}) == Extent(3, 21)
     assert await found.inspect("$x", {}) == [{"_id": 2}, {"_id": 1}, {"_id": 3}]

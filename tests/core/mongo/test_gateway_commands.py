@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from pymongo.asynchronous.settings import TopologySettings
 from pymongo.errors import OperationFailure
 from pymongo.hello import Hello
 from pymongo.read_concern import ReadConcern
-from pymongo.read_preferences import PrimaryPreferred
+from pymongo.read_preferences import Nearest, Primary, PrimaryPreferred, Secondary, SecondaryPreferred
 from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
@@ -160,9 +161,10 @@ async def test_a_collection_that_is_not_there_has_no_indexes(code: int) -> None:
 class Member(Client):
     """A fake client of a replica set: ``answers`` are those to hello, ``concerns`` what each find asked for."""
 
-    def __init__(self, *answers: dict[str, Any], level: str | None = None) -> None:
+    def __init__(self, *answers: dict[str, Any], level: str | None = None, prefers: Any = None) -> None:
         super().__init__()
         self.admin, self.read_concern = self, ReadConcern(level)
+        self.read_preference = prefers or PrimaryPreferred()
         self.answers, self.concerns, self.asked = [*answers], list[Any](), list[Any]()
 
     def get_collection(self, name: str, **options: Any) -> Member:
@@ -171,7 +173,7 @@ class Member(Client):
         return self
 
     async def command(self, body: dict[str, Any], **how: Any) -> dict[str, Any]:
-        self.asked.append((next(iter(body)), how["read_preference"]))
+        self.asked.append((next(iter(body)), how["read_preference"], how["codec_options"].tz_aware))
         return self.answers.pop(0)
 
     async def find_one(self, *_: Any, **__: Any) -> None:
@@ -185,7 +187,7 @@ CLOCK = {"$clusterTime": {"clusterTime": Timestamp(9, 9)}}
     ("answers", "level", "expected"),
     [
         ([], None, None),
-        ([CLOCK | {"operationTime": Timestamp(9, 1)}], None,
+        ([CLOCK | {"operationTime": Timestamp(9, 1), "localTime": datetime.fromtimestamp(9.5, UTC)}], None,
          {"level": "local", "afterClusterTime": Timestamp(9, 1)}),
         ([CLOCK | {"operationTime": Timestamp(at, 1)} for at in (9, 7)], "majority",
          {"level": "majority", "afterClusterTime": Timestamp(9, 1)}),
@@ -201,9 +203,27 @@ async def test_a_member_that_lags_is_waited_for(
 ) -> None:
     client = Member(*answers, level=level)
     gateway = MongoGateway(Link(lambda: OpenClient(client)))
-    for _ in answers:
-        await gateway.catch_up()
+    for clock in [9.5 if "localTime" in answer else None for answer in answers]:
+        assert await gateway.catch_up() == clock
     await gateway.find_one(Namespace("shop", "counters"), {})
     await gateway.find_one(Namespace("local", "oplog.rs"), {})
     assert client.concerns == [expected, None]
-    assert client.asked == [("hello", PrimaryPreferred())] * len(answers)
+    assert client.asked == [("hello", PrimaryPreferred(), True)] * len(answers)
+
+
+@pytest.mark.parametrize(
+    ("prefers", "waits"),
+    [
+        (Primary(), False),
+        (PrimaryPreferred(), False),
+        (Secondary(), True),
+        (SecondaryPreferred(), True),
+        (Nearest(), True),
+    ],
+)
+async def test_behind_a_router_only_secondaries_that_were_chosen_are_waited_for(prefers: Any, waits: bool) -> None:
+    client = Member(CLOCK | {"operationTime": Timestamp(9, 1), "msg": "isdbgrid"}, prefers=prefers)
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
+    await gateway.catch_up()
+    await gateway.find_one(Namespace("shop", "counters"), {})
+    assert client.concerns == [{"level": "local", "afterClusterTime": Timestamp(9, 1)} if waits else None]

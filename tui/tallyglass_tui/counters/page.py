@@ -134,7 +134,7 @@ class CountersPage(Page):
     @property
     def data_age(self) -> float | None:
         """Seconds since the counters were last read."""
-        return (clock.now() - self._snapshot.at).total_seconds() if self._snapshot else None
+        return (clock.now() - self._snapshot.read_at).total_seconds() if self._snapshot else None
 
     @property
     def trouble(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from tallyglass.counters.follow.clock import Clock
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.group import group_above
 from tallyglass.counters.follow.tracker import Tracker
@@ -31,7 +32,8 @@ Findings = dict[Namespace, dict[str, UsageFinding]]
 
 
 class FollowedCollections:
-    """The followed collections. ``by_ns`` are all of them, ``unread`` those that the last reading could not read.
+    """The followed collections. ``by_ns`` are all of them, ``unread`` those that the last reading could not read,
+    ``clock`` is that by which they are dated.
 
     ``is_late``: the time of the last reading was up before all were read.
     """
@@ -40,6 +42,7 @@ class FollowedCollections:
         self.by_ns: dict[Namespace, CounterCollection] = {}
         self.unread: set[Namespace] = set()
         self.is_late = False
+        self.clock = Clock()
         self._gateway = gateway
         self._config = config
         self._discovery = discovery
@@ -68,10 +71,14 @@ class FollowedCollections:
         """The numbers of the rules that match a counter."""
         return {number for collection in self.by_ns.values() for number in collection.recogniser.matched}
 
-    async def read(self, now: float, deadline: float = math.inf) -> None:
-        """Read all, as of ``now``, until ``deadline`` (monotonic). Raises ReadError if no server answers."""
+    async def catch_up(self) -> float:
+        """Have all be read as it is from now on, which is returned: seconds since 1970."""
+        return self.clock.read(await self._gateway.catch_up())
+
+    async def read(self, deadline: float = math.inf) -> None:
+        """Read all, until ``deadline`` (monotonic). Raises ReadError if no server answers."""
         turns = asyncio.Semaphore(_AT_ONCE)
-        self._troubles, self.unread, late = [], set(), 0
+        self._troubles, self.unread, late, now = [], set(), 0, self.clock.now
 
         async def read_one(ns: Namespace, collection: CounterCollection) -> None:
             nonlocal late
@@ -103,7 +110,7 @@ class FollowedCollections:
         """Read some of them once more. Raises ReadError if no server answers."""
         for ns in self.by_ns.keys() & places:
             with suppress(ServerError):
-                await self.by_ns[ns].read(self._gateway, time.time())
+                await self.by_ns[ns].read(self._gateway, self.clock.now)
 
     async def compare_idle(self, findings: Findings, seconds: float) -> bool:
         """Compare guesses with the largest ids of their databases, once each, for about ``seconds``.
@@ -154,6 +161,7 @@ class FollowedCollections:
     def troubles(self) -> Iterator[CounterTrouble]:
         """What the last reading could not read, and the guesses that are still to be compared."""
         yield from self._troubles
+        yield from self.clock.troubles()
         if self._idle:
             title = "Not all guesses are compared yet with the largest ids of their databases."
             yield CounterTrouble("", title, partial=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from operator import itemgetter
 
 from tallyglass.counters.follow.tracker import Tracker
@@ -17,22 +17,24 @@ RankedCounter = tuple[tuple[tuple[int, float, float], str], CounterView, Tracker
 _THRESHOLDS = Thresholds()
 
 
-def urgency(counter: CounterView) -> tuple[int, float, float]:
+def urgency(counter: CounterView, now: datetime) -> tuple[int, float, float]:
     """Smaller is more urgent: critical before warning, then the earliest possible end, then the most used."""
     early = counter.forecast.early
-    rank = -BY_SEVERITY.index(grade(counter, _THRESHOLDS, datetime.now(UTC))[0])
+    rank = -BY_SEVERITY.index(grade(counter, _THRESHOLDS, now)[0])
     own = (rank, early.timestamp() if early else float("inf"), -(counter.used or 0.0))
-    return min([own, *map(urgency, counter.members.worst)]) if counter.members else own
+    return min([own, *(urgency(member, now) for member in counter.members.worst)]) if counter.members else own
 
 
-async def by_urgency(trackers: Iterable[Tracker], before: Iterable[RankedCounter]) -> list[RankedCounter]:
+async def by_urgency(
+    trackers: Iterable[Tracker], before: Iterable[RankedCounter], now: datetime
+) -> list[RankedCounter]:
     """The views of all trackers, the most urgent first. ``before`` is the last result: only what changed is graded."""
     known = {row[2]: row for row in before}
     fresh: dict[Tracker, RankedCounter] = {}
     for tracker in trackers:
         view, row = tracker.view(), known.get(tracker)
         unchanged = row is not None and row[1] is view
-        fresh[tracker] = row if row and unchanged else ((urgency(view), view.key), view, tracker)
+        fresh[tracker] = row if row and unchanged else ((urgency(view, now), view.key), view, tracker)
         await rest()
     # In the last order, which is nearly that of now, a sort compares each row with its neighbour only.
     rows = [fresh.pop(row[2]) for row in known.values() if row[2] in fresh]

@@ -1,7 +1,6 @@
 """Reads the history of counters from the oplog, from the samples of earlier runs, and from ObjectIds.
 
-The sources are used in this order, each only for the time before the previous one, so that different clocks are never
-mixed within one period.
+The sources are used in this order, each only for the time before the previous one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast.series import HOUR, WEEK
 from tallyglass.counters.history.objectid_samples import read_dated
-from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, Values, oplog_end
+from tallyglass.counters.history.oplog_samples import OplogPast, PastValue, oplog_end
 from tallyglass.counters.history.store import SAVE_SECONDS, KnownCounter, SampleStore
 from tallyglass.counters.numbers import Number
 from tallyglass.counters.pacer import rest
@@ -45,9 +44,10 @@ _Found = TypeVar("_Found")
 class PastReader:
     """Gives each tracker its history once, and saves samples for later runs. ``troubles`` lists what failed."""
 
-    def __init__(self, gateway: Gateway, history_path: Path | None, *, oplog: bool) -> None:
+    def __init__(self, gateway: Gateway, history_path: Path | None, now: Callable[[], float], *, oplog: bool) -> None:
         self._gateway = gateway
         self._path = history_path
+        self._now = now
         self._oplog = oplog
         self._store: SampleStore | None = None
         self._deployment = ""
@@ -55,7 +55,6 @@ class PastReader:
         self._saved_at = 0.0
         self._dated: set[str] = set()
         self._opened = False
-        self._ahead = 0.0
         self._until: dict[Namespace, Timestamp | None] = {}
         self._filling: tuple[list[CounterCollection], OplogPast | None] | None = None
         self._findings: list[UsageFinding] = []
@@ -66,9 +65,6 @@ class PastReader:
         if self._opened:
             return
         hello = await self._gateway.command("hello")
-        clock = hello.get("localTime")
-        if clock is not None and hasattr(clock, "timestamp"):
-            self._ahead = clock.timestamp() - time.time()
         if self._oplog and not hello.get("setName"):
             title = "There is no oplog without a replica set: counters have no past, and are recognised by name only."
             self.troubles[str(OPLOG)] = CounterTrouble(str(OPLOG), title, partial=True)
@@ -140,13 +136,13 @@ class PastReader:
         if past is not None and past.cut:
             self._has_holes(f"The server cut off {past.cut:,} request{'s' * (past.cut > 1)} for the oplog")
         self._filling = None
-        values = await self._on_this_clock(past.values) if past is not None else {}
+        values = past.values if past is not None else {}
         for collection in new:
             collection.has_past = True
             self._until.pop(collection.ns, None)
-            moved = values.get(collection.ns, {})
-            await collection.follow_active(self._gateway, moved)
-            collection.add_past(moved)
+            pasts = values.get(collection.ns, {})
+            await collection.follow_active(self._gateway, pasts)
+            collection.add_past(pasts)
             await rest()
         trackers = [tracker for collection in new for tracker in collection.all_trackers()]
         stored = await self._load([tracker.identity.key for tracker in trackers])
@@ -175,7 +171,7 @@ class PastReader:
             if not top.dated or tracker.series.span >= WEEK or len(self._dated) > MOST_DATED:
                 continue
             ahead = 1 if tracker.identity.semantics is Semantics.NEXT else 0
-            until = tracker.series.times[0] if len(tracker.series) else time.time()
+            until = tracker.series.times[0] if len(tracker.series) else self._now()
             try:
                 # All of it, whatever the time: half of the samples would leave a hole for good.
                 end = top.ids.last(tracker.direction)
@@ -191,7 +187,7 @@ class PastReader:
 
     async def save(self, trackers: Sequence[Tracker], now: float) -> None:
         """Keep a sample of each counter that is due, every few minutes. ``trackers`` are the most urgent first."""
-        if self._store is None or abs(now - self._saved_at) < SAVE_SECONDS:
+        if self._store is None or now - self._saved_at < SAVE_SECONDS:
             return
         self._saved_at = now
         rows: list[tuple[str, PastValue]] = []
@@ -199,7 +195,7 @@ class PastReader:
         for tracker in every[:MOST_SAVED]:
             key, value = tracker.identity.key, tracker.value
             at, before = self._saved.get(key, (float("-inf"), float("nan")))
-            if abs(now - at) >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
+            if now - at >= (_IDLE_SAVE_SECONDS if value == before else SAVE_SECONDS):
                 rows.append((key, PastValue(now, tracker.value, tracker.kind)))
                 self._saved[key] = (now, value)
         if len(self._saved) > 4 * MOST_SAVED:
@@ -213,7 +209,7 @@ class PastReader:
 
     async def _load(self, keys: list[str]) -> dict[str, list[PastValue]]:
         """The samples of earlier runs."""
-        stored = await self._stored(lambda store: store.load(self._deployment, keys)) or {}
+        stored = await self._stored(lambda store: store.load(self._deployment, keys, self._now())) or {}
         self._saved |= {key: (pasts[-1].at, pasts[-1].number) for key, pasts in stored.items()}
         return stored
 
@@ -232,15 +228,6 @@ class PastReader:
             self.no_oplog(error)
             past.values.clear()
             return True
-
-    async def _on_this_clock(self, values: Values) -> Values:
-        """The oplog is dated by the server's clock, a sample by this one's."""
-        for by_key in values.values():
-            for by_path in by_key.values():
-                for path, pasts in by_path.items():
-                    by_path[path] = [PastValue(past.at - self._ahead, past.number, past.kind) for past in pasts]
-            await rest()
-        return values
 
     def no_oplog(self, error: ServerError) -> None:
         """Stop reading the oplog, and record the reason."""

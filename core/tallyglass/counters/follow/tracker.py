@@ -126,8 +126,6 @@ class Tracker:
             self.first_at = self.last_at = at
             self.value, self.kind = number, kind
             return
-        if at < self.last_at - _MARGIN:
-            self._clock_went_back(at)
         if kind is not self.kind:
             self._type_changed(kind, at)
         if number != self.value:
@@ -344,17 +342,6 @@ class Tracker:
             self.series = Series()
             if self.first_at is not None and isinstance(self.value, int):
                 self.series.add(self.first_at, self.value * self.direction)
-
-    def _clock_went_back(self, at: float) -> None:
-        """Drop what was dated by a clock that was wrong: by as much as it was set back, as far as that is known."""
-        certain = 2 * at - self.last_at
-        for series in (self.series, self._before_fall or _EMPTY):
-            series.forget_since(certain)
-        self.window, self.last_at = None, at
-        self.first_at, self.changed_at, self.rewound_at = (
-            None if moment is None else min(moment, at) for moment in (self.first_at, self.changed_at, self.rewound_at)
-        )
-        self._outdate_forecasts()
 
     def _type_changed(self, kind: NumericType, at: float) -> None:
         if _family(kind) != _family(self.kind):

@@ -78,9 +78,10 @@ class Watcher:
         self._config = settings.config or CountersConfig()
         self._building = settings.building
         self._discovery = Discovery(gateway, self._config)
-        self._past = PastReader(gateway, settings.history_path, oplog=settings.oplog_history)
-        self._use = UsageSearch(gateway, self._discovery, self._past)
         self._collections = FollowedCollections(gateway, self._config, self._discovery)
+        self._clock = self._collections.clock
+        self._past = PastReader(gateway, settings.history_path, lambda: self._clock.now, oplog=settings.oplog_history)
+        self._use = UsageSearch(gateway, self._discovery, self._past)
         self._drift = DriftCheck(gateway)
         self._known = KnownCounters()
         self._recalled = False
@@ -116,7 +117,7 @@ class Watcher:
         await self._recall()
         await self._discovery.advance(seconds)
         # Before anything is read: a run that ends early must not search again.
-        await self._keep_search(time.time())
+        await self._keep_search(self._clock.now)
         self._deadline, self._is_patient = deadline, patient
         left = seconds - (time.monotonic() - began)
         await self._use.advance(left if patient else min(_USE_SECONDS, seconds * _USE_SHARE), self._known.namespaces())
@@ -146,12 +147,12 @@ class Watcher:
         await self.check_drift(self._at_least(_DRIFT_SECONDS))
         await self._past.mark(collections.by_ns.values())
         # On a member that lags, a counter would be behind the ids that another one has, and behind its own past.
-        await self._gateway.catch_up()
-        began, now = time.monotonic(), time.time()
+        now = await collections.catch_up()
+        began = time.monotonic()
         if again is None:
-            await collections.read(now, self._deadline)
+            await collections.read(self._deadline)
             if await collections.compare_idle(self._use.findings, self._at_least(_IDLE_SECONDS)):
-                await collections.read(now, self._deadline)
+                await collections.read(self._deadline)
         else:
             await collections.read_again(again)
         trackers = collections.trackers()
@@ -166,12 +167,13 @@ class Watcher:
             self._targeted, self._drift.largest, self._at_least(_DRIFT_SECONDS), last=self._is_patient
         )
         await self._update_forecasts(trackers, now)
-        self._rows = rows = await by_urgency(trackers, self._rows)
+        self._rows = rows = await by_urgency(trackers, self._rows, from_seconds(now))
         present = self._known.learn((row[1:] for row in rows), now)
         await self._known.find_gone(self._gateway, self._discovery.seen, present, collections)
         missing = self._known.missing(present, self._config, self._discovery.seen, collections, now)
         self._last = CountersSnapshot(
             at=from_seconds(now),
+            ahead=self._clock.ahead,
             counters=tuple(self._acknowledged(view) for _, view, _ in rows),
             troubles=(
                 *self._discovery.troubles.values(),

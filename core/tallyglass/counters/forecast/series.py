@@ -9,7 +9,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
-from itertools import pairwise
 
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 """Their seconds."""
@@ -100,12 +99,6 @@ class Series:
         del self.times[:], self.offsets[:]
         self.steps = 0
         self.broken_at = at
-
-    def forget_since(self, at: float) -> None:
-        """Drop the points from a moment on."""
-        kept = bisect_left(self.times, at)
-        self.steps -= min(self.steps, sum(a != b for a, b in pairwise(self.offsets[max(0, kept - 1) :])))
-        del self.times[kept:], self.offsets[kept:]
 
     def extend_back(self, points: Iterable[tuple[float, int]], steps: int | None = None) -> None:
         """Put older points before the present ones.

@@ -1,8 +1,8 @@
 """Samples kept across runs, in one SQLite file that may be deleted at any time.
 
 Bounded: a sample of a counter every five minutes at most, one an hour after two days, one in six hours after two
-weeks, none after four months, and never more than :data:`MOST_ROWS` in all. It holds only names and numbers of
-counters.
+weeks, and never more than :data:`MOST_ROWS` in all, the newest. What is out of date is not loaded, but stays in the
+file: the clock may be wrong. It holds only names and numbers of counters.
 """
 
 from __future__ import annotations
@@ -37,11 +37,14 @@ SAVE_SECONDS = 300.0
 MOST_ROWS = 500_000
 """Four months of 390 counters, 1,290 samples each. A row takes 124 bytes, which limits the file to 62 MB."""
 
-_KEPT = 120 * DAY
+_LOADED = 120 * DAY
 """As long as a series in memory."""
 
 _THINNED = ((2 * DAY, HOUR), (14 * DAY, 6 * HOUR))
 """From which age on samples are how far apart: hours show the cycle of a day for two weeks, then quarters of a day."""
+
+_OLDER_AT_ONCE = 2
+"""Hours by which samples grow older between two thinnings at most: a clock that jumped ahead may be set right again."""
 
 _KEYS_IN_QUERY = 500
 """Half of the parameters that SQLite allows in one statement before 3.32 (999)."""
@@ -101,17 +104,20 @@ class SampleStore:
         self._connection: sqlite3.Connection | None = None
         self._closed = False
 
-    def load(self, deployment: str, counters: Iterable[str]) -> dict[str, list[PastValue]]:
-        """The samples of some counters of a deployment by their keys, oldest first."""
+    def load(self, deployment: str, counters: Iterable[str], now: float) -> dict[str, list[PastValue]]:
+        """The samples of some counters by their keys, oldest first: those of the four months until ``now``."""
         query = (
-            "SELECT counter, at, number, kind FROM sample WHERE deployment = ? AND counter IN ({}) ORDER BY counter, at"
+            "SELECT counter, at, number, kind FROM sample"
+            " WHERE deployment = ? AND at BETWEEN ? AND ? AND counter IN ({}) ORDER BY counter, at"
         )
         found: dict[str, list[PastValue]] = {}
         wanted = list(counters)
         with self._open() as connection:
             for start in range(0, len(wanted), _KEYS_IN_QUERY):
                 keys = wanted[start : start + _KEYS_IN_QUERY]
-                rows = connection.execute(query.format(", ".join("?" * len(keys))), (deployment, *keys))
+                rows = connection.execute(
+                    query.format(", ".join("?" * len(keys))), (deployment, now - _LOADED, now, *keys)
+                )
                 for counter, *facts in rows:
                     past = _past(*facts)
                     if past is not None:
@@ -125,8 +131,10 @@ class SampleStore:
             connection.executemany("INSERT OR REPLACE INTO sample VALUES (?, ?, ?, ?, ?)", values)
             hour = int(now // HOUR)
             (thinned,) = connection.execute("PRAGMA user_version").fetchone()
+            if thinned:
+                hour = min(hour, thinned + _OLDER_AT_ONCE)
             if thinned != hour:
-                _thin(connection, now)
+                _thin(connection, hour * HOUR)
                 connection.execute(f"PRAGMA user_version = {hour}")
 
     def load_looked(self, deployment: str) -> dict[Namespace, LookedAt]:
@@ -225,12 +233,6 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _thin(connection: sqlite3.Connection, now: float) -> None:
-    connection.execute("DELETE FROM sample WHERE at < ?", (now - _KEPT,))
-    # Samples later than now were dated by a clock that was wrong; where most are later, that clock may be this one.
-    later = "(SELECT count(*) FROM sample WHERE at > :now)"
-    connection.execute(
-        f"DELETE FROM sample WHERE at > :now AND 2 * {later} < (SELECT count(*) FROM sample)", {"now": now}
-    )
     for age, apart in _THINNED:
         connection.execute(
             # By a search for a later one in the key: NOT IN would compare all rows with each other.
