@@ -17,10 +17,12 @@ from bson import ObjectId, Timestamp
 
 from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.differences import Difference, differences
+from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look, watch
-from tallyglass.counters.recognise.config import parse_config
+from tallyglass.counters.recognise.config import IdField, parse_config
 from tallyglass.counters.recognise.discovery import MOST_READ
+from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Absence, Flag, Grade
 from tallyglass.counters.standing import Standing
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING
@@ -216,6 +218,41 @@ async def test_ids_without_a_document_are_counted_in_steps_unless_those_between_
     found = await compared(Server(seq, ids), **rule)
     assert (found.counter.burn, found.missing) == (pytest.approx(burn) if burn else burn, missing)
     assert [(gap.first, gap.last) for gap in found.gaps] == gaps
+
+
+@pytest.mark.parametrize(
+    ("seq", "standing", "why", "flags"),
+    [
+        (90, Standing.AGREES, "They agree.", ()),
+        (95, Standing.AGREES, "5 ahead of the largest id: 5 ids have no document", ()),
+        (80, Standing.BEHIND, "10 behind: ids up to 90 exist", (Flag.BEHIND,)),
+    ],
+)
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_counter_is_compared_with_all_collections_that_share_it(
+    monkeypatch: pytest.MonkeyPatch, seq: int, standing: Standing, why: str, flags: tuple[Flag, ...], refused: bool
+) -> None:
+    server, bills = Server(seq, range(1, 71), range(60, seq)), Namespace("shop", "bills")
+    server.held[bills] = [{"_id": one} for one in range(71, 91)]
+    targets = IdField(ORDERS, "_id"), IdField(bills, "_id")
+    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, by_document=tuple(("orders", target) for target in targets))
+
+    async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
+        return {}, [known], []
+
+    monkeypatch.setattr(PastReader, "remembered", remembered)
+    if refused:
+        server.refused.add(ORDERS)
+    found = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    assert bool(found.unread) == refused
+    (row,) = found.rows
+    assert (row.standing, row.counter.flags) == (standing, flags)
+    if refused:
+        assert (row.smallest, row.largest, row.documents) == (71, 90, 20)
+    else:
+        assert (row.smallest, row.largest, row.documents, row.looked_at) == (1, 90, 90, 90)
+        assert (row.counter.target, why in row.why) == ("shop.orders._id, shop.bills._id", True)
+        assert [gap.first for gap in row.gaps] == [91] * (seq == 95)
 
 
 async def test_the_ids_are_read_before_the_counter_and_by_a_member_that_is_no_further() -> None:

@@ -190,6 +190,48 @@ def in_step(counters: dict[str, tuple[Key, str]], delays: dict[str, float]) -> E
 
 
 SEQ: Key = (Namespace("shop", "counters"), "seq")
+NUMBERS = list(range(7_000, 7_040))
+
+
+@pytest.mark.parametrize(
+    ("found", "targets"),
+    [
+        (used(NUMBERS, [(ORDERS, "_id"), (BILLS, "_id")]), {ORDERS, BILLS}),
+        (used(NUMBERS, [(ORDERS, "_id"), *[(BILLS, "_id")] * 3]), {ORDERS, BILLS}),
+        (used(NUMBERS, [(ORDERS, "_id"), (BILLS, "_id"), (NOTES, "_id")]), {ORDERS, BILLS, NOTES}),
+        # Few of small numbers may be there by chance.
+        (used([*range(60, 100)], [*[(ORDERS, "_id")] * 7, (BILLS, "_id")]), {ORDERS}),
+        (used([*range(60, 100)], [*[(ORDERS, "_id")] * 3, (BILLS, "_id")]), {ORDERS, BILLS}),
+        (used(NUMBERS[:8], [*[(ORDERS, "_id")] * 3, (BILLS, "_id")]), {ORDERS}),
+        (used(NUMBERS[:12], [*[(ORDERS, "_id")] * 3, (BILLS, "_id")]), {ORDERS, BILLS}),
+    ],
+    ids=["two", "one to three", "three", "small", "enough small", "two of eight", "three of twelve"],
+)
+def test_all_collections_that_share_one_sequence_are_found(found: Evidence, targets: set[Namespace]) -> None:
+    (finding,) = findings(found)
+    assert {target.ns for target in finding.claims} == targets
+    assert {name for name, _ in finding.by_document} == ({"d0"} if len(targets) > 1 else set())
+    assert (finding.target is None, finding.whole_target) == (len(targets) > 1, True)
+
+
+def test_a_collection_with_ids_of_its_own_shares_no_sequence() -> None:
+    found = used(NUMBERS, [*[(ORDERS, "_id")] * 3, (BILLS, "_id")])
+    for n in range(5):
+        found.targets[BILLS, "_id"].add(Insert((START + 900, n, 0), START + 900.0, 500 + n))
+    (finding,) = findings(found)
+    assert finding.claims == (IdField(ORDERS, "_id"),)
+
+
+def test_who_owns_a_collection_keeps_it_and_the_other_counter_the_rest() -> None:
+    # In step with another counter, which has bills of its own.
+    found = used(NUMBERS, [(ORDERS, "_id"), (BILLS, "_id")])
+    for n, update in enumerate(found.updates[CARTS, "n"]["d0"]):
+        if n % 2:
+            earlier = update._replace(at=(update.at[0], 2, 0), wall=update.wall + 0.5)
+            found.updates.setdefault((NOTES, "n"), {}).setdefault("b", []).append(earlier)
+    by_ns = {finding.ns: finding for finding in findings(found)}
+    assert [target.ns for target in by_ns[NOTES].claims] == [BILLS]
+    assert by_ns[CARTS].by_document == (("d0", IdField(ORDERS, "_id")),)
 
 
 @pytest.mark.parametrize("delays", [{"orders": 0.9, "bills": 0.1}, {"orders": 0.1, "bills": 0.9}])
@@ -265,6 +307,8 @@ def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
     assert [
         next(iter(findings(used(numbers, [(ORDERS, path)])))).is_repeated for path in ("n", "log.n", "number", "_id")
     ] == [True, True, False, False]
+    # What is left falls, and is no id under another name either.
+    assert next(iter(findings(used(numbers[::-1], [(ORDERS, "number")])))).is_repeated
     before = used(numbers, [(ORDERS, "n")])
     for updates in before.updates[CARTS, "n"].values():
         updates[:] = [update._replace(value=int(update.value) + 1) for update in updates]
@@ -272,7 +316,7 @@ def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
     found = replace(next(iter(findings(used(numbers, [(ORDERS, "n")])))), by_document=(("d0", IdField(ORDERS, "n")),))
     assert found.as_total() == replace(
         found, grade=Grade.POSSIBLE, target=None, whole_target=False, by_document=(),
-        evidence="Its values are repeated under the same name, in a field without an index: a total in a log.",
+        evidence="Its values are repeated in a field without an index: a total in a log.",
     )  # fmt: skip
 
 
@@ -305,6 +349,15 @@ def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, kept:
         if not proven:
             better = seen in (Grade.CERTAIN, Grade.LIKELY)
             assert combined(documents, now) == (now if fell else replace(now if better else documents, cycling=both))
+
+
+def test_a_collection_that_did_not_use_the_ids_lately_is_not_forgotten() -> None:
+    orders, bills, notes = (IdField(ns, "_id") for ns in (ORDERS, BILLS, NOTES))
+    known = UsageFinding(CARTS, "n", Grade.CERTAIN, by_document=(("a", orders), ("a", bills)))
+    for target, kept in ((orders, known.by_document), (bills, known.by_document), (notes, ())):
+        seen = UsageFinding(CARTS, "n", Grade.CERTAIN, target, whole_target=True, step=2)
+        expected = replace(seen, target=None, whole_target=False, by_document=kept) if kept else seen
+        assert combined(known, seen) == expected
 
 
 def test_a_number_with_fractions_says_nothing_about_the_others() -> None:
@@ -399,7 +452,19 @@ def test_a_range_is_found_if_most_of_its_ids_are_inserted(
 ) -> None:
     (finding,) = findings(found)
     assert finding.evidence.startswith(f"{text} of n found in shop.orders.number")
-    assert (finding.grade, finding.semantics, finding.is_repeated) == (grade, semantics, False)
+    assert (finding.grade, finding.semantics, finding.is_repeated, finding.whole_target) == (
+        grade, semantics, False, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("others", "whole"), [(7, True), (8, False)])
+def test_the_ids_of_ranges_are_compared_where_hardly_any_other_is_there(others: int, whole: bool) -> None:
+    found = ranged(3)
+    for n in range(others):
+        found.targets[ORDERS, "number"].add(Insert((START + 900, n, 0), START + 900.0, 500 + n))
+    assert [finding.whole_target for finding in findings(found)] == [whole]
+    found.updates[CARTS, "n"]["another"] = [*found.updates[CARTS, "n"]["all"]]
+    assert [finding.whole_target for finding in findings(found)] == [False]
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ async def test_the_past_of_a_counter_is_that_of_its_ids_or_one_ahead_of_them_up_
     for n in range(1 + moves):
         tracker.observe(ids[-1] + ahead + n * step, NumericType.INT64, START + 700 + n)
     past = PastReader(cast("Gateway", gateway), None, time.time, oplog=False)
-    largest = LargestId(target, IdSpan(1, 11), documents=11, read_at=0.0, dated=True)
+    largest = LargestId((target,), IdSpan(1, 11), documents=11, read_at=0.0, dated=True)
     await past.fill_dated([tracker], {"key": largest}, 60, last=True)
     assert [step * value for value in tracker.series.values[:12]] == [number + ahead for number in [*ids, ids[-1]]]
     assert past.troubles == {}

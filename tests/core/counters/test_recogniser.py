@@ -50,6 +50,9 @@ USED = {"semantics": Semantics.NEXT, "step": 5, "block": 20, "int64_ids": True}
         ({"target": ORDERS, "whole_target": True}, {**USED, "cycles_in_use": True, "targets": (ORDERS,)}),
         ({"target": ORDERS, "cycling": frozenset({"b"})}, USED),
         ({"by_document": (("a", OWN), ("b", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN,)}),
+        ({"by_document": (("a", OWN), ("a", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN, ORDERS)}),
+        # The largest id may be that of the other document.
+        ({"by_document": (("a", OWN), ("b", OWN))}, {**USED, "cycles_in_use": True}),
         ({"by_document": (("b", ORDERS),)}, {}),
     ],
 )

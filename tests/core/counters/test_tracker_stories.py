@@ -576,7 +576,7 @@ def story(name: str) -> Tracker:
             tracker.add_past([PastValue(T0 + at, value, DOUBLE if type(value) is float else INT) for at, value in past])
         tracker.settle(T0 + seconds)
     if ids is not None:
-        tracker.compare(ORDERS, ids, 0.25)
+        tracker.compare([ORDERS], ids, 0.25)
     return tracker
 
 

@@ -159,17 +159,15 @@ async def _difference(gateway: Gateway, tracker: Tracker, standing: Standing, la
 
 
 async def _newest(gateway: Gateway, largest: LargestId, direction: int) -> list[int]:
-    """The newest ids of a target in ascending order; empty if they cannot be read."""
-    target = largest.target
+    """The newest ids of the targets in ascending order; empty if they cannot be read."""
     ids: set[int | None] = set()
     try:
-        async for batch in gateway.find_raw(
-            target.ns,
-            {target.field: from_to(largest.ids.smallest, largest.ids.largest)},
-            sort=[(target.field, -direction)],
-            limit=NEWEST,
-        ):
-            ids.update(whole(dig(row, target.field)) for row in bson.decode_all(batch, CODEC))
+        for target in largest.targets:
+            within = {target.field: from_to(largest.ids.smallest, largest.ids.largest)}
+            order = [(target.field, -direction)]
+            async for batch in gateway.find_raw(target.ns, within, sort=order, limit=NEWEST):
+                ids.update(whole(dig(row, target.field)) for row in bson.decode_all(batch, CODEC))
     except (PrivilegeError, ReadError):
         return []
-    return sorted(number for number in ids if number is not None)
+    known = sorted(number for number in ids if number is not None)
+    return known[-NEWEST:] if direction > 0 else known[:NEWEST]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bson.objectid import ObjectId
@@ -33,13 +33,13 @@ _AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class LargestId:
-    """The ids of a target, and its document count from the metadata.
+    """The ids of the targets that share them, mostly one, and their document count from the metadata.
 
-    ``read_at`` is when (monotonic); ``dated`` whether the documents have ObjectIds; ``int64_ids`` whether the largest
-    id is below 2^31 and still stored as int64, so that its writer has 64 bits.
+    ``read_at`` is when (monotonic); ``dated`` whether the documents of the first have ObjectIds; ``int64_ids`` whether
+    the largest id is below 2^31 and still stored as int64, so that its writer has 64 bits.
     """
 
-    target: IdField
+    targets: tuple[IdField, ...]
     ids: IdSpan
     documents: int
     read_at: float
@@ -86,7 +86,7 @@ class DriftCheck:
             key = tracker.identity.key
             largest = self.largest.get(key)
             if key in self._new and largest and largest.read_at < read_after:
-                tracker.compare(largest.target, largest.ids, burned(largest, tracker))
+                tracker.compare(largest.targets, largest.ids, burned(largest, tracker))
                 tracker.set_readers_64(largest.int64_ids)
                 self._new.discard(key)
 
@@ -108,8 +108,10 @@ class DriftCheck:
         key = tracker.identity.key
         self._tried[key] = time.monotonic()
         self._refused.pop(key, None)
+        found: list[LargestId] = []
+        uses_all = tracker.identity.uses_all_targets
         for target in tracker.identity.targets:
-            if target.ns not in seen:
+            if target.ns not in seen or (found and not uses_all):
                 continue
             try:
                 largest = await self._largest(target, tracker)
@@ -117,10 +119,13 @@ class DriftCheck:
                 self._refused[key] = _unknown(target.ns, error)
                 continue
             if largest:
+                found.append(largest)
+        if found:
+            if not uses_all:
                 self._refused.pop(key, None)
-                self.largest[key] = largest
-                self._new.add(key)
-                return
+            self.largest[key] = _together(found)
+            self._new.add(key)
+            return
         self.largest.pop(key, None)
         if tracker.identity.is_target_named and key not in self._refused:
             (target,) = tracker.identity.targets
@@ -143,7 +148,7 @@ class DriftCheck:
         ids = replace(ids, odd=await reader.count_odd())
         documents = await self._gateway.estimate(target.ns)
         int64_ids = top.kind is NumericType.INT64 and top.number <= INT32_MAX
-        return LargestId(target, ids, documents, began, isinstance(top.document, ObjectId), int64_ids)
+        return LargestId((target,), ids, documents, began, isinstance(top.document, ObjectId), int64_ids)
 
 
 async def with_neighbours(reader: IdReader, ids: IdSpan, tracker: Tracker) -> IdSpan:
@@ -159,6 +164,23 @@ async def with_neighbours(reader: IdReader, ids: IdSpan, tracker: Tracker) -> Id
     if movement is Movement.DESCENDS and ids.smallest < issued:
         return replace(ids, until_smallest=await reader.count(ids.smallest, issued - 1))
     return ids
+
+
+def _together(found: Sequence[LargestId]) -> LargestId:
+    """The ids of all the targets of a counter as those of one: which of them are next to it is not told."""
+    first, *more = found
+    if not more:
+        return first
+    spans = [one.ids for one in found]
+    smallest, largest = min(one.smallest for one in spans), max(one.largest for one in spans)
+    return replace(
+        first,
+        targets=tuple(target for one in found for target in one.targets),
+        ids=IdSpan(smallest, largest, odd=sum(one.odd for one in spans)),
+        documents=sum(one.documents for one in found),
+        read_at=min(one.read_at for one in found),
+        int64_ids=all(one.int64_ids for one in found),
+    )
 
 
 def _unread(target: IdField, why: str) -> CounterTrouble:

@@ -176,7 +176,7 @@ class PastReader:
                 # All of it, whatever the time: half of the samples would leave a hole for good.
                 end = top.ids.last(tracker.direction)
                 pasts = await read_dated(
-                    self._gateway, top.target, end, tracker.kind, ahead, tracker.direction, until=until
+                    self._gateway, top.targets[0], end, tracker.kind, ahead, tracker.direction, until=until
                 )
             except ServerError as error:
                 self._has_holes(f"Ids could not be dated ({trouble_of(_HISTORY, error).title})")

@@ -273,8 +273,8 @@ class Tracker:
         found = movement_of(self.rose or self.series.steps > 0, self.falls)
         return Movement.MIXED if found is Movement.DESCENDS and self._mostly_rose else found
 
-    def compare(self, target: IdField, ids: IdSpan, burn: float | None) -> None:
-        """Record the ids in the collection that this counter serves; they were read before the counter.
+    def compare(self, targets: Iterable[IdField], ids: IdSpan, burn: float | None) -> None:
+        """Record the ids in the collections that this counter serves; they were read before the counter.
 
         ``burn`` is the share of ids without a document, None if unknown.
         """
@@ -287,7 +287,8 @@ class Tracker:
         last = ids.last(self.direction)
         repeats = self.standing is Standing.NOT_COMPARED
         self.drift, self.burn = (None, None) if repeats else ((issued - last) * self.direction, burn)
-        self.drift_target, self.odd_ids = clean(f"{target.ns}.{target.field}"), ids.odd
+        self.drift_target = clean(", ".join(f"{target.ns}.{target.field}" for target in targets))
+        self.odd_ids = ids.odd
         self.repair = ""
         if self.standing is Standing.BEHIND:
             self._find_repair(stored, issued, ids)

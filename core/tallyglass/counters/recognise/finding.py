@@ -18,10 +18,11 @@ class UsageFinding:
     ``target`` is the field in which its values were found, None if not found; ``whole_target`` whether all ids
     there are this counter's, so that its largest may be compared. ``step`` is what one update adds, ``block`` how many
     ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were examined.
-    ``evidence`` is a sentence, safe to show. ``by_document`` maps the ``_id`` of documents with separate targets to
-    those targets; ``others`` are the documents whose values were not found or that fall, ``restless``
+    ``evidence`` is a sentence, safe to show. ``by_document`` has the ``_id`` of documents with separate targets, with
+    each of those; ``others`` are the documents whose values were not found or that fall, ``restless``
     those of which enough was seen to say that they rise and fall, or have fractions.
-    ``is_repeated``: the target has the same name as the number, as a total has that is written into a log.
+    ``is_repeated``: the target has the same name as the number, as a total has that is written into a log, or it
+    descends, as what is left does.
     ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycling`` are the
     documents whose number was seen to start again from the same one, more than once.
     """
@@ -57,7 +58,7 @@ class UsageFinding:
 
     def as_total(self) -> UsageFinding:
         """What is left if nothing looks up the values in the target."""
-        why = "Its values are repeated under the same name, in a field without an index: a total in a log."
+        why = "Its values are repeated in a field without an index: a total in a log."
         return replace(self, grade=Grade.POSSIBLE, target=None, whole_target=False, by_document=(), evidence=why)
 
     def conclusion(self) -> UsageFinding:
@@ -84,13 +85,16 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     grade, evidence = _grade(match, finding, name)
     if finding.excludes(name):
         return replace(match, grade=grade, evidence=evidence)
-    own = next((target for document, target in finding.by_document if document == name), None)
-    if own is not None and grade is Grade.POSSIBLE:
+    used = [target for document, target in finding.by_document if document == name]
+    if used and grade is Grade.POSSIBLE:
         # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
-        evidence = f"Its value is the largest id in {clean_name(f'{own.ns}.{own.field}')}."
+        evidence = f"Its value is the largest id in {clean_name(f'{used[0].ns}.{used[0].field}')}."
         return replace(match, grade=Grade.LIKELY, evidence=evidence)
-    found = finding.target is not None or own is not None
-    targets = (own,) if own else (finding.target,) if finding.target and finding.whole_target else match.targets
+    found = finding.target is not None or bool(used)
+    # The largest id of a field with ids of other documents, too, such as those of each tenant, may be another's.
+    others = {target for document, target in finding.by_document if document != name} if used else set()
+    own = tuple(target for target in used if target not in others)
+    targets = own or ((finding.target,) if finding.target and finding.whole_target else match.targets)
     return replace(
         match,
         grade=grade,
@@ -126,4 +130,7 @@ def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
         return seen
     fell = seen.grade is Grade.UNLIKELY and seen.issues >= DOUBTED_AFTER
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
+    if better and set(seen.claims) < set(known.claims):
+        # Not all that use its ids did so lately.
+        seen = replace(seen, target=known.target, whole_target=known.whole_target, by_document=known.by_document)
     return seen if fell else replace(seen if better else known, cycling=known.cycling | seen.cycling)

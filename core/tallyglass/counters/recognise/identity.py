@@ -28,7 +28,8 @@ _LEAST_NAME = 3
 class Identity:
     """The constant facts about a counter: its location, name and library.
 
-    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. ``is_step_known``: the step is configured,
+    ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. All of the ``targets`` have ids of
+    the counter if ``uses_all_targets``, else the first that exists. ``is_step_known``: the step is configured,
     or in the document; ``is_step_configured``, ``are_consumers_known``, ``is_target_named``: the step, the consumer,
     the one target is configured.
     """
@@ -51,6 +52,7 @@ class Identity:
     digits: int | None = None
     confidence: float = 1.0
     targets: tuple[IdField, ...] = ()
+    uses_all_targets: bool = False
     is_target_named: bool = False
     step: int = 1
     is_step_known: bool = False

@@ -171,6 +171,7 @@ class Recogniser:
             digits=padded_digits(dig(row, match.path)) if match.text else None,
             confidence=match.confidence,
             targets=targets,
+            uses_all_targets=bool(match.targets),
             step=step or match.step,
             is_step_known=step != 0,
             block=match.block,

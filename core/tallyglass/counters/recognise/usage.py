@@ -353,16 +353,15 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
     owners = {target: _owners(keys, ranked) for target, keys in claims.items()}
     found: dict[Key, UsageFinding] = {}
     for key, (finding, *_) in ranked.items():
-        shared = [owners[target] for target in finding.claims if key in owners[target]]
-        if finding.claims and not shared:
-            other = _direct(evidence, numbers[key], without={target.ns for target in finding.claims})
-            if other is not None and other.finding.target is not None and other.finding.target not in owners:
-                finding = other.finding
-            else:
-                finding = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
-        elif any(len(keys) > 1 for keys in shared):
-            finding = replace(finding, whole_target=False)
-        found[key] = finding
+        taken: set[Namespace] = set()
+        while finding.claims and not [one for one in finding.claims if key in owners.setdefault(one, [key])]:
+            taken |= {target.ns for target in finding.claims}
+            other = _direct(evidence, numbers[key], without=taken)
+            none = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
+            finding = other.finding if other else none
+        own = tuple(row for row in finding.by_document if key in owners[row[1]])
+        is_alone = all(owners[target] == [key] for target in finding.claims)
+        found[key] = replace(finding, by_document=own, whole_target=finding.whole_target and is_alone)
     return [_with_documents(finding, evidence.updates[key], numbers[key]) for key, finding in found.items()]
 
 
@@ -450,9 +449,9 @@ Hits = dict[tuple[Key, Semantics], _Hit]
 
 
 class _Use(NamedTuple):
-    """Where the ids of one document are used, and what they mean."""
+    """Where the ids of one document are used, the field with most of them first, and what they mean."""
 
-    target: Key
+    targets: tuple[Key, ...]
     semantics: Semantics
     hit: _Hit
 
@@ -541,10 +540,10 @@ def _believable(
 ) -> dict[Hashable, _Use]:
     """The target of each document, without those that may be coincidences."""
     chosen = {
-        document: _Use(*name, _with_siblings(every[document], name))
+        document: _all_uses(evidence, every[document], name)
         for document, name in _assigned(ns, every, late=late).items()
     }
-    feeders = Counter(use.target for use in chosen.values())
+    feeders = Counter(use.targets[0] for use in chosen.values())
 
     def is_believable(target: Key, hit: _Hit) -> bool:
         if late:
@@ -553,7 +552,7 @@ def _believable(
             return False
         return _is_cycled(hit) if moves.cycles else _is_spread(evidence.targets[target], feeders[target])
 
-    return {document: use for document, use in chosen.items() if is_believable(use.target, use.hit)}
+    return {document: use for document, use in chosen.items() if is_believable(use.targets[0], use.hit)}
 
 
 def _grade_of(hits: Sequence[_Hit], matched: int, issued: int, *, late: bool) -> Grade | None:
@@ -610,12 +609,16 @@ def _assigned(ns: Namespace, every: Mapping[Hashable, Hits], *, late: bool) -> d
     return spare | chosen
 
 
-def _with_siblings(hits: Hits, best: tuple[Key, Semantics]) -> _Hit:
-    """The hits of a target with those of other fields of its documents: one insert may use several ids."""
-    (ns, path), semantics = best
-    found = hits[best]
-    for ((other_ns, other_path), meaning), hit in hits.items():
-        if other_ns == ns and other_path != path and meaning is semantics and not hit.values & found.values:
+def _all_uses(evidence: Evidence, hits: Hits, best: tuple[Key, Semantics]) -> _Use:
+    """The use in the best target with that of other ids: in other fields of its documents, since one insert may use
+    several, and in other collections that have hardly any others: two may share one sequence."""
+    (target, semantics), found, targets = best, hits[best], [best[0]]
+    rest = [key for key, meaning in hits if meaning is semantics and key != target]
+    for key in sorted(rest, key=lambda key: (-len(hits[key, semantics].values), key[1] != "_id", key)):
+        hit = hits[key, semantics]
+        is_beside = key[0] == target[0]
+        if not hit.values & found.values and (is_beside or _shares(evidence.targets[key], hit)):
+            targets += [] if is_beside else [key]
             found = _Hit(
                 found.values | hit.values,
                 found.inserts | hit.inserts,
@@ -623,7 +626,14 @@ def _with_siblings(hits: Hits, best: tuple[Key, Semantics]) -> _Hit:
                 found.latencies + hit.latencies,
                 found.issues | hit.issues,
             )
-    return found
+    return _Use(tuple(targets), semantics, found)
+
+
+def _shares(target: InsertedField, hit: _Hit) -> bool:
+    """Whether nearly all ids of a field are those that were found, in the next inserts, and so many not by chance."""
+    least = _SMALL_ISSUES if median(hit.values) < _SMALL else _LIKELY_ISSUES
+    is_whole = len(hit.values) >= max(least, _CERTAIN_SHARE * len(target.by_value))
+    return is_whole and target.spread() >= _RANGE_SPREAD and median(hit.ranks) <= _MOST_RANK
 
 
 def _is_spread(target: InsertedField, feeders: int) -> bool:
@@ -646,10 +656,12 @@ def _used(
 ) -> Ranked:
     moves, (matched, issued), uses = number.moves, counts, list(kept.values())
     latency = median(latency for use in uses for latency in use.hit.latencies)
-    targets = Counter(use.target for use in uses)
+    targets = Counter(target for use in uses for target in use.targets)
     (first, _), *more = targets.most_common()
     semantics = Counter(use.semantics for use in uses).most_common(1)[0][0]
-    whole = len(uses) == 1 and len(uses[0].hit.values) >= _CERTAIN_SHARE * len(evidence.targets[first].by_value)
+    ids = sum(len(evidence.targets[target].by_value) for target in targets)
+    whole = len(uses) == 1 and len(uses[0].hit.values) >= _CERTAIN_SHARE * ids
+    apart = bool(more) and (whole or len(uses) > 1)
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
         f"{matched:,} of {issued:,} values of {number.name} found in {_place(first)}{also}, "
@@ -657,14 +669,15 @@ def _used(
     )
     finding = replace(
         number.finding(grade, text),
-        target=None if more else IdField(*first),
+        target=None if apart else IdField(*first),
         whole_target=whole,
         semantics=semantics,
-        by_document=tuple((name, IdField(*kept[name].target)) for name in _named(kept) if more),
+        by_document=tuple((name, IdField(*target)) for name in _named(kept) for target in kept[name].targets if apart),
         others=frozenset(_named(other)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
-        # A total that is written into a log is that after the update.
-        is_repeated=semantics is Semantics.LAST and all(_leaf(target[1]) == _leaf(number.path) for target in targets),
+        # A total, or what is left, that is written into a log is that after the update.
+        is_repeated=semantics is Semantics.LAST
+        and (moves.step < 0 or all(_leaf(target[1]) == _leaf(number.path) for target in targets)),
         cycling=frozenset(name for name in _named(kept) if _behaviour_of([number.documents[name]]).cycles),
     )
     inserts = frozenset[Moment]().union(*(use.hit.inserts for use in uses))
@@ -689,6 +702,8 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
         return None
     target_key, semantics = max(hits, key=lambda name: len(hits[name].ranks))
     count, ranges = len(hits[target_key, semantics].ranks), len(issues) // 2
+    inserted = evidence.targets[target_key].by_value.keys()
+    own = inserted & {number for issue in issues if issue.semantics is semantics for number in issue.ids}
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
     grade = Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
@@ -696,6 +711,7 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
     finding = replace(
         number.finding(grade, text),
         target=IdField(*target_key),
+        whole_target=len(number.documents) == 1 and len(own) >= _CERTAIN_SHARE * len(inserted),
         semantics=semantics,
         int64_ids=evidence.targets[target_key].has_int64_ids,
     )
