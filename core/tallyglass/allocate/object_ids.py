@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from bson.objectid import ObjectId
 
-from tallyglass.allocate.engine.forking import unforked
+from tallyglass.allocate.engine import forking
 
 
 def new_object_id() -> ObjectId:
     """A new ObjectId. PyMongo renews its random part in the child of a fork."""
-    return unforked(ObjectId)
+    began, made = forking.process, ObjectId()
+    return made if forking.process is began else new_object_id()

@@ -10,13 +10,13 @@ import os
 import threading
 import time
 import uuid
-from abc import ABC, abstractmethod
 from enum import IntEnum
 from typing import Final
 
 from bson.binary import OLD_UUID_SUBTYPE, Binary, UuidRepresentation
 
-from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork, unforked
+from tallyglass.allocate.engine import forking
+from tallyglass.allocate.engine.forking import Uncopyable, register_for_fork
 
 _TAIL_BITS, _COUNT_BITS = 62, 12
 """The random bits and those of the count (rand_b and rand_a of RFC 9562, 5.7)."""
@@ -26,7 +26,7 @@ _NO_NETWORK_CARD: Final = 1 << 40
 """The bit of a node that is not an address of a network card (RFC 9562, 6.10)."""
 
 
-class _Ascending(Uncopyable, ABC):
+class _Ascending(Uncopyable):
     """UUIDs by a clock whose times never repeat within a process, also when it stands still or goes back."""
 
     def __init__(self) -> None:
@@ -37,14 +37,6 @@ class _Ascending(Uncopyable, ABC):
         """Create a new lock and clock in the child of a fork."""
         self._lock = threading.RLock()
         self._last = 0
-
-    def next(self) -> uuid.UUID:
-        """The next UUID, of a later time than all before it in this process."""
-        return unforked(self._made)
-
-    @abstractmethod
-    def _made(self) -> uuid.UUID:
-        """The next UUID, whoever forks meanwhile."""
 
     def _later(self, now: int) -> int:
         """``now``, or the number after the last one if that is greater."""
@@ -61,11 +53,14 @@ class Uuid7(_Ascending):
     are ordered by the millisecond only. Thread-safe; the child of a fork draws new random bits.
     """
 
-    def _made(self) -> uuid.UUID:
+    def next(self) -> uuid.UUID:
+        """The next UUID, of a later time than all before it in this process."""
+        began = forking.process
         # Milliseconds and count are one number: when the count runs over, it borrows from the next millisecond.
         head = self._later(time.time_ns() // 1_000_000 << _COUNT_BITS)
         high, low = head >> _COUNT_BITS, head & ((1 << _COUNT_BITS) - 1)
-        return uuid.UUID(int=high << 80 | 0x7 << 76 | low << 64 | 0b10 << _TAIL_BITS | _random_tail())
+        made = uuid.UUID(int=high << 80 | 0x7 << 76 | low << 64 | 0b10 << _TAIL_BITS | _random_tail())
+        return made if forking.process is began else self.next()
 
 
 class Uuid1(_Ascending):
@@ -80,17 +75,22 @@ class Uuid1(_Ascending):
         super().reset_after_fork()
         self._own = _random_tail() | _NO_NETWORK_CARD
 
-    def _made(self) -> uuid.UUID:
+    def next(self) -> uuid.UUID:
+        """The next UUID, of a later time than all before it in this process."""
+        began = forking.process
         ticks = self._later(time.time_ns() // 100 + _GREGORIAN)
         low, middle, high = ticks & 0xFFFF_FFFF, ticks >> 32 & 0xFFFF, ticks >> 48 & 0xFFF
-        return uuid.UUID(int=low << 96 | middle << 80 | 0x1 << 76 | high << 64 | 0b10 << _TAIL_BITS | self._own)
+        made = uuid.UUID(int=low << 96 | middle << 80 | 0x1 << 76 | high << 64 | 0b10 << _TAIL_BITS | self._own)
+        return made if forking.process is began else self.next()
 
 
 def _random_tail() -> int:
     return int.from_bytes(os.urandom(8), "big") & ((1 << _TAIL_BITS) - 1)
 
 
-_one, _seven = Uuid1(), Uuid7()
+def _four() -> uuid.UUID:
+    began, made = forking.process, uuid.uuid4()
+    return made if forking.process is began else _four()
 
 
 class Version(IntEnum):
@@ -101,12 +101,13 @@ class Version(IntEnum):
     V7 = 7
 
 
+_MAKERS = {Version.V1: Uuid1().next, Version.V4: _four, Version.V7: Uuid7().next}
+
+
 def new_uuid(version: Version = Version.V7) -> uuid.UUID:
     """A new UUID of ``version``. Raises ValueError for one that cannot be generated."""
-    version = Version(version)
-    if version is Version.V7:
-        return _seven.next()
-    return _one.next() if version is Version.V1 else unforked(uuid.uuid4)
+    make = _MAKERS.get(version) or _MAKERS[Version(version)]
+    return make()
 
 
 def new_binary(version: Version = Version.V7) -> Binary:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol
 
 from tallyglass.allocate.errors import AllocationError
 
-T = TypeVar("T")
-
 process: object = object()
 """This process: the child of a fork gets another one. An event hook or a signal handler may fork within a call, and the
-child return into it: what the call has taken belongs to the parent."""
+child return into it: what the call has taken belongs to the parent. So it compares this with what it was as it began,
+and calls nothing more before it returns: no signal handler runs then."""
 
 
 class Forkable(Protocol):
@@ -32,16 +30,6 @@ _all: weakref.WeakSet[Any] = weakref.WeakSet()
 def register_for_fork(holder: Forkable) -> None:
     """Have ``holder.reset_after_fork()`` called in the child of every fork, as long as the holder exists."""
     _all.add(holder)
-
-
-def unforked(make: Callable[[], T]) -> T:
-    """What ``make`` returns; it makes another in the child of a fork within it."""
-    while True:
-        began = process
-        made = make()
-        # Nothing is called from here on, so that no signal handler runs before the return.
-        if process is began:
-            return made
 
 
 def refuse_forked(began: object) -> None:
