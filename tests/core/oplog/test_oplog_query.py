@@ -375,3 +375,29 @@ def test_who_asks_for_commands_gets_the_writes_inside_them() -> None:
     assert found.wants(held)
     assert not found.wants(bson.encode(inner))
     assert not CompiledFilter(OplogFilter.parse("op:c ns:a.c")).wants(held)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "(a+)+b", "(a*)*", "(a|aa)+b", "(a|.)*b", "(?:x?y?)*z", "(\\w+\\s?)*!", "((ab)+c?){4,}", "(a+){4}",
+        "(?=(a+)+b)c", "(a)?(?(1)(b+)+|c)", "(a+?)*?b", "(|a)+b", "(a{1,9}){2,9}", "(A|a1)+", "(?P<x>(a+)+)",
+        "((?>a)|ab)+", "x(?!(b+)+)",
+    ],
+)  # fmt: skip
+def test_an_expression_that_may_be_tried_without_end_is_refused(expression: str) -> None:
+    for text in (f"/{expression}/", f"!/{expression}/"):
+        with pytest.raises(InputError, match="may be tried without end") as refused:
+            OplogFilter.parse(text)
+        assert refused.value.advice == "Write it without a repeat within a repeat, such as (a+)*."
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a+b*c?", "(ab)+c", "(a|b)+c", "(?:cat|dog)*", "(a+)?b", "(\\d+\\.){3}\\d+", "(?:a{3})*", "a.*b.*c", "(?>a+b)+",
+        "[a-z]+@[a-z.]+", "(a|b|cd)(e|ef)", "(?:ab|cd){2,}", "(a)?(?(1)b+|c)", "(?!a+)b",
+    ],
+)  # fmt: skip
+def test_an_expression_that_has_an_end_is_not(expression: str) -> None:
+    assert OplogFilter.parse(f"/{expression}/").text == f"/{expression}/"

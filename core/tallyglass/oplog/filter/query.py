@@ -6,9 +6,10 @@ The server's part only leaves out what cannot match: :class:`tallyglass.oplog.fi
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 import bson
@@ -25,6 +26,9 @@ OPERATIONS = "iudcn"
 
 TEXT_LIMIT = 200
 """Characters of the text of a filter."""
+
+_FEW_TIMES = 3
+"""A part of an expression that is repeated so often is no more than as many parts one after the other."""
 
 # Spaces and backslashes within double quotes belong to the word.
 _WORD = re.compile(r'(?:[^\s"]|"(?:\\.|[^"\\])*")+')
@@ -122,9 +126,54 @@ def compile_text(text: str) -> re.Pattern[str] | None:
     if len(body) < 3 or body[0] != "/" or body[-1] != "/":
         return None
     try:
-        return re.compile(body[1:-1], re.IGNORECASE)
+        expression = re.compile(body[1:-1], re.IGNORECASE)
+        is_endless = _is_endless(_parser.parse(body[1:-1], re.IGNORECASE))
     except (re.error, OverflowError, RecursionError) as error:
         raise InputError(f"The expression {body[:60]!r} cannot be read: {error}.") from None
+    if is_endless:
+        raise InputError(
+            f"The expression {body[:60]!r} may be tried without end: what it repeats may match a text in several ways.",
+            "Write it without a repeat within a repeat, such as (a+)*.",
+        )
+    return expression
+
+
+def _is_endless(parts: Iterable[tuple[Any, Any]], *, repeated: bool = False) -> bool:
+    """Whether an expression may take time that doubles with each character: something that matches in more than one
+    way, a repeat or a choice, is repeated itself. Nothing can interrupt that."""
+    for kind, what in parts:
+        inner, again = [], repeated
+        match str(kind):
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                least, most, body = what
+                if repeated and least != most:
+                    return True
+                inner, again = [body], repeated or most > _FEW_TIMES
+            case "POSSESSIVE_REPEAT":
+                inner = [what[2]]
+            case "ATOMIC_GROUP":
+                inner, again = [what], False
+            case "BRANCH":
+                inner = what[1]
+                begins = {_lower(one) for one in inner}
+                if repeated and (None in begins or len(begins) < len(inner)):
+                    return True
+            case "SUBPATTERN":
+                inner = [what[-1]]
+            case "ASSERT" | "ASSERT_NOT":
+                inner = [what[1]]
+            case "GROUPREF_EXISTS":
+                inner = [one for one in what[1:] if one is not None]
+        if any(_is_endless(one, repeated=again) for one in inner):
+            return True
+    return False
+
+
+def _lower(choice: Sequence[tuple[Any, Any]]) -> str | None:
+    """The character with which a choice begins, in lower case; None if it is not a certain one."""
+    for kind, what in choice[:1]:
+        return chr(what).lower() if str(kind) == "LITERAL" else None
+    return None
 
 
 def words_for(ns: str, identity: str = "") -> str:
