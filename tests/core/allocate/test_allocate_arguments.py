@@ -296,3 +296,4 @@ def test_uuids_in_documents_of_the_caller_are_written_as_by_its_client(given: in
     for inserts, wanted in ((True, used), (False, UuidRepresentation.STANDARD)):
         prepared = prepare(collection, asynchronous=False, inserts=inserts)
         assert prepared.codec_options.uuid_representation == wanted
+    assert MaxPlusOne(collection)._core.collection.codec_options.uuid_representation == used

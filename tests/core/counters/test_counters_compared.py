@@ -13,13 +13,13 @@ from typing import Any
 
 import bson
 import pytest
-from bson import ObjectId, Timestamp
+from bson import Int64, ObjectId, Timestamp
 
 from tallyglass.counters.check_line import check_counters
 from tallyglass.counters.follow.differences import Difference, differences
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.settings import WatchSettings
-from tallyglass.counters.follow.watch import look, watch
+from tallyglass.counters.follow.watch import Watcher, look, watch
 from tallyglass.counters.recognise.config import IdField, parse_config
 from tallyglass.counters.recognise.discovery import MOST_READ
 from tallyglass.counters.recognise.finding import UsageFinding
@@ -253,6 +253,25 @@ async def test_a_counter_is_compared_with_all_collections_that_share_it(
         assert (row.smallest, row.largest, row.documents, row.looked_at) == (1, 90, 90, 90)
         assert (row.counter.target, why in row.why) == ("shop.orders._id, shop.bills._id", True)
         assert [gap.first for gap in row.gaps] == [91] * (seq == 95)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (range(1, 10), False),
+        ([*map(Int64, range(1, 10))], True),
+        ([*range(1, 9), Int64(2**31 - 1)], True),
+        ([*range(1, 9), Int64(2**31)], False),
+    ],
+)
+async def test_ids_that_are_64_bit_before_they_have_to_be_have_a_writer_of_64_bits(
+    ids: Iterable[int], expected: bool
+) -> None:
+    watcher = Watcher(Server(9, ids), WatchSettings())  # type: ignore[arg-type]
+    await watcher.look(1.0)
+    ((tracker, largest),) = watcher.compared()
+    assert largest is not None
+    assert (largest.int64_ids, tracker.readers_64) == (expected, expected)
 
 
 async def test_the_ids_are_read_before_the_counter_and_by_a_member_that_is_no_further() -> None:

@@ -169,6 +169,7 @@ async def test_what_may_not_be_read_is_a_trouble_where_counters_are_likely() -> 
     memory.forbidden = {"a.counters", "a.private", "b"}
     discovery = await found(memory)
     assert sorted(discovery.troubles) == ["a.counters", "b"]
+    assert (len(discovery.seen), len(discovery.unread), discovery.looked) == (2, 2, 0)
 
 
 async def test_a_collection_that_the_user_names_is_taken_unseen() -> None:

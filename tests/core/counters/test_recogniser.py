@@ -64,3 +64,43 @@ def test_the_use_of_a_number_counts_only_where_its_values_were_found(
     finding = UsageFinding(ns, "seq", Grade.CERTAIN, evidence="used", cycling=frozenset({"a"}), **USED)
     found = graded(match, replace(finding, **changed), "a")
     assert found == replace(match, grade=Grade.CERTAIN, evidence="used", **learnt)
+
+
+FALLS, NOT_FOUND = (
+    "It rises and falls, or has fractions.",
+    ("Its values were not found in documents inserted shortly afterwards."),
+)
+
+
+@pytest.mark.parametrize("likely", [False, True])
+@pytest.mark.parametrize(
+    ("grade", "others", "restless", "issues", "expected", "kept"),
+    [
+        (Grade.CERTAIN, "", "", 20, (Grade.CERTAIN, "seen"), False),
+        (Grade.CERTAIN, "", "b", 20, (Grade.CERTAIN, "seen"), False),
+        (Grade.CERTAIN, "a", "", 20, (Grade.OPEN, NOT_FOUND), True),
+        (Grade.CERTAIN, "", "a", 20, (Grade.UNLIKELY, FALLS), False),
+        (Grade.CERTAIN, "", "a", 19, (Grade.UNLIKELY, FALLS), True),
+        (Grade.UNLIKELY, "", "", 20, (Grade.UNLIKELY, "seen"), False),
+        (Grade.UNLIKELY, "", "b", 20, (Grade.OPEN, NOT_FOUND), True),
+        (Grade.POSSIBLE, "", "b", 20, (Grade.POSSIBLE, "seen"), True),
+        (Grade.OPEN, "", "b", 20, (Grade.OPEN, "seen"), True),
+    ],
+)
+def test_how_sure_the_use_of_others_makes_of_a_number(
+    grade: Grade, others: str, restless: str, issues: int, expected: tuple[Grade, str], kept: bool, likely: bool
+) -> None:
+    match = replace(
+        recognise("counters", {"_id": "a", "seq": 4})[0], grade=Grade.LIKELY if likely else Grade.OPEN, evidence="looks"
+    )
+    finding = UsageFinding(
+        Namespace("shop", "counters"), "seq", grade, issues=issues, evidence="seen",
+        others=frozenset(others), restless=frozenset(restless),
+    )  # fmt: skip
+    found = graded(match, finding, "a")
+    if likely and kept:
+        expected = (Grade.LIKELY, "looks")
+    elif likely and expected[0] is Grade.UNLIKELY:
+        # What has the shape of a counter becomes a guess.
+        expected = (Grade.POSSIBLE, expected[1])
+    assert (found.grade, found.evidence) == expected

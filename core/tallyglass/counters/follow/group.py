@@ -212,7 +212,7 @@ class Group:
         if tracker is not None:
             self.followed[key] = tracker
             read = read_number(dig(row, self.path), text=tracker.identity.text)
-            if read is not None and key in self._index and tracker.first_at is None:
+            if read is not None:
                 tracker.observe(*read, self._at)
 
     def moved(self, key: Hashable, past: Iterable[PastValue]) -> bool:
