@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from bson import Int64
 
 from tallyglass.counters.recognise.config import IdField, Rule
 from tallyglass.counters.recognise.finding import UsageFinding, graded
 from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.recognise.recogniser import Recogniser
+from tallyglass.counters.recognise.validator import largest_valid
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Namespace
 
@@ -104,3 +107,65 @@ def test_how_sure_the_use_of_others_makes_of_a_number(
         # What has the shape of a counter becomes a guess.
         expected = (Grade.POSSIBLE, expected[1])
     assert (found.grade, found.evidence) == expected
+
+
+def schema(**rule: Any) -> dict[str, Any]:
+    return {"validator": {"$jsonSchema": {"properties": {"seq": rule, "of": {"properties": {"n": rule}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("options", "largest"),
+    [
+        ({}, None),
+        ({"validator": {}}, None),
+        ({"validator": "x"}, None),
+        ({"validator": {"$jsonSchema": 5, "seq": 5}}, None),
+        ({"validator": {"$jsonSchema": {"properties": [5]}}}, None),
+        (schema(), None),
+        (schema(bsonType="long"), None),
+        (schema(bsonType=["int", "long"]), None),
+        (schema(maximum="x"), None),
+        (schema(maximum=math.inf), None),
+        (schema(maximum=5_100), 5_100),
+        (schema(maximum=Int64(5_100), bsonType="int"), 5_100),
+        (schema(maximum=5_100.5), 5_100),
+        (schema(maximum=5_100, exclusiveMaximum=True), 5_099),
+        (schema(maximum=5_100.5, exclusiveMaximum=True), 5_100),
+        (schema(maximum=5_100, exclusiveMaximum=False), 5_100),
+        (schema(bsonType="int"), 2**31 - 1),
+        (schema(bsonType=["int"]), 2**31 - 1),
+        (schema(maximum=5_100) | {"validationAction": "warn"}, None),
+        (schema(maximum=5_100) | {"validationAction": "error", "validationLevel": "moderate"}, 5_100),
+        (schema(maximum=5_100) | {"validationLevel": "off"}, None),
+        ({"validator": {"seq": {"$lte": 99, "$gte": 0}, "of.n": {"$lte": 99}}}, 99),
+        ({"validator": {"seq": {"$lt": 99}, "of.n": {"$lt": 99}}}, 98),
+        ({"validator": {"seq": {"$type": 16}, "of.n": {"$type": "int"}}}, 2**31 - 1),
+        ({"validator": {**schema(maximum=50)["validator"], "seq": {"$lte": 99}, "of.n": {"$lte": 9}}}, 50),
+    ],
+)
+def test_the_largest_number_that_a_validator_allows(options: dict[str, Any], largest: int | None) -> None:
+    assert largest_valid(options, "seq") == largest
+    assert largest_valid(options, "of.n") == (9 if largest == 50 else largest)
+    assert largest_valid(options, "seq.n") is None
+
+
+@pytest.mark.parametrize(
+    ("row", "semantics", "bound"),
+    [
+        ({}, Semantics.LAST, (5_100, "its validator")),
+        ({}, Semantics.NEXT, (5_099, "its validator")),
+        ({"max": 9_000}, Semantics.LAST, (5_100, "its validator")),
+        ({"max": 5_000}, Semantics.LAST, (5_000, "max")),
+        ({"step": -1}, Semantics.LAST, (None, "MAX_VALUE")),
+    ],
+)
+def test_a_counter_ends_where_its_validator_does(
+    row: dict[str, Any], semantics: Semantics, bound: tuple[int | None, str]
+) -> None:
+    recogniser = Recogniser(Namespace("shop", "counters"))
+    recogniser.options = schema(maximum=5_100)
+    row = {"_id": "a", "seq": 4, **row}
+    (match,) = recogniser.matches(row)
+    identity = recogniser.identify(row, replace(match, semantics=semantics), (match,))
+    assert identity is not None
+    assert (identity.bound, identity.bound_name) == bound

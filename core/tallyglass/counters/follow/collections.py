@@ -60,6 +60,7 @@ class FollowedCollections:
             if ns not in self.by_ns:
                 self.by_ns[ns] = CounterCollection(ns, query, self._config.rules_for(ns))
             self.by_ns[ns].group_above = above
+            self.by_ns[ns].recogniser.options = self._discovery.options.get(ns, {})
             self.by_ns[ns].learn(findings.get(ns, {}))
         return sum(not collection.found for collection in self.by_ns.values())
 

@@ -73,7 +73,8 @@ class Discovery:
     """Finds collections with counters, step by step. The results so far are in ``places``, each with its query, and
     ``troubles``.
 
-    ``seen`` are the existing collections in which counters may be, ``comparable`` those whose ids may be read,
+    ``seen`` are the existing collections in which counters may be, with their ``options`` as far as these may be read,
+    ``comparable`` those whose ids may be read,
     ``unread`` those that could not be read. ``fresh`` holds new results to be saved for later runs.
     """
 
@@ -85,6 +86,7 @@ class Discovery:
         self.troubles: dict[str, CounterTrouble] = {}
         self.seen: set[Namespace] = set()
         self.comparable: set[Namespace] = set()
+        self.options: dict[Namespace, Document] = {}
         self.unread: set[Namespace] = set()
         self.fresh: dict[Namespace, LookedAt] = {}
         self._sampled: dict[Namespace, float] = {}
@@ -128,6 +130,7 @@ class Discovery:
             for collections in await asyncio.gather(*map(self._collections, databases[start : start + _AT_ONCE])):
                 rows += collections
         listed = [row.ns for row in rows if _may_hold_counters(row)]
+        self.options = {row.ns: row.options for row in rows if row.options}
         self.comparable = {row.ns for row in rows if row.kind == "collection" and self._config.may_compare(row.ns)}
         self.unmatched = () if self.troubles else tuple(_unmatched(self._config, listed))
         found = list(dict.fromkeys([*filter(self._config.allows, listed), *self._config.collections()]))

@@ -26,7 +26,8 @@ from tallyglass.counters.recognise.shapes import (
     expand,
 )
 from tallyglass.counters.recognise.targets import none as no_targets
-from tallyglass.counters.snapshot import Grade
+from tallyglass.counters.recognise.validator import largest_valid
+from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.text import clean_name
 
@@ -43,6 +44,7 @@ class Recogniser:
 
     ``ns_text`` is the namespace, safe to show. ``findings`` holds the results of usage analysis, ``matched`` the
     numbers of the rules that match a counter here, ``shapes`` the names of the libraries whose counters were seen.
+    ``options`` are those of the collection, as listCollections returns them.
     """
 
     ns: Namespace
@@ -50,6 +52,7 @@ class Recogniser:
     findings: dict[str, UsageFinding] = field(default_factory=dict)
     matched: set[int] = field(default_factory=set)
     shapes: set[str] = field(default_factory=set)
+    options: Document = field(default_factory=dict)
     ns_text: str = field(init=False)
     _signatures: dict[Signature, tuple[Match, ...]] = field(default_factory=dict)
     _has_forms: bool = field(init=False)
@@ -182,6 +185,10 @@ class Recogniser:
             grade=match.grade,
             evidence=match.evidence,
         )
+        valid = largest_valid(self.options, match.path) if step >= 0 and self.options else None
+        if valid is not None and (bound is None or valid <= bound):
+            ahead = 1 if identity.semantics is Semantics.NEXT else 0
+            identity = replace(identity, bound=valid - ahead, bound_name="its validator")
         if len(matches) > 1 and identity.id == id_text(row.get("_id")):
             identity = replace(identity, id=f"{identity.id}.{identity.field}")
         return self._ruled(identity, match)
