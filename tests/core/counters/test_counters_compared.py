@@ -20,10 +20,11 @@ from tallyglass.counters.follow.differences import Difference, differences
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import Watcher, look, watch
+from tallyglass.counters.history.oplog_samples import OplogPast, PastValue
 from tallyglass.counters.recognise.config import IdField, parse_config
 from tallyglass.counters.recognise.discovery import MOST_READ
 from tallyglass.counters.recognise.finding import UsageFinding
-from tallyglass.counters.snapshot import Absence, Flag, Grade
+from tallyglass.counters.snapshot import Absence, Flag, Grade, NumericType
 from tallyglass.counters.standing import Standing
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from tallyglass.errors import RefusedError
@@ -350,6 +351,40 @@ async def test_all_is_dated_by_the_clock_of_the_server() -> None:
     seen = await look(server, WatchSettings())  # type: ignore[arg-type]
     assert [(trouble.ns, trouble.partial) for trouble in seen.troubles] == [("local.oplog.rs", True)]
     assert (seen.counters[0].history, seen.oplog_seconds) == ((), None)
+
+
+async def test_where_there_is_no_oplog_it_is_said_and_asked_for_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, alone = Server(90, range(1, 91)), Server(90, range(1, 91))
+    server.refused = {OPLOG}
+    async with aclosing(watch(server, WatchSettings(refresh_seconds=0))) as snapshots:  # type: ignore[arg-type, type-var]
+        for _ in range(3):
+            await anext(snapshots)
+    assert server.asked[OPLOG] == 1
+
+    async def command(*_: Any, **__: Any) -> Row:
+        return {}
+
+    monkeypatch.setattr(alone, "command", command)
+    (trouble,) = (await look(alone, WatchSettings())).troubles  # type: ignore[arg-type]
+    assert (trouble.ns, trouble.partial) == ("local.oplog.rs", True)
+    assert trouble.title.startswith("There is no oplog without a replica set")
+    assert alone.asked[OPLOG] == 0
+
+
+@pytest.mark.parametrize("patient", [False, True])
+async def test_of_an_oplog_that_is_not_yet_read_nothing_is_told_unless_nobody_waits_longer(
+    monkeypatch: pytest.MonkeyPatch, patient: bool
+) -> None:
+    async def advance(past: OplogPast, _: float) -> bool:
+        past.values = {COUNTERS: {"orders": {"seq": [PastValue(1.0, 5, NumericType.INT32)]}}}
+        return False
+
+    monkeypatch.setattr(OplogPast, "advance", advance)
+    watcher = Watcher(Server(90, range(1, 91)), WatchSettings())  # type: ignore[arg-type]
+    seen = await watcher.refresh(1.0, patient=patient)
+    told = "The time was up before all of the oplog was read: the history of counters has holes."
+    assert [one.partial for one in seen.troubles if one.title == told] == [True] * patient
+    assert [value for _, value in seen.counters[0].history] == [5, 90][: 2 * patient]
 
 
 async def test_a_repair_is_seen_at_once_and_what_agrees_is_not_read_each_time() -> None:
