@@ -82,7 +82,7 @@ def measure(applications: Sequence[Application], rounds: int = ROUNDS, pause: fl
 async def _look(uri: str) -> CountersSnapshot:
     gateway = open_gateway(uri)
     try:
-        return await look(gateway, WatchSettings(search_seconds=15))
+        return await look(gateway, WatchSettings(search_seconds=300))
     finally:
         await gateway.close()
 

@@ -21,6 +21,7 @@ from tests.builders.backdate import write_past
 from tests.corpus.applications import Application
 from tests.corpus.confusion import Confusion, confusion
 
+from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look
 from tallyglass.counters.snapshot import CountersSnapshot
 from tallyglass.demo.server import ReplicaSet
@@ -136,7 +137,7 @@ async def look_at(uri: str) -> CountersSnapshot:
     """One look without a memory of earlier ones."""
     gateway = open_gateway(uri)
     try:
-        return await look(gateway)
+        return await look(gateway, WatchSettings(search_seconds=300))
     finally:
         await gateway.close()
 

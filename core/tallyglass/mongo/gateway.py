@@ -119,7 +119,9 @@ class Gateway(Protocol):
     ) -> Document:
         """Run one of :data:`READ_COMMANDS`. Raises ValueError for any other command or value.
 
-        ``member`` (``host:port``, as ``on_open`` of :meth:`tail_raw` receives it) sends it to that member.
+        ``member`` (``host:port``, as ``on_open`` of :meth:`tail_raw` receives it) sends it to that member. Otherwise it
+        goes to the primary, and after ``hello`` no find is answered by a member that lacks what a majority had by then,
+        in the oplog or elsewhere: a secondary that lags is waited for.
         """
         ...
 
@@ -137,7 +139,7 @@ class Gateway(Protocol):
         ...
 
     async def catch_up(self) -> float | None:
-        """From here on documents are read as they are now, or later: a secondary that lags is waited for.
+        """From here on each find reads what is there now, or later: a secondary that lags is waited for.
 
         Returns what the server's clock says (seconds since 1970), None if it is not told. Nothing is waited for on
         servers without a logical clock, nor behind a router unless the connection string chooses secondaries.

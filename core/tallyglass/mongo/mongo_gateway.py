@@ -91,7 +91,11 @@ class MongoGateway:
         body = {name: value, **fields, "maxTimeMS": time_ms}
         how = _anywhere(member)
         async with self._session(f"command {name}", member) as session:
-            return cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
+            answer = cast(Document, await session.call(session.client[db].command(body, codec_options=CODEC, **how)))
+            if name == "hello" and not member:
+                # It comes from the primary, and a read may go to a member that does not have yet what it told.
+                self._read_from(session, answer, _majority(answer))
+        return answer
 
     async def inspect(
         self, stage: str, options: Document, *, limit: int, time_ms: int = DEFAULT_TIME_MS, member: str = ""
@@ -108,13 +112,16 @@ class MongoGateway:
             hello = {"hello": 1, "maxTimeMS": DEFAULT_TIME_MS}
             how = {"read_preference": PrimaryPreferred(), "codec_options": CODEC}
             answer = await session.call(session.client.admin.command(hello, **how))
-            preference = session.client.read_preference.mode
-        at, clock = answer.get("operationTime"), answer.get("localTime")
-        # A shard that is idle has its primary write an entry into the oplog before it answers a router that waits.
-        may_wait = answer.get("msg") != "isdbgrid" or preference not in _PREFERS_PRIMARY
-        if isinstance(at, Timestamp) and "$clusterTime" in answer and may_wait:
-            self._since = max(at, self._since or at)
+            self._read_from(session, answer, answer.get("operationTime"))
+        clock = answer.get("localTime")
         return clock.timestamp() if isinstance(clock, datetime) else None
+
+    def _read_from(self, session: Session, hello: Document, at: object) -> None:
+        """From here on read nothing as it was before ``at``, a time of the server that answered ``hello``."""
+        # A shard that is idle has its primary write an entry into the oplog before it answers a router that waits.
+        may_wait = hello.get("msg") != "isdbgrid" or session.client.read_preference.mode not in _PREFERS_PRIMARY
+        if isinstance(at, Timestamp) and at.time and "$clusterTime" in hello and may_wait:
+            self._since = max(at, self._since or at)
 
     def members(self) -> tuple[str, ...]:
         # Not the client's nodes: an arbiter is among them, which it never sends a read.
@@ -183,7 +190,7 @@ class MongoGateway:
         member: str = "",
     ) -> Document | None:
         async with self._session(f"find on {ns}", member) as session:
-            how = _anywhere(member) if member else self._as_of_now(session, ns)
+            how = _anywhere(member) if member else self._as_of_now(session)
             found = _collection(session, ns, **how).find_one(
                 query, projection=projection, sort=list(sort) or None, max_time_ms=time_ms
             )
@@ -199,7 +206,7 @@ class MongoGateway:
         time_ms: int = DEFAULT_TIME_MS,
     ) -> AsyncIterator[Document]:
         how = {"limit": limit, "batch_size": batch_size, "max_time_ms": time_ms}
-        async with self._cursor("find", ns, query, how, as_of_now=True) as cursor:
+        async with self._cursor("find", ns, query, how) as cursor:
             # The first answer of a small collection is its last: another call would only say so.
             while cursor.alive and (rows := await cursor.rows(_ROWS_A_CALL)):
                 for row in rows:
@@ -291,16 +298,11 @@ class MongoGateway:
         how: dict[str, Any],
         await_ms: int = 0,
         on_open: Callable[[str], None] | None = None,
-        *,
-        as_of_now: bool = False,
         **options: Any,
     ) -> AsyncIterator[HeldCursor]:
         """A cursor, closed at the end. With ``await_ms`` it is a tailable cursor on a capped collection."""
         async with self._session(f"{'tail of' if await_ms else 'find on'} {ns}") as session:
-            if as_of_now:
-                options |= self._as_of_now(session, ns)
-            if await_ms:
-                options["read_concern"] = ReadConcern("local")
+            options |= {"read_concern": ReadConcern("local")} if await_ms else self._as_of_now(session)
             cursor = getattr(_collection(session, ns, **options), method)(query, **how)
             held = HeldCursor(session, cursor.max_await_time_ms(await_ms) if await_ms else cursor, on_open)
             try:
@@ -308,9 +310,9 @@ class MongoGateway:
             finally:
                 await held.close()
 
-    def _as_of_now(self, session: Session, ns: Namespace) -> dict[str, Any]:
-        """The read concern that :meth:`catch_up` asked for; none in the ``local`` database, which is not replicated."""
-        if self._since is None or ns.db == "local":
+    def _as_of_now(self, session: Session) -> dict[str, Any]:
+        """The read concern that waits for a member that lags, as :meth:`command` and :meth:`catch_up` ask for."""
+        if self._since is None:
             return {}
         own: str = session.client.read_concern.level or "local"
         return {"read_concern": _NotBefore(own, self._since)} if own in ("local", "majority") else {}
@@ -353,6 +355,14 @@ def _holds(batch: bytes, documents: int) -> bool:
         at += int.from_bytes(batch[at : at + 4], "little")
         documents -= 1
     return not documents
+
+
+def _majority(hello: Document) -> object:
+    """The ``ts`` of the newest entry that a majority of the members has; None where the server does not say."""
+    found: object = hello
+    for name in ("lastWrite", "majorityOpTime", "ts"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
 
 
 def _anywhere(member: str) -> dict[str, Any]:

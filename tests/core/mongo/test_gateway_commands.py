@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from bson import Timestamp
+from bson import Int64, Timestamp
 from pymongo.asynchronous.settings import TopologySettings
 from pymongo.errors import OperationFailure
 from pymongo.hello import Hello
@@ -18,7 +18,7 @@ from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from tallyglass.errors import PrivilegeError, RefusedError
-from tallyglass.mongo.gateway import ONLY_VALUE, READ_COMMANDS, CollectionInfo, Namespace
+from tallyglass.mongo.gateway import ONLY_VALUE, OPLOG, READ_COMMANDS, CollectionInfo, Namespace
 from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway
 
@@ -173,10 +173,28 @@ class Member(Client):
         return self
 
     async def command(self, body: dict[str, Any], **how: Any) -> dict[str, Any]:
-        self.asked.append((next(iter(body)), how["read_preference"], how["codec_options"].tz_aware))
+        self.asked.append((next(iter(body)), how.get("read_preference"), how["codec_options"].tz_aware))
         return self.answers.pop(0)
 
     async def find_one(self, *_: Any, **__: Any) -> None:
+        return None
+
+    def find_raw_batches(self, *_: Any, **__: Any) -> NoRows:
+        return NoRows()
+
+
+class NoRows:
+    """A cursor that finds nothing."""
+
+    alive, address = False, None
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+    def max_await_time_ms(self, _: int) -> NoRows:
+        return self
+
+    async def close(self) -> None:
         return None
 
 
@@ -205,10 +223,45 @@ async def test_a_member_that_lags_is_waited_for(
     gateway = MongoGateway(Link(lambda: OpenClient(client)))
     for clock in [9.5 if "localTime" in answer else None for answer in answers]:
         assert await gateway.catch_up() == clock
-    await gateway.find_one(Namespace("shop", "counters"), {})
-    await gateway.find_one(Namespace("local", "oplog.rs"), {})
-    assert client.concerns == [expected, None]
+    await _find_everywhere(gateway)
+    assert client.concerns == [expected, expected, expected, {"level": "local"}, None]
     assert client.asked == [("hello", PrimaryPreferred(), True)] * len(answers)
+
+
+async def _find_everywhere(gateway: MongoGateway) -> None:
+    """Two finds and a raw one, then those that no lagging member delays: a tail, and a find on a named member."""
+    await gateway.find_one(Namespace("shop", "counters"), {})
+    await gateway.find_one(OPLOG, {})
+    assert [batch async for batch in gateway.find_raw(OPLOG, {})] == []
+    assert [batch async for batch in gateway.tail_raw(OPLOG, {})] == []
+    await gateway.find_one(OPLOG, {}, member="host:1")
+
+
+WRITTEN = {"lastWrite": {"majorityOpTime": {"ts": Timestamp(9, 1), "t": Int64(1)}}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "member", "waited_for"),
+    [
+        (CLOCK | WRITTEN, "", True),
+        (CLOCK | WRITTEN, "host:1", False),
+        (WRITTEN, "", False),
+        (CLOCK | WRITTEN | {"msg": "isdbgrid"}, "", False),
+        (CLOCK | {"lastWrite": {"majorityOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}}, "", False),
+        (CLOCK | {"lastWrite": {"majorityOpTime": None}}, "", False),
+        (CLOCK, "", False),
+    ],
+    ids=["a set", "of one member", "no logical clock", "router", "nothing yet", "not said", "no oplog"],
+)
+async def test_no_find_lacks_what_the_primary_said_that_a_majority_has(
+    answer: dict[str, Any], member: str, waited_for: bool
+) -> None:
+    client = Member(answer)
+    gateway = MongoGateway(Link(lambda: OpenClient(client)))
+    assert await gateway.command("hello", member=member) == answer
+    await _find_everywhere(gateway)
+    expected = {"level": "local", "afterClusterTime": Timestamp(9, 1)} if waited_for else None
+    assert client.concerns == [expected, expected, expected, {"level": "local"}, None]
 
 
 @pytest.mark.parametrize(
