@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gateways import gateway_to
 from lost_screen import Open
 
 from pseudo_terminal import Terminal, dashboard, environment
+
+__all__ = ["gateway_to", "open_on"]
 
 
 @pytest.fixture

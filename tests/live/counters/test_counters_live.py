@@ -13,6 +13,7 @@ from typing import Any
 import mongoengine
 import pytest
 from bson import Int64, json_util
+from gateways import OpenGateway
 from pymongo import MongoClient
 
 from tallyglass.counters.check_line import check_counters
@@ -223,11 +224,13 @@ async def test_pool_is_one_row(client: Client, gateway: MongoGateway) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-async def test_past_and_new_values_are_read_through_motor(client: Client, replica_set: ReplicaSet) -> None:
+async def test_past_and_new_values_are_read_through_motor(
+    client: Client, replica_set: ReplicaSet, gateway_to: OpenGateway
+) -> None:
     client[DB].counters.insert_one({"_id": "orders", "seq": 0})
     for _ in range(12):
         client[DB].counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}})
-    gateway = open_gateway(replica_set.uri, driver=Driver.MOTOR)
+    gateway = gateway_to(replica_set.uri, driver=Driver.MOTOR)
 
     def allocate() -> None:
         client[DB].counters.update_one({"_id": "orders"}, {"$inc": {"seq": 1}})
@@ -237,7 +240,6 @@ async def test_past_and_new_values_are_read_through_motor(client: Client, replic
         return "orders" in found and found["orders"].forecast.steps == 13
 
     found, _ = await until(gateway, [allocate], is_whole)
-    await gateway.close()
     assert found["orders"].value == 13
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bson import Int64
+from gateways import OpenGateway
 from pymongo import MongoClient
 
 from tallyglass.counters.check_line import check_counters
@@ -78,8 +79,7 @@ async def test_a_number_near_a_limit_warns_with_any_privileges(uri: str, tmp_pat
         assert "far" not in " ".join(result.details)
 
 
-async def test_a_guess_that_is_not_near_stays_quiet(uri: str) -> None:
-    gateway = open_gateway(uri)
+async def test_a_guess_that_is_not_near_stays_quiet(uri: str, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(uri)
     snapshot = await look(gateway)
-    await gateway.close()
     assert "far" not in {counter.id for counter in snapshot.counters if counter.may_warn}

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64
 from click.testing import CliRunner, Result
+from gateways import OpenGateway
 
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import watch
 from tallyglass.counters.recognise.config import parse_config
 from tallyglass.demo.server import ReplicaSet
-from tallyglass.mongo.client import open_gateway
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.counters.cells import COLUMNS, SORTS, cells, sort_key
 from tallyglass_tui.counters.glance import glance
@@ -106,8 +106,8 @@ def test_the_exporter_goes_on(uri: str) -> None:
     assert f'database="{DB}"' in text
 
 
-async def test_the_dashboard_shows_them_and_goes_on(uri: str, replica_set: ReplicaSet) -> None:
-    gateway = open_gateway(uri)
+async def test_the_dashboard_shows_them_and_goes_on(uri: str, replica_set: ReplicaSet, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(uri)
     settings = WatchSettings(refresh_seconds=0.05, config=parse_config({"include": [f"{DB}.*"]}))
     seen = 0
     async with aclosing(watch(gateway, settings)) as snapshots:
@@ -129,4 +129,3 @@ async def test_the_dashboard_shows_them_and_goes_on(uri: str, replica_set: Repli
                 for place, name in enumerate(order):
                     number: Any = NUMBERS[order[(place + seen * seen) % len(order)]]
                     client[DB].counters.update_one({"_id": name}, {"$set": {"seq": number}})
-    await gateway.close()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from bson import Int64, ObjectId, Timestamp
+from gateways import OpenGateway
 from tests.builders.backdate import hours_ago, write_past
 
 from tallyglass.counters.follow.settings import WatchSettings
@@ -47,7 +48,9 @@ async def look_at(servers: ReplicaSet, settings: WatchSettings) -> CountersSnaps
 
 
 @pytest.mark.since(6, 0)
-async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(one_member: ReplicaSet) -> None:
+async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(
+    one_member: ReplicaSet, gateway_to: OpenGateway
+) -> None:
     rng = random.Random(1)
     start, count = hours_ago(12), 3_000
     entries: list[dict[str, Any]] = []
@@ -73,9 +76,8 @@ async def test_hours_of_oplog_give_a_band_in_the_first_snapshot(one_member: Repl
             [{"_id": n, "COUNT": Int64(next_id), "MAX_VALUE": Int64((n + 1) * SPAN - 1)} for n, next_id in pool.items()]
         )
     write_past(one_member, entries)
-    gateway = open_gateway(one_member.uri)
+    gateway = gateway_to(one_member.uri)
     snapshot = await look(gateway)
-    await gateway.close()
     found = {counter.id: counter for counter in snapshot.counters}
     orders = found["orders"]
     assert orders.forecast.rate == pytest.approx(count / (12 * 3600), rel=0.05)
@@ -125,7 +127,9 @@ async def test_a_dashboard_on_a_slow_oplog_agrees_with_a_fresh_one(
         assert running == pytest.approx(one, rel=0.05)
 
 
-async def test_new_documents_of_a_group_are_not_read_from_the_oplog(one_member: ReplicaSet) -> None:
+async def test_new_documents_of_a_group_are_not_read_from_the_oplog(
+    one_member: ReplicaSet, gateway_to: OpenGateway
+) -> None:
     start, members = hours_ago(1), range(300)
     rows = [{"_id": f"tenant {n}", "seq": n} for n in members]
     entries: list[dict[str, Any]] = [
@@ -138,7 +142,7 @@ async def test_new_documents_of_a_group_are_not_read_from_the_oplog(one_member: 
         client.shop.many_counters.insert_many(rows)
         client.shop.counters.insert_many(rows[:2])
     write_past(one_member, entries)
-    gateway = open_gateway(one_member.uri)
+    gateway = gateway_to(one_member.uri)
     many, few = Namespace("shop", "many_counters"), Namespace("shop", "counters")
     found = []
     for grouped in ([many], []):
@@ -149,7 +153,6 @@ async def test_new_documents_of_a_group_are_not_read_from_the_oplog(one_member: 
     await watcher.refresh(math.inf, patient=True)
     (group,) = [collection for collection in watcher._collections.by_ns.values() if collection.groups]
     await watcher.close()
-    await gateway.close()
     assert found == [{"many_counters": 1, "counters": 2}, {"many_counters": 300, "counters": 2}]
     (history,) = [one.series for key, one in group.groups["seq"].followed.items() if key == "tenant 7"]
     assert history.steps > 3

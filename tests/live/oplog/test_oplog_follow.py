@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
+from gateways import OpenGateway
 from oplog_rig import DB, Seen, in_oplog, in_thread, opened, until, writers
 from proxy import Proxy
 from pymongo import MongoClient
@@ -39,9 +40,9 @@ ALL_ROWS = 10**9
     ],
 )
 async def test_everything_is_seen_once_and_in_order_under_full_load(
-    replica_set: ReplicaSet, driver: Driver, wanted: OplogFilter, rows: int
+    replica_set: ReplicaSet, driver: Driver, wanted: OplogFilter, rows: int, gateway_to: OpenGateway
 ) -> None:
-    gateway = open_gateway(replica_set.uri, driver=driver)
+    gateway = gateway_to(replica_set.uri, driver=driver)
     tail = follow(gateway, wanted, backlog=0, room=ALL_ROWS)
     seen = Seen()
     with replica_set.client(w="majority") as client:
@@ -59,12 +60,13 @@ async def test_everything_is_seen_once_and_in_order_under_full_load(
         assert seen.last.rates_all[0].ns.startswith(DB)
         client.drop_database(DB)
     await tail.aclose()
-    await gateway.close()
 
 
 @pytest.mark.parametrize("driver", list(Driver))
-async def test_a_killed_cursor_is_opened_again_without_a_hole(replica_set: ReplicaSet, driver: Driver) -> None:
-    gateway = open_gateway(replica_set.uri, driver=driver)
+async def test_a_killed_cursor_is_opened_again_without_a_hole(
+    replica_set: ReplicaSet, driver: Driver, gateway_to: OpenGateway
+) -> None:
+    gateway = gateway_to(replica_set.uri, driver=driver)
     tail = follow(gateway, backlog=0, room=ALL_ROWS)
     seen = Seen()
     with replica_set.client() as client:
@@ -82,7 +84,6 @@ async def test_a_killed_cursor_is_opened_again_without_a_hole(replica_set: Repli
         assert seen.special == []
         client.drop_database(DB)
     await tail.aclose()
-    await gateway.close()
 
 
 def _step_down(servers: ReplicaSet) -> None:
@@ -119,9 +120,12 @@ def _recover(servers: ReplicaSet) -> None:
     ],
 )
 async def test_three_members_through_faults(
-    three_members: ReplicaSet, faults: tuple[Callable[[ReplicaSet], None], ...], secondary: bool
+    three_members: ReplicaSet,
+    faults: tuple[Callable[[ReplicaSet], None], ...],
+    secondary: bool,
+    gateway_to: OpenGateway,
 ) -> None:
-    gateway = open_gateway(three_members.uri)
+    gateway = gateway_to(three_members.uri)
     tail = follow(gateway, LOAD, backlog=0, room=ALL_ROWS, prefer_secondary=secondary)
     seen = Seen()
     await opened(tail, seen)
@@ -139,7 +143,6 @@ async def test_three_members_through_faults(
         assert mine == in_oplog(client, MINE)
         assert seen.of(RowKind.GAP) == []
     await tail.aclose()
-    await gateway.close()
 
 
 @pytest.mark.soak
@@ -230,10 +233,10 @@ def _roll_over(client: MongoClient[Any], last: Ts) -> None:
     client[DB].filler.drop()
 
 
-async def test_a_true_rollback_is_taken_back(three_members: ReplicaSet) -> None:
+async def test_a_true_rollback_is_taken_back(three_members: ReplicaSet, gateway_to: OpenGateway) -> None:
     first = three_members.await_primary()
     others = [index for index in range(3) if index != first]
-    gateway = open_gateway(three_members.uri)
+    gateway = gateway_to(three_members.uri)
     tail = follow(gateway, LOAD, backlog=0, room=ALL_ROWS, prefer_secondary=False)
     seen = Seen()
     with three_members.client(w="majority") as client:
@@ -260,11 +263,10 @@ async def test_a_true_rollback_is_taken_back(three_members: ReplicaSet) -> None:
         assert [row.ts for row in seen.rows if row.op == "i"] == in_oplog(client, MINE)
         assert seen.of(RowKind.GAP) == []
     await tail.aclose()
-    await gateway.close()
 
 
-async def test_the_past_is_read_within_its_bounds(replica_set: ReplicaSet) -> None:
-    gateway = open_gateway(replica_set.uri)
+async def test_the_past_is_read_within_its_bounds(replica_set: ReplicaSet, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(replica_set.uri)
     with replica_set.client(w="majority") as client:
         client[DB].past.insert_many([{"_id": n, "text": f"word{n}"} for n in range(50)])
         client[DB].past.delete_many({"_id": {"$lt": 5}})
@@ -283,4 +285,3 @@ async def test_the_past_is_read_within_its_bounds(replica_set: ReplicaSet) -> No
         assert await found("/word1[0-2]/") == ["i10", "i11", "i12"]
         assert await found("destructive", 1) == ["d4"]
         client.drop_database(DB)
-    await gateway.close()

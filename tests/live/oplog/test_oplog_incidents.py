@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
+from gateways import OpenGateway
 from incident_acts import ACTS, DB, PAIRS, Client, Done, command_entry, entry, set_fcv
 from incident_noise import APP, LOGS, PASSES, TTL, TTL_OPTIONS, TTL_SECONDS, noise, ttl_collections
 from oplog_rig import writers
 
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.moment import Ts
-from tallyglass.mongo.client import open_gateway
 from tallyglass.oplog.entry.batch import entries
 from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.operations import operations_of
@@ -64,11 +64,12 @@ def _check(client: Client, done: Done, incidents: tuple[Incident, ...]) -> None:
     assert done.note in found.note
 
 
-async def test_each_kind_is_found_by_a_scan_of_the_past(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
+async def test_each_kind_is_found_by_a_scan_of_the_past(
+    what_was_done: tuple[ReplicaSet, list[Done]], gateway_to: OpenGateway
+) -> None:
     servers, done = what_was_done
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     scans = [one async for one in scan(gateway)]
-    await gateway.close()
     assert [one.done for one in scans] == [False] * (len(scans) - 1) + [True]
     incidents = scans[-1].incidents
     with servers.client() as client:
@@ -88,7 +89,10 @@ def ttl_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_expires_is_routine_and_displaces_no_act(
-    what_was_done: tuple[ReplicaSet, list[Done]], ttl_pace: None, monkeypatch: pytest.MonkeyPatch
+    what_was_done: tuple[ReplicaSet, list[Done]],
+    ttl_pace: None,
+    monkeypatch: pytest.MonkeyPatch,
+    gateway_to: OpenGateway,
 ) -> None:
     servers, done = what_was_done
     for module, name, limit in (
@@ -98,9 +102,8 @@ async def test_what_expires_is_routine_and_displaces_no_act(
         (compaction, "TOTAL_BURST_LIMIT", len(ttl_collections())),
     ):
         monkeypatch.setattr(module, name, limit)
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     incidents = [one async for one in scan(gateway)][-1].incidents
-    await gateway.close()
     rows = {one.ns: one for one in incidents if one.routine and one.ns.startswith(f"{TTL}.")}
     with servers.client() as client:
         for one in done:
@@ -115,13 +118,12 @@ async def test_what_expires_is_routine_and_displaces_no_act(
 
 
 async def test_what_an_application_deletes_does_not_swallow_a_persons_delete(
-    what_was_done: tuple[ReplicaSet, list[Done]], monkeypatch: pytest.MonkeyPatch
+    what_was_done: tuple[ReplicaSet, list[Done]], monkeypatch: pytest.MonkeyPatch, gateway_to: OpenGateway
 ) -> None:
     monkeypatch.setattr(verdict, "FULL", 10 / 300)
     servers, _ = what_was_done
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     incidents = [one async for one in scan(gateway)][-1].incidents
-    await gateway.close()
     ns = f"{APP}.queue"
     (act,) = [one for one in incidents if one.ns == ns and one.op == "d" and not one.routine]
     (usual,) = [one for one in incidents if one.ns == ns and one.op == "d" and one.routine]
@@ -143,13 +145,14 @@ async def test_what_an_application_deletes_does_not_swallow_a_persons_delete(
     assert act.documents + usual.documents == 3_000 + others
 
 
-async def test_the_same_are_found_forwards_and_from_all_entries(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
+async def test_the_same_are_found_forwards_and_from_all_entries(
+    what_was_done: tuple[ReplicaSet, list[Done]], gateway_to: OpenGateway
+) -> None:
     servers, done = what_was_done
     forward = Grouper()
     forward.known.ttl_millis = TTL_SECONDS * 1_000
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     scanned = [one async for one in scan(gateway)][-1].incidents
-    await gateway.close()
     with servers.client() as client:
         for batch in client.local["oplog.rs"].find_raw_batches(batch_size=500):
             forward.feed_batch(batch)
@@ -163,20 +166,23 @@ async def test_the_same_are_found_forwards_and_from_all_entries(what_was_done: t
     assert shape(forwards) == shape(scanned)
 
 
-async def test_a_scan_keeps_within_its_bounds(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
+async def test_a_scan_keeps_within_its_bounds(
+    what_was_done: tuple[ReplicaSet, list[Done]], gateway_to: OpenGateway
+) -> None:
     servers, _ = what_was_done
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     with servers.client() as client:
         since = _ts(client, command_entry(DB, "to", f"{DB}.report"), 1)
         until = _ts(client, command_entry(DB, "dropIndexes", "indexed"), 1)
     incidents = [one async for one in scan(gateway, since, until=until)][-1].incidents
     assert {one.kind for one in incidents if one.ns.startswith(DB)} == {"out", "rename", "collMod"}
-    await gateway.close()
 
 
-async def test_a_transaction_is_one_row_and_unfolds(what_was_done: tuple[ReplicaSet, list[Done]]) -> None:
+async def test_a_transaction_is_one_row_and_unfolds(
+    what_was_done: tuple[ReplicaSet, list[Done]], gateway_to: OpenGateway
+) -> None:
     servers, _ = what_was_done
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     (shown,) = [row async for row in read(gateway, OplogFilter.parse(f"ns:{DB}.large op:i")) if row.op == "c"]
     last = read_entry(shown.raw)
     parts = [*await earlier_parts(gateway, last), last]
@@ -186,7 +192,6 @@ async def test_a_transaction_is_one_row_and_unfolds(what_was_done: tuple[Replica
     assert inserted == [0, 1, 2, *range(100, 220)]
     same = [row async for row in read(gateway, OplogFilter(transaction=chain_name(shown.raw)))]
     assert [row.raw for row in same] == [shown.raw]
-    await gateway.close()
 
 
 @pytest.fixture(scope="module")
@@ -205,14 +210,13 @@ def stored(what_was_done: tuple[ReplicaSet, list[Done]]) -> list[bytes]:
     ],
 )  # fmt: skip
 async def test_the_servers_part_of_a_filter_leaves_nothing_out(
-    what_was_done: tuple[ReplicaSet, list[Done]], stored: list[bytes], text: str
+    what_was_done: tuple[ReplicaSet, list[Done]], stored: list[bytes], text: str, gateway_to: OpenGateway
 ) -> None:
     servers, _ = what_was_done
     wanted = OplogFilter.parse(text)
     matcher = CompiledFilter(wanted)
-    gateway = open_gateway(servers.uri)
+    gateway = gateway_to(servers.uri)
     found = {row.ts async for row in read(gateway, wanted) if row.kind is RowKind.ENTRY}
-    await gateway.close()
     every = {row(raw).ts for raw in stored if matcher.wants(raw) and not _partial(raw)}
     newest = row(stored[-1]).ts
     assert every
@@ -224,8 +228,8 @@ def _partial(raw: bytes) -> bool:
     return read_entry(raw).flag(b"partialTxn")
 
 
-async def test_an_incident_that_continues_is_open(replica_set: ReplicaSet) -> None:
-    gateway = open_gateway(replica_set.uri)
+async def test_an_incident_that_continues_is_open(replica_set: ReplicaSet, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(replica_set.uri)
     with replica_set.client(w="majority") as client:
         since = Timestamp(client.admin.command("hello")["lastWrite"]["opTime"]["ts"].time, 0)
         client[DB].going.insert_many([{"_id": n} for n in range(20)])
@@ -235,11 +239,10 @@ async def test_an_incident_that_continues_is_open(replica_set: ReplicaSet) -> No
         assert (found.open, found.documents) == (True, 20)
         assert set(found.samples) & {str(n) for n in range(20)} == set(found.samples) != set()
         client.drop_database(DB)
-    await gateway.close()
 
 
-async def test_new_incidents_are_followed_after_the_past(replica_set: ReplicaSet) -> None:
-    gateway = open_gateway(replica_set.uri)
+async def test_new_incidents_are_followed_after_the_past(replica_set: ReplicaSet, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(replica_set.uri)
     with replica_set.client(w="majority") as client:
         since = client.admin.command("hello")["lastWrite"]["opTime"]["ts"]
         client[DB].watched.insert_many([{"_id": n} for n in range(40)])
@@ -258,11 +261,10 @@ async def test_new_incidents_are_followed_after_the_past(replica_set: ReplicaSet
         assert (kinds["deleteMany"].documents, kinds["drop"].documents) == (20, 20)
         await watching.aclose()
         client.drop_database(DB)
-    await gateway.close()
 
 
 async def test_entries_that_a_majority_holds_are_released(
-    replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch
+    replica_set: ReplicaSet, monkeypatch: pytest.MonkeyPatch, gateway_to: OpenGateway
 ) -> None:
     streams: list[OplogStream] = []
 
@@ -272,7 +274,7 @@ async def test_entries_that_a_majority_holds_are_released(
 
     monkeypatch.setattr(incident, "OplogStream", followed)
     monkeypatch.setattr(incident, "KEPT_BYTES", 0)
-    gateway = open_gateway(replica_set.uri)
+    gateway = gateway_to(replica_set.uri)
     with replica_set.client(w="majority") as client:
         watching = watch(gateway, _now(client))
         async with asyncio.timeout(120):
@@ -289,7 +291,6 @@ async def test_entries_that_a_majority_holds_are_released(
             await asyncio.wait([coming])
         await watching.aclose()
         client.drop_database(DB)
-    await gateway.close()
 
 
 def _now(client: Client) -> Ts:

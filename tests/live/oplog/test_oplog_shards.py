@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from gateways import OpenGateway
 from oplog_rig import DB, Seen, in_oplog, in_thread, writers
 from sharded_rig import Cluster, sharded_cluster
 
@@ -20,7 +21,7 @@ from tallyglass.connection.target import Target
 from tallyglass.deployment.cluster import look_at
 from tallyglass.deployment.shards import shards_of
 from tallyglass.moment import Ts
-from tallyglass.mongo.client import open_deployment, open_gateway
+from tallyglass.mongo.client import open_deployment
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.mongo_gateway import MongoGateway
 from tallyglass.oplog.entry.batch import position
@@ -57,13 +58,8 @@ def cluster() -> Iterator[Cluster]:
         yield found
 
 
-async def test_a_shard_and_a_config_server_say_what_they_are(cluster: Cluster) -> None:
-    gateway = open_gateway(cluster.shards[1].uri)
-    shard = await look_at(gateway)
-    await gateway.close()
-    gateway = open_gateway(cluster.config.uri)
-    config = await look_at(gateway)
-    await gateway.close()
+async def test_a_shard_and_a_config_server_say_what_they_are(cluster: Cluster, gateway_to: OpenGateway) -> None:
+    shard, config = [await look_at(gateway_to(one.uri)) for one in (cluster.shards[1], cluster.config)]
     identity = cluster.clients[1].admin["system.version"].find_one({"_id": "shardIdentity"})
     assert identity is not None
     assert (shard.sharded, shard.shard_name, shard.cluster_id) == (True, "s1", str(identity["clusterId"]))
@@ -80,24 +76,22 @@ def test_doctor_says_it_before_anyone_plans(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("shard", [0, 1], ids=["donor", "recipient"])
-async def test_resharding_loses_nothing(cluster: Cluster, shard: int) -> None:
+async def test_resharding_loses_nothing(cluster: Cluster, shard: int, gateway_to: OpenGateway) -> None:
     """The server copies a collection, drops the old one and renames the copy."""
     renamed = cluster.clients[shard].local["oplog.rs"].find_one({"o.renameCollection": {"$exists": True}})
     assert renamed is not None
     assert (renamed["o"]["to"], "dropTarget" in renamed["o"]) == ("shop.stores", shard == 0)
-    gateway = open_gateway(cluster.shards[shard].uri)
+    gateway = gateway_to(cluster.shards[shard].uri)
     found = [one async for one in scan(gateway)][-1].incidents
-    await gateway.close()
     (row,) = [one for one in found if one.routine and one.ns == "shop.stores"]
     assert (row.kind, row.title) == ("migration", "moved between shards: commands on shop.stores")
     assert not [one for one in found if "reshard" in one.ns]
 
 
 @pytest.mark.parametrize("shard", [0, 1], ids=["donor", "recipient"])
-async def test_moved_chunks_lose_nothing(cluster: Cluster, shard: int) -> None:
-    gateway = open_gateway(cluster.shards[shard].uri)
+async def test_moved_chunks_lose_nothing(cluster: Cluster, shard: int, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(cluster.shards[shard].uri)
     found = [one async for one in scan(gateway)][-1].incidents
-    await gateway.close()
     moved = [one for one in found if one.ns == "shop.orders"]
     assert all(one.kind == "migration" for one in moved if one.documents), moved
     if shard == 0:
@@ -111,8 +105,10 @@ async def test_moved_chunks_lose_nothing(cluster: Cluster, shard: int) -> None:
     assert acts == (on_donor if shard == 0 else set())
 
 
-async def test_two_oplogs_are_followed_as_one_in_order_of_cluster_time(cluster: Cluster) -> None:
-    gateways = {shard.set_name or "": open_gateway(shard.uri) for shard in cluster.shards}
+async def test_two_oplogs_are_followed_as_one_in_order_of_cluster_time(
+    cluster: Cluster, gateway_to: OpenGateway
+) -> None:
+    gateways = {shard.set_name or "": gateway_to(shard.uri) for shard in cluster.shards}
     last = [client.local["oplog.rs"].find_one(sort=[("$natural", -1)])["ts"] for client in cluster.clients]
     since = min(Ts(ts.time, ts.inc) for ts in last)
     wanted = replace(OplogFilter.parse("ns:shop.mixed op:i"), since=since)
@@ -130,8 +126,6 @@ async def test_two_oplogs_are_followed_as_one_in_order_of_cluster_time(cluster: 
                 break
             waiting = asyncio.ensure_future(anext(merged))
     await merged.aclose()  # type: ignore[attr-defined]
-    for gateway in gateways.values():
-        await gateway.close()
     truth = [
         Ts(entry["ts"].time, entry["ts"].inc)
         for client in cluster.clients
@@ -180,8 +174,8 @@ class Router(MongoGateway):
         return {**answer, "msg": "isdbgrid"} if name == "hello" else answer
 
 
-async def test_a_mongos_names_its_shards(cluster: Cluster) -> None:
-    opened = open_gateway(f"{cluster.config.uri}&appName=mine")
+async def test_a_mongos_names_its_shards(cluster: Cluster, gateway_to: OpenGateway) -> None:
+    opened = gateway_to(f"{cluster.config.uri}&appName=mine")
     router = Router(opened.link, open_sibling=opened.sibling)
     shards = await shards_of(router)
     assert shards is not None
@@ -190,11 +184,10 @@ async def test_a_mongos_names_its_shards(cluster: Cluster) -> None:
     assert (scans[-1].done, scans[-1].trouble) == (True, "")
     assert {one.shards for one in scans[-1].incidents if one.ns == "bank.accounts"} == {("s0", "s1")}
     await router.close()
-    await opened.close()
 
 
-async def test_the_merged_tail_survives_the_death_of_a_primary(cluster: Cluster) -> None:
-    gateways = {shard.set_name or "": open_gateway(shard.uri) for shard in cluster.shards}
+async def test_the_merged_tail_survives_the_death_of_a_primary(cluster: Cluster, gateway_to: OpenGateway) -> None:
+    gateways = {shard.set_name or "": gateway_to(shard.uri) for shard in cluster.shards}
     starts = {
         name: client.local["oplog.rs"].find_one(sort=[("$natural", -1)])["ts"]
         for name, client in zip(gateways, cluster.clients, strict=True)
@@ -238,8 +231,6 @@ async def test_the_merged_tail_survives_the_death_of_a_primary(cluster: Cluster)
     late = sum(1 for one, other in itertools.pairwise(stamps) if other < one)
     assert late < len(stamps) / 20, "only what a shard sends after a silence comes late"
     await tail.aclose()
-    for gateway in gateways.values():
-        await gateway.close()
 
 
 async def test_a_lost_shard_is_named_and_the_others_are_read(cluster: Cluster) -> None:

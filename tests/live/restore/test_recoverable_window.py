@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gateways import OpenGateway
 from restore_scene import Scene
 
 from tallyglass.mongo.client import open_gateway
@@ -30,7 +31,7 @@ def state(window: RecoverableWindow, **limits: Any) -> tuple[Status, str]:
     return status, "; ".join(reasons)
 
 
-async def test_the_window_of_a_live_set(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_window_of_a_live_set(scene: Scene, monkeypatch: pytest.MonkeyPatch, gateway_to: OpenGateway) -> None:
     # The set is new, and growth is not stated over a few seconds: here one is enough, and the oplog spans one.
     monkeypatch.setattr("tallyglass.oplog.read.window._LEAST_SECONDS", 1)
     first = scene.client["local"]["oplog.rs"].find_one(sort=[("$natural", 1)])
@@ -43,10 +44,9 @@ async def test_the_window_of_a_live_set(scene: Scene, monkeypatch: pytest.Monkey
     await scene.prepare("backups/one")
     backup = scene.backup("--oplog", name="backups/one")
     scene.settle()
-    gateway = open_gateway(scene.source.uri)
+    gateway = gateway_to(scene.source.uri)
     slices = scene.folder / "slices"
     await save_slice(gateway, slices, 3600)
-    await gateway.close()
     scene.settle()
     for window in (await seen(scene), await seen(scene, slices)):
         (base,) = window.bases

@@ -14,13 +14,13 @@ from typing import Any
 
 import bson
 import pytest
+from gateways import OpenGateway
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 from restore_scene import Scene, blocks, copy_of_data, ids, record, same, start_copy
 
 from tallyglass.demo.server import free_port
 from tallyglass.moment import Ts
-from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.folder import write_folder
@@ -94,8 +94,8 @@ async def test_a_tool_that_waits_for_ever_is_ended_and_its_step_is_not_done(scen
     same(record(scene.spare_client), before)
 
 
-async def test_a_server_that_works_for_a_silent_tool_is_seen(scene: Scene) -> None:
-    gateway = open_gateway(scene.spare.direct_uri())
+async def test_a_server_that_works_for_a_silent_tool_is_seen(scene: Scene, gateway_to: OpenGateway) -> None:
+    gateway = gateway_to(scene.spare.direct_uri())
     with closing(MongoClient(scene.spare.direct_uri(), appname="mongorestore")) as tool:
         tool.shop.orders.insert_one({})
         assert not await works_for(gateway, "mongorestore"), "its heartbeats are no work"
@@ -109,7 +109,6 @@ async def test_a_server_that_works_for_a_silent_tool_is_seen(scene: Scene) -> No
             scene.spare_client.admin.command("killOp", op=running["opid"])
         with pytest.raises(OperationFailure):
             await task
-    await gateway.close()
 
 
 async def test_a_copy_of_the_data_files(scene: Scene, tmp_path: Path) -> None:
