@@ -214,6 +214,7 @@ def test_a_spare_of_its_own_has_the_feature_compatibility_of_its_version(fcv: st
         ({"inputs": {"tools": Tools({"mongodump": (100, 15, 0)})}, "replay": VALIDATED}, ""),
         ({"located": {"start": NoStart("no", Ts(30, 1))}}, "coverage"),
         ({"overwritten": "no"}, "coverage"),
+        ({"covered": {"is_cut": True}}, "coverage"),
         ({"covered": {"lost_beginning": Ts(2, 1)}}, "mid-transaction"),
     ],
 )  # fmt: skip

@@ -267,6 +267,25 @@ async def test_a_database_that_may_not_be_listed_is_not_taken_for_empty(dump: Pa
     assert (whole.beside != "", beside.beside) == (True, "")
 
 
+class Younger(Source):
+    """Another member than the one that is asked for single entries is read through: its oplog begins later."""
+
+    async def find_raw(self, ns: Namespace, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+        held = [row for row in self.oplog if how.get("limit") == 1 or row["ts"] > Timestamp(110, 1)]
+        async for batch in Source.find_raw(Source(*held), ns, query, **how):
+            yield batch
+
+
+@pytest.mark.parametrize(("member", "is_cut"), [(Source, False), (Younger, True)])
+async def test_a_window_that_another_member_does_not_hold_whole_is_cut(
+    dump: Path, member: type[Source], is_cut: bool
+) -> None:
+    rows = (noop(90), insert(110, 3), insert(150, 4), noop(200), noop(300))
+    found = await proved(dump, member(*rows))
+    assert found.covered is not None
+    assert (found.covered.start.ts, found.covered.is_cut) == (Ts(90, 1), is_cut)
+
+
 @pytest.mark.parametrize("before", [Ts(90, 1), Ts(80, 1)])
 async def test_there_is_no_window_before_its_start(dump: Path, before: Ts) -> None:
     found = await proved(dump, Source(noop(70), noop(90), noop(200), noop(300)), before=before)

@@ -184,10 +184,13 @@ async def test_deletes_are_told_apart_by_their_filter(scene: Scene) -> None:
     """Another client deletes without a session in the same moment: filter and count leave its deletes alone."""
     case = Case(scene, "filter", [{"_id": n, "s": "new" if n % 4 else "old"} for n in range(400)])
     with MongoClient[Any](scene.source.uri) as other:
-        at_once(
-            lambda: case.items.delete_many({"s": "new"}),
-            lambda: other["shop"][case.items.name].delete_many({"s": "old", "_id": {"$lt": 100}}),
-        )
+        # It takes seconds, and the other one comes after it has begun: else they would be two incidents.
+        slow = threading.Thread(target=case.items.delete_many, args=({"s": "new", "$where": "sleep(10) || true"},))
+        with case.items.watch() as changes:
+            slow.start()
+            next(changes)
+        other["shop"][case.items.name].delete_many({"s": "old", "_id": {"$lt": 100}})
+        slow.join()
     scene.settle()
     incident = await scene.incident("deleteMany", case.ns, case.first_entry(op="d", **{"o._id": 1}))
     elsewhere = await case.plan_for("pre-images", incident, read_evidence('db.carts.deleteMany({s: "new"})', 300))

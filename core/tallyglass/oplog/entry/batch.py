@@ -187,6 +187,8 @@ class BatchWalker:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._last = b""
+        self.first: Ts | None = None
+        """The ``ts`` of the entry that came first; None before it."""
         self.entries = 0
         """The number of entries so far."""
         self.parsed = 0
@@ -226,6 +228,8 @@ class BatchWalker:
                     last_start, last_end = start, end
                 self._sink.feed(entry)
             start = end
+        if self.first is None and count:
+            self.first = first_ts(batch)
         self.entries += count
         if last_end:
             self._last = batch[last_start:last_end]

@@ -52,6 +52,8 @@ def coverage(found: Findings) -> Checks:
     """Does the oplog hold everything from the start to the limit, and for how long?"""
     located, covered, assessed = found.located, found.covered, found.assessed
     why = assessed.overwritten if assessed else ""
+    if covered is not None and covered.is_cut:
+        why = why or f"the member that was read does not hold {covered.start.ts}, as another one does"
     if located is not None and isinstance(located.start, NoStart):
         why = located.start.why
     if why:

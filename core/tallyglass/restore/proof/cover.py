@@ -48,6 +48,7 @@ async def cover(
                 start,
                 replay,
                 walked.last,
+                is_cut=start.ts < inputs.limit and walked.first != start.ts,
                 lost_beginning=min(replay.unlinked.values()) if torn else None,
                 open_at_limit=tuple(replay.open_transactions()),
                 hours_left=await hours_left(gateway, inputs, start),

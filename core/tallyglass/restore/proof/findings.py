@@ -50,12 +50,15 @@ class Located:
 @dataclass(frozen=True, slots=True)
 class Covered:
     """Every entry from ``start`` to the point was read. ``start`` may lie further back than located: at the beginning
-    of a transaction. ``lost_beginning`` is an entry of a transaction that the oplog does not hold any more."""
+    of a transaction. ``lost_beginning`` is an entry of a transaction that the oplog does not hold any more. ``is_cut``
+    means that the first entry read was a later one: the oplog of the member that was read does not reach back so
+    far."""
 
     located: Located
     start: Start
     replay: Replay
     before_limit: Entry | None = None
+    is_cut: bool = False
     lost_beginning: Ts | None = None
     stale: tuple[str, ...] = ()
     """Collections of the backup that did not exist any more when the replay begins."""
