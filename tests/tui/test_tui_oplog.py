@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import time
@@ -707,6 +708,38 @@ async def test_a_jump_to_before_the_oplog_says_so_and_shows_no_other_entries(scr
             await screen.pilot.pause()
             assert said in screen.text
             assert ("the past from" in screen.text) is (at.t == BASE)
+
+
+@pytest.mark.parametrize("error", [None, ReadError("No answer within 30 s.")])
+@pytest.mark.parametrize("destructive", [False, True])
+async def test_what_comes_late_for_another_filter_is_not_shown_as_of_this_one(
+    screen_at: Any, monkeypatch: Any, error: ReadError | None, destructive: bool
+) -> None:
+    async with screen_at((120, 24)) as screen:
+        asked, answered = asyncio.Event(), asyncio.Event()
+
+        async def late(*_: Any) -> Any:
+            asked.set()
+            await answered.wait()
+            if error:
+                raise error
+            return entry(1) if destructive else [entry(n) for n in range(5)]
+
+        monkeypatch.setattr(screen.feeds, "ask", late)
+        await open_oplog(screen)
+        await screen.press("up")
+        if destructive:
+            screen.app.screen.action_destructive()
+        else:
+            screen.app.visit(OplogRequested(Ts(BASE, 1)))
+        await asked.wait()
+        screen.app.screen.set_filter("op:d")
+        answered.set()
+        await screen.pilot.pause()
+        await screen.put("oplog", update(entry(7, "d")))
+        assert "op:d" in screen.text
+        assert "following" in screen.text
+        assert not error or error.title not in screen.text
 
 
 async def test_esc_goes_back_to_the_page_that_led_here_until_something_else_is_looked_for(screen_at: Any) -> None:

@@ -37,6 +37,10 @@ class Jumps:
         none = f"No entry{_matching(self._following.wanted_text)} at or after {fmt.moment(at.time)}."
         page.show_past(rows, note if rows else none)
 
+    def stop_reading(self) -> None:
+        """Give up what is being read: it is for another filter than the present one."""
+        self._page.workers.cancel_group(self._page, _GROUP)
+
     def to_destructive(self) -> None:
         """Go to the next destructive entry: among the loaded rows, otherwise in the rest of the oplog."""
         rows, tail = self._page.tail.rows, self._page.tail

@@ -164,6 +164,7 @@ class OplogPage(Selection, RowSearch):
     def set_filter(self, text: str) -> None:
         """Show only what matches ``text``. Raises InputError if it is not a valid filter."""
         self.following.set_filter(text)
+        self._jumps.stop_reading()
         self._visited = False
         self.say("")
         self.show_tail()
