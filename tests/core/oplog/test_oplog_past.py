@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import bson
@@ -288,6 +289,24 @@ async def test_of_one_collection_the_incidents_of_its_database_are_shown_too() -
         (0, "dropDatabase", "shop"),
         (0, "drop", "shop.orders"),
     ]
+
+
+@pytest.mark.parametrize(("until", "is_open"), [(None, False), (Ts(560, 1), True), (Ts(700, 1), False)])
+async def test_what_goes_on_where_a_scan_ends_is_not_called_ended(until: Ts | None, is_open: bool) -> None:
+    class Deleting(Plain):
+        async def list_indexes(self, _: Any) -> list[Any]:
+            return []
+
+        list_collections = list_indexes
+
+        async def find_raw(self, *args: Any, **how: Any) -> AsyncIterator[bytes]:
+            async for batch in super().find_raw(*args, **how):
+                for row in map(bson.decode, entries(batch)):
+                    if 550 <= row["ts"].time < 570:
+                        yield bson.encode(row | {"op": "d", "wall": datetime.fromtimestamp(row["ts"].time, UTC)})
+
+    *_, found = [one async for one in scan(Deleting(900, 100), until=until)]  # type: ignore[arg-type]
+    assert [one.open for one in found.incidents] == [is_open]
 
 
 async def test_a_collection_is_asked_about_again_where_the_answer_was_lost() -> None:

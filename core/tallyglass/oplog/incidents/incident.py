@@ -130,7 +130,7 @@ class _IncidentReader:
     async def past(self, since: Ts | None, until: Ts | None) -> AsyncIterator[IncidentScan]:
         self._end = await safe_end(self._gateway, self._among)
         end = self._end.ts
-        self._grouper.note_newest(end, None)
+        self._grouper.note_newest(end if until is None else min(end, until), None)
         self._goal = max(since or ZERO, await end_of_oplog(self._gateway, 1, self._among) or ZERO)
         stop = end.next if until is None or until > end else until
         shown, reached = time.monotonic(), stop
