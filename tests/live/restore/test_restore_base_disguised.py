@@ -124,7 +124,8 @@ async def test_rare_kinds_of_collections_and_indexes(scene: Scene) -> None:
     plan = await scene.plan(backup, limit)
     scene.must_run(plan)
     same({ns: row for ns, row in record(scene.client).items() if ns in before}, before)
-    kind, options, *rest = before["shop.days"]  # on the spare its expiry was turned off before it was loaded
-    kept = options.replace('"expireAfterSeconds": 3600, ', "")
+    # On the spare its expiry was turned off before it was loaded. A later release (6.0.27) tells it in the index, too.
+    kind, options, (index,), rows = before["shop.days"]
+    kept, own = (text.replace('"expireAfterSeconds": 3600, ', "") for text in (options, index))
     assert kept != options
-    same(record(scene.spare_client), before | {"shop.days": (kind, kept, *rest)})
+    same(record(scene.spare_client), before | {"shop.days": (kind, kept, [own], rows)})
