@@ -230,6 +230,7 @@ class Scene:
 
     def run(self, plan: Plan, *options: str, seconds: float = 900) -> subprocess.CompletedProcess[str]:
         """Run the emitted script unchanged."""
+        assert plan.level is not Level.BLOCK, blocks(plan)
         return self.run_file(self.save(plan), *options, seconds=seconds)
 
     def run_file(self, path: Path, *options: str, seconds: float = 900) -> subprocess.CompletedProcess[str]:
