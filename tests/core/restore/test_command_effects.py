@@ -194,16 +194,18 @@ def test_a_dropped_database_takes_all_of_its_own() -> None:
 
 def test_the_indexes_that_mongorestore_does_not_build_and_those_that_it_should_not() -> None:
     found = Applied({"renameCollection": "s.c", "to": "s.d"}, {"createIndexes": "d"} | BY_Y).catalog
-    assert found.missing_indexes("s.d") == [BY_X]
-    found.listed["s.d"] |= {"x_1": BY_X | {"key": {"x": -1}}, "z_1": BY_X, "y_1": BY_Y}
-    assert (found.missing_indexes("s.d"), found.surplus_indexes("s.d", "s.d")) == ([BY_X], ["z_1"])
+    assert found.missing_indexes("s.d", "s.d") == [BY_X]
+    for other in ({"key": {"x": -1}}, {"unique": True}, {"collation": {"locale": "fr"}}):
+        found.listed["s.d"] |= {"x_1": BY_X | other, "z_1": BY_X, "y_1": BY_Y | {"hidden": False}}
+        assert found.missing_indexes("s.d", "s.d") == [BY_X], other
+        assert sorted(found.surplus_indexes("s.d", "s.d")) == ["x_1", "z_1"], "it is dropped before it is built"
     assert found.surplus_indexes("s.d", "s.gone") == []
     found.listed["s.d"]["x_1"] = BY_X
-    assert found.missing_indexes("s.d") == []
+    assert found.missing_indexes("s.d", "s.d") == []
     assert found.leftovers == []
     running = Applied({"createIndexes": "c"} | BY_Y, running=True).catalog
     del running.listed["s.c"]
-    assert running.missing_indexes("s.c") == [BY_Y], "what the copy has is built"
+    assert running.missing_indexes("s.c", "s.c") == [BY_Y], "what the copy has is built"
     over = Applied({"create": "n"}, {"renameCollection": "s.n", "to": "s.c"}).catalog
     assert (over.leftovers, len(over.removed)) == (["s.tmp?????.rename"], 1)
 

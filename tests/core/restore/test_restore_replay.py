@@ -9,7 +9,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Int64, Timestamp
+from bson import Int64, Timestamp, json_util
 
 from builders.replay import FIRST, NEITHER, OTHER, UUID, after_point, delete, entry, insert, kinds, run, stored, update
 from tallyglass.moment import Ts
@@ -214,7 +214,7 @@ def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
         entry(1, "c", "s.$cmd", {"renameCollection": "s.c", "to": "s.d"}, ui=UUID),
         entry(2, "c", "s.$cmd", {"createIndexes": "d", "v": 2, "key": {"y": 1}, "name": "y_1"}, ui=UUID),
     )
-    assert [spec["name"] for spec in replay.catalog.missing_indexes("s.d")] == ["x_1"]
+    assert [spec["name"] for spec in replay.catalog.missing_indexes("s.d", "s.d")] == ["x_1"]
     assert replay.catalog.phantoms() == ["s.c"]
     change = {"collMod": "d", "index": {"name": "x_1", "hidden": True}}
     assert kinds(run(replay, entry(3, "c", "s.$cmd", change, ui=UUID))) == ["collmod-lost-index"]
@@ -479,27 +479,62 @@ def test_the_indexes_of_a_time_series_are_as_its_user_defines_them() -> None:
     assert made.indexes == tuple(sorted(map(canonical_index, typed)))
 
 
-@pytest.mark.parametrize("command", ["createIndexes", "commitIndexBuild"])
-def test_an_index_of_a_time_series_that_the_backup_has_is_left_out_of_the_replay(command: str) -> None:
-    """A server takes the form that the oplog has it in for another index of its name, and the replay would stop."""
-    typed = {"key": {"m.s": 1, "at": -1}, "name": "held"}
-    held: dict[str, Any] = {"name": "held", "key": {"meta.s": 1, "control.max.at": -1, "control.min.at": -1}}
-    original = {"name": "part", "partialFilterExpression": {"m.s": 1}, "key": {"at": 1}, "v": 2}
-    part = {"name": "part", "key": {"control.min.at": 1, "control.max.at": 1}, "originalSpec": original}
-    kept: list[list[dict[str, Any]]] = [
-        [held], [part, held], [held | {"name": "new"}], [part, held | {"name": "x"}], [{"name": "held", "spec": {}}],
-        [part, {"name": "held", "spec": {}}], [],
-    ]  # fmt: skip
+HELD = {"key": {"m.s": 1, "at": -1}, "name": "held"}
+ON_BUCKETS = {"meta.s": 1, "control.max.at": -1, "control.min.at": -1}
+PART = {"name": "part", "partialFilterExpression": {"m.s": 1}, "key": {"at": 1}, "v": 2}
+PART_ON_BUCKETS = {"name": "part", "key": {"control.min.at": 1, "control.max.at": 1}, "originalSpec": PART}
+
+
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "missing", "surplus"),
+    [
+        ([{"createIndexes": "", "name": "held", "key": ON_BUCKETS}], [], []),
+        ([{"commitIndexBuild": "", "indexes": [PART_ON_BUCKETS, {"name": "held", "key": ON_BUCKETS}]}], [], []),
+        ([{"commitIndexBuild": "", "indexes": []}], [], []),
+        ([{"createIndexes": "", "name": "new", "key": {"meta": 1}}], [{"name": "new", "key": {"m": 1}}], []),
+        ([{"dropIndexes": "", "index": "held"}], [], ["held"]),
+        ([{"deleteIndexes": "", "index": "*"}], [], ["held", "part"]),
+        ([{"dropIndexes": "", "index": "held"}, {"createIndexes": "", "name": "held", "key": ON_BUCKETS}], [], []),
+        ([{"dropIndexes": "", "index": "held"}, {"createIndexes": "", "name": "held", "key": {"meta": 1}}],
+         [{"name": "held", "key": {"m": 1}}], ["held"]),
+        ([{"dropIndexes": "", "index": "held"}, {"createIndexes": "", "name": "other", "key": ON_BUCKETS}],
+         [HELD | {"name": "other"}], ["held"]),
+        ([{"collMod": "", "index": {"name": "held", "hidden": True}}], [HELD | {"hidden": True}], ["held"]),
+        ([{"collMod": "", "index": {"name": "held", "hidden": False}}], [], []),
+    ],
+)  # fmt: skip
+def test_indexes_of_a_time_series_are_left_to_the_repair(
+    rows: list[dict[str, Any]], missing: list[dict[str, Any]], surplus: list[str], running: bool
+) -> None:
+    """mongorestore does not know those of the oplog for those of the metadata: it would build both, and stop."""
     options = {"timeseries": {"timeField": "at", "metaField": "m"}}
-    series = StoredCollection("s.t", "timeseries", None, options, (typed, original), "")
-    plain = StoredCollection("s.c", "collection", None, {}, (typed,), "")
-    for specs in kept if command == "commitIndexBuild" else [one for one in kept if len(one) == 1]:
-        body = {"indexes": specs} if command == "commitIndexBuild" else specs[0]
-        for name, left_out in (("system.buckets.t", specs in kept[:2]), ("c", False), ("gone", False)):
-            replay = Replay({"s.t": series, "s.c": plain})
-            replay.feed(entry(1, "c", "s.$cmd", {command: name, **body}))
-            assert (replay.built_twice, replay.applied, replay.entries) == (
-                ([Ts(1, 1)], 0, 0) if left_out else ([], 1, 1)
-            ), (name, specs)
-            if left_out:
-                assert "held" in replay.catalog.collections["s.system.buckets.t"].indexes
+    series = StoredCollection("s.t", "timeseries", None, options, (HELD, PART), "")
+    body = [{next(iter(row)): "system.buckets.t", **dict(list(row.items())[1:])} for row in rows]
+    replay = run(Replay({"s.t": series}, running=running), *(entry(n, "c", "s.$cmd", o) for n, o in enumerate(body, 1)))
+    assert replay.on_series == [Ts(n, 1) for n in range(1, len(rows) + 1)]
+    assert (replay.applied, replay.entries, kinds(replay)) == (0, 0, [])
+    catalog, names = replay.catalog, ("s.t", "s.system.buckets.t")
+    assert (catalog.missing_indexes(*names), catalog.surplus_indexes(*names)) == (missing, surplus)
+    (made,) = expect(catalog, read_base({}, catalog))
+    exact = {"locale": "simple"}
+    assert [json_util.loads(one) for one in made.repair] == [one | {"collation": exact} for one in missing]
+    assert catalog.phantoms() == []
+
+
+def test_other_commands_are_replayed() -> None:
+    options = {"timeseries": {"timeField": "at", "metaField": "m"}}
+    series = StoredCollection("s.t", "timeseries", None, options, (HELD,), "")
+    held = {"s.t": series, "s.c": StoredCollection("s.c", "collection", None, {}, (HELD,), "")}
+    both = {"collMod": "system.buckets.t", "index": {"name": "held", "hidden": True}, "expireAfterSeconds": 60}
+    for o, found in (
+        ({"createIndexes": "c", "name": "x", "key": {"x": 1}}, []),
+        ({"dropIndexes": "c", "index": "held"}, []),
+        ({"createIndexes": "gone", "name": "x", "key": {"x": 1}}, []),
+        ({"collMod": "system.buckets.t", "expireAfterSeconds": 60}, []),
+        (both, ["collmod-lost-index"]),
+        ({"createIndexes": "system.buckets.t", "name": "x", "spec": {}}, ["unknown-command"]),
+    ):
+        replay = run(Replay(held), entry(1, "c", "s.$cmd", o))
+        left_out = found == ["unknown-command"]
+        assert (kinds(replay), len(replay.on_series), replay.applied) == (found, left_out, not left_out), o

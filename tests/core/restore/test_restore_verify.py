@@ -104,7 +104,7 @@ async def test_the_documents_of_a_time_series_are_counted_where_they_are() -> No
     spare.count = count  # type: ignore[method-assign]
     spare.put("s.t", "timeseries", {"timeseries": {"timeField": "at"}})
     spare.put("s.system.buckets.t")
-    expected = ExpectedNamespace("s.t", "timeseries", 5)
+    expected = ExpectedNamespace("s.t", "timeseries", 5, tuple(map(canonical_index, (ID, BY_X))), "{}")
     assert await blocked(spare, plan=changed(PLAN, expected=(expected,))) == (
         {"leftover"},
         tuple(
@@ -113,6 +113,26 @@ async def test_the_documents_of_a_time_series_are_counted_where_they_are() -> No
         ),
     )
     assert counted == ["s.system.buckets.t"]
+
+
+async def test_the_indexes_and_the_expiry_of_a_time_series_are_compared() -> None:
+    """What the oplog has of its other options is of its buckets; a partial filter takes no collation beside it."""
+    spare = Spare()
+    del spare.collections["s.c"], spare.collections["s.v"]
+    part = {"key": {"at": 1}, "name": "part", "partialFilterExpression": {"m": 1}}
+    series = {"timeseries": {"timeField": "at"}, "expireAfterSeconds": 60, "collation": {"locale": "fr"}}
+    spare.put("s.t", "timeseries", series)
+    spare.put("s.system.buckets.t")
+    expected = ExpectedNamespace(
+        "s.t", "timeseries", 3, tuple(map(canonical_index, (ID, BY_X))), canonical_options(series, "timeseries")
+    )
+    plan = changed(PLAN, expected=(expected,))
+    assert await blocked(spare, plan=plan) == (set(), ())
+    wanted = replace(expected, indexes=tuple(map(canonical_index, (ID, part))), options="{}")
+    found, repair = await blocked(spare, plan=changed(PLAN, expected=(wanted,)))
+    assert found == {"index-surplus", "index-missing", "options"}
+    drop, create = repair
+    assert ['"x_1"' in drop, '"part"' in create, "collation" in create] == [True, True, False]
 
 
 @pytest.mark.parametrize("count", [2, 4])

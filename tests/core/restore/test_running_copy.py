@@ -45,11 +45,12 @@ class Spare:
         return [
             CollectionInfo(Namespace(db, "c"), "collection", self.options, uuid=bytes(16)),
             CollectionInfo(Namespace(db, "v"), "view", {"viewOn": "c"}),
+            CollectionInfo(Namespace(db, "t"), "timeseries", {"timeseries": {}}),
             CollectionInfo(Namespace(db, "system.views"), "collection"),
         ]
 
     async def list_indexes(self, ns: Namespace) -> list[Row]:
-        assert str(ns) == "s.c", "a view has no indexes"
+        assert str(ns) in ("s.c", "s.t"), "a view has no indexes"
         return [{"name": "_id_"}]
 
 
@@ -86,6 +87,7 @@ async def test_the_newest_documents_of_a_copy_are_there(oplog: list[Row], missin
     assert [(one.ns, one.kind, one.uuid_bytes) for one in found.collections.values()] == [
         ("s.c", "collection", bytes(16)),
         ("s.v", "view", b""),
+        ("s.t", "timeseries", b""),
     ]
 
 
@@ -93,9 +95,10 @@ async def test_all_that_a_running_copy_tells() -> None:
     newest = row(END, "i", 1)
     spare = Spare([row(90, "i", 2), newest], 1, 2)
     at = Ts(END, 1)
-    backup = Backup(Path("/b"), DATA_FILES, False, at, at, "oplog", namespaces=("s.c", "s.v"), has_oplog=True)
+    backup = Backup(Path("/b"), DATA_FILES, False, at, at, "oplog", namespaces=("s.c", "s.t", "s.v"), has_oplog=True)
     held = {
         "s.c": StoredCollection("s.c", "collection", None, {}, ({"name": "_id_"},), bytes(16).hex()),
+        "s.t": StoredCollection("s.t", "timeseries", None, {"timeseries": {}}, ({"name": "_id_"},)),
         "s.v": StoredCollection("s.v", "view", None, {"viewOn": "c"}, ()),
     }
     assert await running(spare) == Contents(backup, held, anchors=(Anchor(at, entry=bson.encode(newest)),))

@@ -138,7 +138,7 @@ async def read_running(spare: Gateway, contents: Contents) -> Contents:
             name = info.ns.collection
             if name.startswith("system."):
                 continue
-            indexes = () if info.kind != "collection" else tuple(dict(row) for row in await spare.list_indexes(info.ns))
+            indexes = () if info.kind == "view" else tuple(dict(row) for row in await spare.list_indexes(info.ns))
             stored = StoredCollection(str(info.ns), info.kind, None, dict(info.options or {}), indexes, info.uuid.hex())
             collections[stored.ns] = stored
     missing = await _missing(spare, {ns for ns, stored in collections.items() if stored.options.get("capped")})

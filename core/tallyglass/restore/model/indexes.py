@@ -66,11 +66,12 @@ def as_defined(spec: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[s
     return {**spec, "key": key}
 
 
-def canonical_options(options: Mapping[str, Any]) -> str:
-    """The options that decide how a collection behaves, as Extended JSON; the server's own additions left out."""
+def canonical_options(options: Mapping[str, Any], kind: str = "collection") -> str:
+    """The options that decide how a collection behaves, as Extended JSON; the server's own additions left out. Of a
+    ``timeseries`` it is the expiry alone: the oplog has its other options as those of its buckets."""
     kept = {
         name: same_numbers(options[name])
-        for name in _COMPARED_OPTIONS
+        for name in (_COMPARED_OPTIONS if kind != "timeseries" else ("expireAfterSeconds",))
         if options.get(name) not in (None, _DEFAULTS.get(name), {}, {"enabled": False})
     }
     if not kept.get("validator"):

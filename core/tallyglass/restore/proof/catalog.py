@@ -6,12 +6,12 @@ moves the collection but not its entry in that list, so the indexes are built un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
-from tallyglass.restore.model.indexes import is_id_index
+from tallyglass.restore.model.indexes import canonical_index, is_id_index
 from tallyglass.restore.proof.id_states import IdStates, IdStore
 from tallyglass.restore.timeline.timeline import Removal
 
@@ -20,8 +20,9 @@ Index = dict[str, Any]
 
 @dataclass(slots=True)
 class Collection:
-    """One collection under the name it is stored by. ``base`` is what the backup holds of it; None when it was
-    created by the replay. ``touched`` are the documents that the replay writes; None when they are not counted."""
+    """One collection under the name it is stored by; ``indexes`` are as its user defines them. ``base`` is what the
+    backup holds of it; None when it was created by the replay. ``touched`` are the documents that the replay writes;
+    None when they are not counted."""
 
     kind: str
     uuid: bytes
@@ -29,8 +30,8 @@ class Collection:
     indexes: dict[str, Index]
     base: StoredCollection | None = None
     touched: IdStates | None = None
-    built: frozenset[str] = frozenset()
-    """Names of indexes that already exist: on a spare that runs on a copy of the data files."""
+    built: Mapping[str, Index] = field(default_factory=dict)
+    """Indexes that already exist: on a spare that runs on a copy of the data files."""
     removal: Removal | None = None
     """What the entry that dropped it records, with the document count."""
 
@@ -73,7 +74,7 @@ class Catalog:
                     indexes,
                     item,
                     self._touched(item.options),
-                    built=frozenset(indexes) if running else frozenset(),
+                    built={name: dict(spec) for name, spec in indexes.items()} if running else {},
                 )
                 if running:
                     continue
@@ -129,21 +130,28 @@ class Catalog:
         if removed is not None:
             self.removed.append(removed)
 
-    def missing_indexes(self, ns: str) -> list[Index]:
-        """The indexes that the collection must have and that mongorestore does not build for it."""
-        listed, item = self.listed.get(ns, {}), self.collections[ns]
-        return [
-            spec
-            for name, spec in item.indexes.items()
-            if not is_id_index(spec) and name not in item.built and listed.get(name, {}).get("key") != spec.get("key")
-        ]
+    def missing_indexes(self, ns: str, stored: str) -> list[Index]:
+        """The indexes that ``ns``, stored by that name, must have and that are not there after the replay."""
+        item = self.collections[stored]
+        return [spec for name, spec in _unlike(item.indexes, self._made(ns, item)) if not is_id_index(spec)]
 
     def surplus_indexes(self, ns: str, stored: str) -> list[str]:
-        """The names of indexes that mongorestore builds on ``ns``, stored by that name, and that it must not have."""
+        """The names of indexes that ``ns``, stored by that name, has after the replay and must not have."""
         item = self.collections.get(stored)
-        return [] if item is None else [name for name in self.listed.get(ns, {}) if name not in item.indexes]
+        return [] if item is None else [name for name, _ in _unlike(self._made(ns, item), item.indexes)]
+
+    def _made(self, ns: str, item: Collection) -> dict[str, Index]:
+        return {**item.built, **self.listed.get(ns, {})}
 
     def phantoms(self) -> list[str]:
         """Collections that mongorestore creates by building indexes under a name that no longer exists."""
         known = set(self.collections) | set(self.views)
         return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)
+
+
+def _unlike(some: Mapping[str, Index], others: Mapping[str, Index]) -> Iterator[tuple[str, Index]]:
+    """Those of some indexes that the others lack by their name, or have otherwise."""
+    for name, spec in some.items():
+        other = others.get(name)
+        if other is None or canonical_index(other) != canonical_index(spec):
+            yield name, spec

@@ -7,7 +7,7 @@ from typing import Any
 
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import BUCKETS
-from tallyglass.restore.model.indexes import as_defined, canonical_index
+from tallyglass.restore.model.indexes import as_defined
 from tallyglass.restore.proof.catalog import Catalog
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.timeline import removal
@@ -22,6 +22,7 @@ KNOWN_COMMANDS = frozenset(
 )  # fmt: skip
 
 _BUILDS = ("createIndexes", "commitIndexBuild")
+_DROPS = ("dropIndex", "dropIndexes", "deleteIndex", "deleteIndexes")
 
 
 class Commands:
@@ -57,7 +58,7 @@ class Commands:
             self._rename(str(target), entry)
         elif name in _BUILDS:
             self._add_indexes(ns, entry)
-        elif name in ("dropIndex", "dropIndexes", "deleteIndex", "deleteIndexes"):
+        elif name in _DROPS:
             self._drop_indexes(ns, entry)
         elif name == "collMod":
             self._coll_mod(ns, entry)
@@ -66,18 +67,14 @@ class Commands:
         elif name == "convertToCapped":
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
-    def repeats_metadata(self, entry: Entry) -> bool:
-        """Whether a command builds indexes of a time series that the metadata of the backup has. mongorestore would
-        build them twice: as the user defines them, and as the oplog has them, which a server takes for others."""
-        found = self.catalog.collections.get(f"{entry.db}.{entry.o.get(entry.command)}")
-        if entry.command not in _BUILDS or found is None or found.kind != "timeseries" or found.base is None:
+    def is_of_series(self, entry: Entry) -> bool:
+        """Whether a command changes indexes of a time series, and nothing else. mongorestore does not connect the form
+        in which the oplog has them with that of the backup's metadata: it would build both, or find none to change."""
+        name = entry.command
+        found = self.catalog.collections.get(f"{entry.db}.{entry.o.get(name)}")
+        if found is None or found.kind != "timeseries":
             return False
-        held = {canonical_index(spec) for spec in found.base.indexes}
-        specs = _specs(entry)
-        return bool(specs) and all(
-            isinstance(spec.get("key"), Mapping) and canonical_index(as_defined(spec, found.options)) in held
-            for spec in specs
-        )
+        return name in (*_BUILDS, *_DROPS) or (name == "collMod" and set(entry.o) == {"collMod", "index"})
 
     def _record_removal(self, entry: Entry) -> None:
         """Record how many documents a drop removed, or a rename over another collection."""
@@ -124,14 +121,18 @@ class Commands:
                 form = "with a spec (8.2)" if "spec" in spec else "of an unknown form"
                 self.problem("unknown-command", f"{entry.command} {form} at {entry.ts}", entry)
                 return
+            found = self.catalog.collections.get(ns)
+            if found is not None and found.kind == "timeseries":
+                found.indexes[name] = dict(as_defined(spec, found.options))
+                continue
             self.catalog.listed.setdefault(ns, {})[name] = dict(spec)
-            if ns in self.catalog.collections:
-                self.catalog.collections[ns].indexes[name] = dict(spec)
+            if found is not None:
+                found.indexes[name] = dict(spec)
 
     def _drop_indexes(self, ns: str, entry: Entry) -> None:
         self.kinds.add("dropIndexes")
         self.catalog.reindexed.add(entry.ui)
-        if self.running:
+        if self.running and not self.is_of_series(entry):
             self.problem("classic-indexes", f"indexes of {clean_name(ns)} are dropped at {entry.ts}", entry)
         found = self.catalog.collections.get(ns)
         for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
@@ -146,7 +147,7 @@ class Commands:
         if isinstance(change, Mapping):
             wanted = change.get("name", change.get("keyPattern"))
             listed = _named(self.catalog.listed.get(ns, {}), wanted)
-            if not listed:
+            if not listed and not self.is_of_series(entry):
                 self.problem(
                     "collmod-lost-index",
                     f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find",

@@ -114,10 +114,10 @@ async def _compare(
         count = await spare.count(Namespace.parse(stored_as(item.ns, item.kind)), time_ms=COUNT_MS)
         if count != item.documents:
             wrong.append(block("documents", f"{shown} holds {count} documents; {item.documents} were computed."))
-    if item.kind == "collection":
+    if item.kind != "view":
         wrong += await _indexes(spare, item, repair)
-    held = None if info.options is None else canonical_options({**options, **info.options})
-    if item.kind != "timeseries" and held not in (None, item.options):
+    held = None if info.options is None else canonical_options({**options, **info.options}, item.kind)
+    if held not in (None, item.options):
         wrong.append(block("options", f"{shown} has other options than computed.", f"Computed: {clean(item.options)}"))
     return wrong or [ok("namespace", f"{shown} is as computed.")]
 
@@ -135,7 +135,7 @@ async def _indexes(spare: Gateway, item: ExpectedNamespace, repair: list[str]) -
     for text in missing:
         checks.append(block("index-missing", f"{shown} lacks the index {clean(text)}."))
     if missing:
-        specs = [buildable(json_util.loads(text)) for text in missing]
+        specs = [buildable(json_util.loads(text), item.kind) for text in missing]
         repair.append(mongosh.command(db, {"createIndexes": name, "indexes": specs}))
     return checks
 

@@ -105,7 +105,7 @@ async def other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damage
     """Indexes and options that differ from those at the point, of a collection or view. That it is of another kind by
     now is not said here."""
     item = plan.proof.expected_of(ns)
-    if item is None or item.kind == "timeseries":
+    if item is None:
         return []
     namespace, found = Namespace.parse(ns), []
     info = next((one for one in await source.list_collections(namespace.db) if str(one.ns) == ns), None)
@@ -116,7 +116,7 @@ async def other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damage
     for text in indexes:
         if text not in live:
             found.append(f"The index {clean(text, 300)} is missing.")
-    if info is not None and info.options is not None and canonical_options(info.options) != item.options:
+    if info is not None and info.options is not None and canonical_options(info.options, item.kind) != item.options:
         found.append(f"The options differ from those at the point: {clean(item.options, 300)}.")
     return [Damaged(clean_name(ns), "", why) for why in found]
 

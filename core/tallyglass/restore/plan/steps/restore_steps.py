@@ -219,6 +219,6 @@ def _repair(plan: Plan, assessed: Assessed) -> PlanSteps:
     return run_mongosh(
         Phase.RESTORE, "Repair what the tools leave", Effect.WRITES_SPARE, "repair-spare.js",
         [mongosh.on_spare(plan.facts.set_name), *dict.fromkeys(statements)],
-        why="mongorestore does not move its list of indexes with a renamed collection, and drops none of a time "
+        why="mongorestore does not move its list of indexes with a renamed collection, and changes none of a time "
         "series.",
     )  # fmt: skip
