@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tallyglass.counters.recognise.config import IdField
@@ -91,22 +92,25 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
         evidence = f"Its value is the largest id in {clean_name(f'{used[0].ns}.{used[0].field}')}."
         return replace(match, grade=Grade.LIKELY, evidence=evidence)
     found = finding.target is not None or bool(used)
-    # The largest id of a field with ids of other documents, too, such as those of each tenant, may be another's.
-    others = {target for document, target in finding.by_document if document != name} if used else set()
-    own = tuple(target for target in used if target not in others)
-    targets = own or ((finding.target,) if finding.target and finding.whole_target else match.targets)
     return replace(
         match,
         grade=grade,
         evidence=evidence,
         semantics=finding.semantics if found else match.semantics,
-        targets=targets,
+        targets=_own_targets(finding, used, name) or match.targets,
         step=finding.step if found else match.step,
         block=finding.block if found else match.block,
         text=finding.text or match.text,
         int64_ids=found and finding.int64_ids,
         cycles_in_use=found and isinstance(name, str) and name in finding.cycling,
     )
+
+
+def _own_targets(finding: UsageFinding, used: Sequence[IdField], name: object) -> tuple[IdField, ...]:
+    """The fields whose largest id is this document's, of those in which its ids are ``used``."""
+    # That of a field with ids of other documents, too, such as those of each tenant, may be another's.
+    own = tuple(one for one in used if all(user == name for user, target in finding.by_document if target == one))
+    return own or ((finding.target,) if finding.target and finding.whole_target else ())
 
 
 def _grade(match: Match, finding: UsageFinding, name: object) -> tuple[Grade, str]:
