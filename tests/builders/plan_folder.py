@@ -39,9 +39,16 @@ BACKUP = Backup(Path("/backups/to day"), "directory", False, Ts(5, 1), Ts(6, 1),
 
 
 def restored(
-    db: str = "shop", name: str = "orders", *, backup: Backup = BACKUP, own_spare: int = 0, **values: Any
+    db: str = "shop",
+    name: str = "orders",
+    *,
+    backup: Backup = BACKUP,
+    own_spare: int = 0,
+    builds_indexes: bool = True,
+    **values: Any,
 ) -> Plan:
-    """The plan of a restore of three entries, with its steps; ``values`` are fields of the plan."""
+    """The plan of a restore of three entries, with its steps; ``builds_indexes``: as the replay, not the repair, does;
+    ``values`` are fields of the plan."""
     ns = f"{db}.{name}"
     returns = (Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr"))
     made = make_plan(
@@ -50,6 +57,7 @@ def restored(
     )  # fmt: skip
     replay = Replay({})
     replay.applied = 2
+    replay.catalog.builds_indexes = builds_indexes
     contents, deployment = Contents(backup, databases=(db,)), Deployment(Kind.REPLICA_SET, "6.0.5")
     inputs = Inputs(LIMIT, deployment, contents, own_spare=own_spare)
     start = Start(Ts(5, 1), 0, Ts(1, 1), LIMIT)

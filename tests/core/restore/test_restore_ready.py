@@ -276,3 +276,9 @@ def test_indexes_that_a_rename_loses_are_built_on_the_spare_and_only_there() -> 
         assert [text.count('"createIndexes": "orders"') for text in texts] == [1] * len(repair)
         steps = [step for step in made.steps.commands if step.title == "Repair what the tools leave"]
         assert [step.effect for step in steps] == [Effect.WRITES_SPARE] * len(repair)
+
+
+def test_a_replay_whose_list_of_indexes_does_not_fit_builds_none() -> None:
+    for builds in (True, False):
+        (step,) = [step for step in restored(builds_indexes=builds).steps.commands if "--oplogReplay" in step.argv]
+        assert [step.argv.count("--noIndexRestore"), "with the repair" in step.why] == [not builds, not builds]

@@ -100,6 +100,30 @@ async def test_everything_at_once(scene: Scene) -> None:
     same(record(scene.spare_client), before)
 
 
+async def test_indexes_of_what_was_replaced_do_not_stop_the_replay(scene: Scene) -> None:
+    """mongorestore keeps them under the name: it would build them on what has that name at the end."""
+    shop = scene.client["shop"]
+    for name in ("twice", "unique", "view"):
+        shop[name].insert_many([{"_id": n, "v": n} for n in range(5)])
+        shop[f"new_{name}"].insert_many([{"_id": n, "v": 0} for n in range(6)])
+        shop[name].create_index("v", name="old", unique=name == "unique")
+    backup = scene.backup("--oplog")
+    shop.new_twice.create_index("v", name="new", expireAfterSeconds=3600, partialFilterExpression={"v": Int64(0)})
+    for name in ("twice", "unique"):
+        shop[f"new_{name}"].rename(name, dropTarget=True)
+    shop.twice.create_index("v", name="newer", collation={"locale": "fr"})
+    shop.command({"collMod": "twice", "index": {"name": "newer", "hidden": True}})
+    shop.view.rename("no_view")
+    shop.no_view.create_index([("w", -1)], unique=True, sparse=True)
+    shop.create_collection("view", viewOn="no_view", pipeline=[])
+    before, since = record(scene.client), scene.now()
+    shop.unique.drop()
+    scene.settle()
+    plan = await scene.plan(backup, scene.first_entry({"o.drop": "unique"}, since))
+    scene.must_run(plan, "--until", "verify")
+    same(record(scene.spare_client), before)
+
+
 @pytest.mark.soak
 async def test_all_of_it_comes_back_to_the_live_set(scene: Scene) -> None:
     build(scene)

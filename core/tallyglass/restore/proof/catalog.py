@@ -1,7 +1,9 @@
 """The collections of the spare as a replay changes them, and mongorestore's own list of indexes.
 
 The two differ on purpose. mongorestore builds indexes at the very end, from a list that it keeps by name; a rename
-moves the collection but not its entry in that list, so the indexes are built under the old name.
+moves the collection but not its entry in that list, so the indexes are built under the old name. What has that name by
+then may not take them: it is a view, has such keys under another name, or holds a value twice where one is unique.
+mongorestore stops there, so it builds none in such a window, and the repair builds all.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 from tallyglass.restore.backup.backup import LEFT_OUT, StoredCollection
 from tallyglass.restore.model.indexes import canonical_index, is_id_index
+from tallyglass.restore.model.proof import stored_as
 from tallyglass.restore.proof.id_states import IdStates, IdStore
 from tallyglass.restore.timeline.timeline import Removal
 
@@ -53,6 +56,8 @@ class Catalog:
         self._counts_capped = counts_capped
         self.collections: dict[str, Collection] = {}
         self.listed: dict[str, dict[str, Index]] = {}
+        self.builds_indexes = True
+        """Whether mongorestore builds those of its list; without, the repair builds all. Known at the :meth:`end`."""
         self.views: dict[str, dict[str, Any]] = {}
         self.leftovers: list[str] = []
         self.reindexed: set[bytes] = set()
@@ -130,23 +135,33 @@ class Catalog:
         if removed is not None:
             self.removed.append(removed)
 
+    def end(self) -> None:
+        """End the replay: decide who builds the indexes."""
+        self.builds_indexes = not any(self._misfits(ns, indexes) for ns, indexes in self.listed.items())
+
+    def _misfits(self, ns: str, indexes: Mapping[str, Index]) -> bool:
+        """Whether these indexes would be built on what must not have them; a name that is free does no harm."""
+        is_series = "timeseries" in self.views.get(ns, {})
+        item = self.collections.get(stored_as(ns, "timeseries" if is_series else "collection"))
+        if item is None:
+            return bool(indexes) and ns in self.views
+        return any(_unlike(indexes, item.indexes))
+
     def missing_indexes(self, ns: str, stored: str) -> list[Index]:
         """The indexes that ``ns``, stored by that name, must have and that are not there after the replay."""
         item = self.collections[stored]
-        return [spec for name, spec in _unlike(item.indexes, self._made(ns, item)) if not is_id_index(spec)]
+        there = {**item.built, **(self.listed.get(ns, {}) if self.builds_indexes else {})}
+        return [spec for _, spec in _unlike(item.indexes, there) if not is_id_index(spec)]
 
-    def surplus_indexes(self, ns: str, stored: str) -> list[str]:
-        """The names of indexes that ``ns``, stored by that name, has after the replay and must not have."""
+    def surplus_indexes(self, stored: str) -> list[str]:
+        """The names of indexes that the collection stored by that name has after the replay and must not have."""
         item = self.collections.get(stored)
-        return [] if item is None else [name for name, _ in _unlike(self._made(ns, item), item.indexes)]
-
-    def _made(self, ns: str, item: Collection) -> dict[str, Index]:
-        return {**item.built, **self.listed.get(ns, {})}
+        return [] if item is None else [name for name, _ in _unlike(item.built, item.indexes)]
 
     def phantoms(self) -> list[str]:
         """Collections that mongorestore creates by building indexes under a name that no longer exists."""
         known = set(self.collections) | set(self.views)
-        return sorted(ns for ns, indexes in self.listed.items() if indexes and ns not in known)
+        return sorted(ns for ns, indexes in self.listed.items() if indexes and self.builds_indexes and ns not in known)
 
 
 def _unlike(some: Mapping[str, Index], others: Mapping[str, Index]) -> Iterator[tuple[str, Index]]:

@@ -193,6 +193,7 @@ class Replay:
 
     def finish(self) -> None:
         """End the window: decide what could not be decided before."""
+        self.catalog.end()
         for txn, parts in self._transactions.open.items():
             if not txn.session:
                 text = f"a batched write that began at {parts[0].ts} ends after the point"
