@@ -293,7 +293,8 @@ def test_an_update_that_stops_the_replay_is_refused(upserts: bool, fatal: int, c
 @pytest.mark.parametrize(("more", "level"), [(0, WARN), (1, BLOCK)])
 def test_the_query_names_only_so_many_entries(more: int, level: Level) -> None:
     replay = Replay({})
-    replay.on_missing_collection = {Ts(11, i): ("s.gone", b"") for i in range(MOST_LEFT_OUT - 1)}
+    replay.on_missing_collection = {Ts(11, i): ("s.gone", b"") for i in range(MOST_LEFT_OUT - 2)}
+    replay.left_to_repair = [Ts(10, 1)]
     replay.capped_deletes = [Ts(12, i) for i in range(1 + more)]
     assert levels(findings(replay=replay))["dead-operations"] == {level}
 

@@ -217,7 +217,11 @@ def test_renames_leave_indexes_behind(tmp_path: Path) -> None:
     assert [spec["name"] for spec in replay.catalog.missing_indexes("s.d", "s.d")] == ["x_1"]
     assert replay.catalog.phantoms() == ["s.c"]
     change = {"collMod": "d", "index": {"name": "x_1", "hidden": True}}
-    assert kinds(run(replay, entry(3, "c", "s.$cmd", change, ui=UUID))) == ["collmod-lost-index"]
+    again = run(replay, entry(3, "c", "s.$cmd", change, ui=UUID))
+    assert (kinds(again), again.left_to_repair) == ([], [Ts(3, 1)])
+    assert again.catalog.missing_indexes("s.d", "s.d")[0]["hidden"] is True
+    both = entry(4, "c", "s.$cmd", change | {"validator": {}}, ui=UUID)
+    assert kinds(run(replay, both)) == ["collmod-lost-index"]
 
 
 INDEX = {"v": 2, "key": {"y": 1}, "name": "y_1"}
@@ -269,11 +273,13 @@ def test_commands_change_what_the_spare_must_have(rows: list[dict[str, Any]], in
     assert not replay.problems
 
 
-def test_an_index_that_becomes_unique_is_refused() -> None:
+def test_an_index_that_becomes_unique_is_built_by_the_repair() -> None:
+    """The list of mongorestore would keep ``prepareUnique``, and a server builds no index with both."""
     rows = {"createIndexes": "n"} | INDEX, *({"collMod": "n", "index": {"name": "y_1", one: True}} for one in UNIQUE)
     commands = [entry(2 + n, "c", "s.$cmd", row, ui=OTHER) for n, row in enumerate(rows)]
     replay = run(Replay({}), entry(1, "c", "s.$cmd", {"create": "n"}, ui=OTHER), *commands)
-    assert [(one.kind, one.ts) for one in replay.problems] == [("unknown-command", Ts(4, 1))]
+    assert (replay.problems, replay.left_to_repair, replay.catalog.builds_indexes) == ([], [Ts(4, 1)], False)
+    assert replay.catalog.missing_indexes("s.n", "s.n") == [INDEX | {"unique": True}]
 
 
 def test_a_view_is_expected_as_it_was_written_last() -> None:
@@ -512,7 +518,7 @@ def test_indexes_of_a_time_series_are_left_to_the_repair(
     series = StoredCollection("s.t", "timeseries", None, options, (HELD, PART), "")
     body = [{next(iter(row)): "system.buckets.t", **dict(list(row.items())[1:])} for row in rows]
     replay = run(Replay({"s.t": series}, running=running), *(entry(n, "c", "s.$cmd", o) for n, o in enumerate(body, 1)))
-    assert replay.on_series == [Ts(n, 1) for n in range(1, len(rows) + 1)]
+    assert replay.left_to_repair == [Ts(n, 1) for n in range(1, len(rows) + 1)]
     assert (replay.applied, replay.entries, kinds(replay)) == (0, 0, [])
     catalog, names = replay.catalog, ("s.t", "s.system.buckets.t")
     assert catalog.builds_indexes is (running or not surplus)
@@ -543,4 +549,4 @@ def test_other_commands_are_replayed() -> None:
     ):
         replay = run(Replay(held), entry(1, "c", "s.$cmd", o))
         left_out = found == ["unknown-command"]
-        assert (kinds(replay), len(replay.on_series), replay.applied) == (found, left_out, not left_out), o
+        assert (kinds(replay), len(replay.left_to_repair), replay.applied) == (found, left_out, not left_out), o

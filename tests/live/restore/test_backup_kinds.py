@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from pymongo import MongoClient
 from restore_scene import Scene, State, copy_of_data, ids, pack, record, same, start_copy, with_pbm, with_wal_g
 
+from server_version import major
 from tallyglass.moment import Ts
 from tallyglass_tui.cli.main import main
 
@@ -88,6 +89,9 @@ def fill(db: Any) -> None:
     db.orders.insert_many([{"_id": n, "v": n, "text": "x" * n} for n in range(60)])
     db.orders.create_index("v")
     db.others.insert_many([{"_id": n} for n in range(30, 50)])
+    db.old_name.insert_many([{"_id": n, "v": n} for n in range(9)])
+    for one in ("v", "w", "x"):
+        db.old_name.create_index(one)
     db.create_collection("shown", viewOn="orders", pipeline=[{"$match": {"v": 3}}])
     db.create_collection("weather", timeseries={"timeField": "at", "metaField": "where"})
     db.create_collection("log", capped=True, size=2**16)
@@ -104,6 +108,18 @@ def write_on(db: Any) -> None:
     db.orders.insert_many([{"_id": n, "v": n} for n in range(60, 90)])
     db.orders.update_many({"_id": {"$lt": 5}}, {"$set": {"late": True}})
     db.orders.delete_one({"_id": 7})
+    change_indexes(db)
+
+
+def change_indexes(db: Any) -> None:
+    """Commands that mongorestore does not repeat on a copy of data files, or where a collection was renamed."""
+    db.command({"collMod": "orders", "index": {"name": "v_1", "hidden": True}})
+    db.old_name.drop_index("w_1")
+    db.old_name.rename("new_name")
+    db.new_name.create_index("y")
+    db.command({"collMod": "new_name", "index": {"keyPattern": {"x": 1}, "hidden": True}})
+    for change in ("prepareUnique", "unique") if major() >= (6, 0) else ():
+        db.command({"collMod": "new_name", "index": {"name": "v_1", change: True}})
 
 
 @pytest.mark.since(5, 0)

@@ -6,6 +6,7 @@ from tallyglass.restore.model.check import Check, Checks, block, ok, warn
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Covered, Findings
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
+from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.proof.speed import OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.tools.toolset import version_pair
@@ -42,9 +43,9 @@ BLOCKING = {
     "batch-cut": "mongorestore would apply a part of it, the server none. Choose the moment at which it began.",
     "dead-operation": "It cannot be left out of the file. Use a later backup.",
     "rename-overlap": "What the backup holds under these names is not certain. Use a later backup.",
-    "classic-indexes": "On a copy of the data files mongorestore does not drop it. Use a mongodump backup.",
+    "classic-indexes": "On a copy of the data files it would still be there. Use a mongodump backup.",
     "viewless-timeseries": "A time-series collection without buckets (9.0) cannot be replayed from here.",
-    "collmod-lost-index": "mongorestore cannot find an index after a rename. Use a later backup.",
+    "collmod-lost-index": "mongorestore would stop there. Use a later backup.",
 }
 
 
@@ -117,7 +118,7 @@ def operations(found: Findings) -> Checks:
     for kind, (name, title) in WORDS.items():
         if kind in replay.kinds:
             yield warn(name, title)
-    yield from _left_out(len(replay.on_missing_collection), len(replay.without), len(replay.capped_deletes))
+    yield from _left_out(replay)
     if replayed is not None:
         yield from _missing_documents(replayed.base, upserts=replay.upserts)
     yield _duration(covered)
@@ -162,8 +163,9 @@ def _duration(covered: Covered) -> Check:
     return warn("duration", title) if minutes > 60 else ok("duration", title)
 
 
-def _left_out(dead: int, updates: int, capped_deletes: int) -> Checks:
-    every = dead + updates + capped_deletes
+def _left_out(replay: Replay) -> Checks:
+    dead, updates, capped_deletes = map(len, (replay.on_missing_collection, replay.without, replay.capped_deletes))
+    every = dead + updates + capped_deletes + len(replay.left_to_repair)
     if every > MOST_LEFT_OUT:
         yield block(
             "dead-operations",

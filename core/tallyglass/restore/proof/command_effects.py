@@ -8,7 +8,7 @@ from typing import Any
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.model.indexes import as_defined
-from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.catalog import Catalog, Collection, Index
 from tallyglass.restore.timeline.chains import Problem
 from tallyglass.restore.timeline.timeline import removal
 from tallyglass.text import clean, clean_name
@@ -67,14 +67,32 @@ class Commands:
         elif name == "convertToCapped":
             self.problem("unknown-command", f"convertToCapped at {entry.ts}, in the form of servers before 4.4", entry)
 
-    def is_of_series(self, entry: Entry) -> bool:
-        """Whether a command changes indexes of a time series, and nothing else. mongorestore does not connect the form
-        in which the oplog has them with that of the backup's metadata: it would build both, or find none to change."""
+    def is_left_to_repair(self, entry: Entry) -> bool:
+        """Whether a command changes indexes, and nothing else, in a way that mongorestore does not repeat: the repair
+        makes them what they must be.
+
+        mongorestore does not connect the indexes of a time series in the oplog with those in the backup's metadata,
+        knows none that a copy of the data files or a renamed collection has, and would build one as ``prepareUnique``
+        and ``unique``. A unique index that is dropped must be gone at once: a value may be twice afterwards.
+        """
         name = entry.command
-        found = self.catalog.collections.get(f"{entry.db}.{entry.o.get(name)}")
-        if found is None or found.kind != "timeseries":
+        ns = f"{entry.db}.{entry.o.get(name)}"
+        found = self.catalog.collections.get(ns)
+        if found is None:
             return False
-        return name in (*_BUILDS, *_DROPS) or (name == "collMod" and set(entry.o) == {"collMod", "index"})
+        if name == "collMod" and set(entry.o) == {"collMod", "index"}:
+            known, lost = (bool(one) for one in (_named(found.indexes, _meant(entry)), self._is_lost(ns, entry)))
+            return found.kind == "timeseries" or (known and (lost or bool(entry.o["index"].get("unique"))))
+        if found.kind == "timeseries":
+            return name in (*_BUILDS, *_DROPS)
+        return self.running and name in _DROPS and not self._drops_unique(found, entry)
+
+    def _is_lost(self, ns: str, entry: Entry) -> bool:
+        """Whether the index that a collMod names is not in mongorestore's list."""
+        return not _named(self.catalog.listed.get(ns, {}), _meant(entry))
+
+    def _drops_unique(self, found: Collection, entry: Entry) -> bool:
+        return any(found.built[name].get("unique") for name in _named(found.built, entry.o.get("index")))
 
     def _record_removal(self, entry: Entry) -> None:
         """Record how many documents a drop removed, or a rename over another collection."""
@@ -132,39 +150,46 @@ class Commands:
     def _drop_indexes(self, ns: str, entry: Entry) -> None:
         self.kinds.add("dropIndexes")
         self.catalog.reindexed.add(entry.ui)
-        if self.running and not self.is_of_series(entry):
-            self.problem("classic-indexes", f"indexes of {clean_name(ns)} are dropped at {entry.ts}", entry)
         found = self.catalog.collections.get(ns)
-        for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
+        if found is not None and self._drops_unique(found, entry):
+            self.problem("classic-indexes", f"a unique index of {clean_name(ns)} is dropped at {entry.ts}", entry)
+        for indexes in self._changed_by(ns, entry):
             for name in _named(indexes, entry.o.get("index")):
                 if name != "_id_":
                     del indexes[name]
+
+    def _changed_by(self, ns: str, entry: Entry) -> list[dict[str, Index]]:
+        """The indexes of the collection, and mongorestore's list of them where it gets the command."""
+        found = self.catalog.collections.get(ns)
+        own = [found.indexes] if found else []
+        return own if self.is_left_to_repair(entry) else [self.catalog.listed.get(ns, {}), *own]
 
     def _coll_mod(self, ns: str, entry: Entry) -> None:
         self.kinds.add("collMod")
         found = self.catalog.collections.get(ns)
         change = entry.o.get("index")
         if isinstance(change, Mapping):
-            wanted = change.get("name", change.get("keyPattern"))
-            listed = _named(self.catalog.listed.get(ns, {}), wanted)
-            if not listed and not self.is_of_series(entry):
-                self.problem(
-                    "collmod-lost-index",
-                    f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find",
-                    entry,
-                )
-            for indexes in (self.catalog.listed.get(ns, {}), found.indexes if found else {}):
-                for name in _named(indexes, wanted):
-                    indexes[name] |= _index_changes(change)
-            if change.get("unique") and listed:
-                # The list of mongorestore keeps prepareUnique, which is set before; a server builds no index with both.
-                text = f"collMod makes an index of {clean_name(ns)} unique at {entry.ts}, which the tools cannot repeat"
-                self.problem("unknown-command", text, entry)
+            self._change_index(ns, change, entry)
         if found is not None:
             changed = {key: value for key, value in entry.o.items() if key not in ("collMod", "index")}
             found.options |= _as_options(changed)
             if "validator" in changed:
                 self.kinds.add("validators")
+
+    def _change_index(self, ns: str, change: Mapping[str, Any], entry: Entry) -> None:
+        if not self.is_left_to_repair(entry):
+            if self._is_lost(ns, entry):
+                text = f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find"
+                self.problem("collmod-lost-index", text, entry)
+            elif change.get("unique"):
+                text = f"collMod makes an index of {clean_name(ns)} unique at {entry.ts}, which the tools cannot repeat"
+                self.problem("unknown-command", text, entry)
+        changes = {key: value for key, value in change.items() if key not in ("name", "keyPattern")}
+        for indexes in self._changed_by(ns, entry):
+            for name in _named(indexes, _meant(entry)):
+                indexes[name] |= changes
+                if change.get("unique"):
+                    indexes[name].pop("prepareUnique", None)
 
 
 def _as_options(changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -199,5 +224,7 @@ def _named(indexes: Mapping[str, Mapping[str, Any]], wanted: object) -> list[str
     return []
 
 
-def _index_changes(change: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in change.items() if key not in ("name", "keyPattern")}
+def _meant(entry: Entry) -> object:
+    """The name or the key pattern of the index that a collMod changes; None without one."""
+    change = entry.o.get("index")
+    return change.get("name", change.get("keyPattern")) if isinstance(change, Mapping) else None

@@ -77,8 +77,8 @@ class Replay:
         """Entries to leave out, with the namespace and the UUID of the collection that no longer exists."""
         self.capped_deletes: list[Ts] = []
         """Deletes on capped collections to leave out, if ``removals`` are refused."""
-        self.on_series: list[Ts] = []
-        """Entries to leave out, since the repair makes the indexes of time series what they must be."""
+        self.left_to_repair: list[Ts] = []
+        """Entries to leave out: the repair makes the indexes what they must be."""
         self.groups_on_missing_collections: dict[Ts, tuple[str, bytes]] = {}
         """Transactions and groups all of whose operations are on such collections. They were not applied;
         read the window again with :meth:`groups_to_leave_out` in ``without``."""
@@ -124,8 +124,8 @@ class Replay:
             self.capped_deletes.append(entry.ts)
             self._document(entry, top=True)
             return
-        elif self._commands.is_of_series(entry):
-            self.on_series.append(entry.ts)
+        elif self._commands.is_left_to_repair(entry):
+            self.left_to_repair.append(entry.ts)
             self._commands.apply(entry)
             return
         elif entry.command == "applyOps" and self._all_dead([entry]):

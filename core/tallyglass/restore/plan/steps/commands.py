@@ -43,7 +43,7 @@ def commands(plan: Plan, assessed: Assessed, source: str, spare: str, part: Slic
             clean_steps(own_spare_runs=bool(own)),
         ]
     )
-    left_out = (*replay.on_missing_collection, *replay.capped_deletes, *replay.on_series, *replay.without)
+    left_out = (*replay.on_missing_collection, *replay.capped_deletes, *replay.left_to_repair, *replay.without)
     query = fold_json(oplog_query(assessed.covered.start.ts, plan.facts.limit, left_out)) + "\n"
     files = [PlanFile(SOURCE, config_text(source)), PlanFile(QUERY, query)]
     if not own:
