@@ -294,7 +294,8 @@ def lines_above(folder: Path, slowms: int) -> Iterator[str]:
     """The log of a recording as it would be with that threshold."""
     for line in gzip.decompress((folder / "mongod.log.gz").read_bytes()).decode().splitlines():
         timed = '"id":51803' in line or '"id":5479200' in line
-        found = _DURATION.search(line, max(len(line) - 60, 0)) if timed else None
+        # It stands at the end, but for what a line says of a command that was cut.
+        found = _DURATION.search(line, max(line.rfind('"durationMillis"'), 0)) if timed else None
         if not timed or (found and int(found[1]) >= slowms):
             yield line
 

@@ -19,10 +19,12 @@ REMOTE = "127.0.0.1:43610"
 
 
 def line(id: int, at: int, attr: dict[str, Any], *, ctx: str = "conn9", zone: str = "") -> str:
-    """A line at that many milliseconds of the second."""
+    """A line at that many milliseconds of the second; ``truncated`` of it stands where a server writes it."""
     date = zone or AT.format(at)
+    cut = {name: value for name, value in attr.items() if name == "truncated"}
+    rest = {name: value for name, value in attr.items() if name not in cut}
     return json.dumps(
-        {"t": {"$date": date}, "s": "I", "c": "X", "id": id, "ctx": ctx, "msg": "m", "attr": attr},
+        {"t": {"$date": date}, "s": "I", "c": "X", "id": id, "ctx": ctx, "msg": "m", "attr": rest, **cut},
         separators=(",", ":"),
     )
 

@@ -363,13 +363,16 @@ def lines_in_memory(answer: Mapping[str, Any]) -> list[str]:
 
 
 def parse_line(text: str) -> Line | None:
-    """A line's parts; None for one that is cut or lacks them."""
+    """A line's parts; None for one that is cut or lacks them. What the server says of a long attribute that it cut, beside
+    the attributes, is the attribute ``truncated``."""
     try:
         found = json.loads(text)
         at = datetime.fromisoformat(found["t"]["$date"])
         attr = found.get("attr", {})
         if at.tzinfo is None or not isinstance(attr, dict):
             return None
+        if "truncated" in found:
+            attr["truncated"] = found["truncated"]
         return Line(int(found["id"]), round(at.timestamp() * 1000), clean(str(found["ctx"]), NAME_CELLS), attr)
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
         return None

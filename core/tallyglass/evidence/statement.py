@@ -53,7 +53,8 @@ def write_of(
     if counts is None:
         return None
     query, update = body.get("q", body.get("query")), body.get("u", body.get("update"))
-    many = body.get("limit") == 0 if op == "d" else bool(body.get("multi"))
+    # Of a long command the line is cut before these, but one that changed several documents may change many.
+    many = (body.get("limit") == 0 if op == "d" else bool(body.get("multi"))) or (counts[0] or 0) > 1
     shape = hash((many, _shape(query), _shape(update, replaces=True))) if isinstance(query, dict) else 0
     if not body or any(map(is_redacted, (query, body.get("limit"), body.get("multi")))):
         tally.redacted += 1

@@ -103,6 +103,20 @@ def test_what_is_not_whole_is_counted() -> None:
     assert (book.tally.cut, book.tally.redacted, book.tally.foreign) == (2, 1, 2)
 
 
+@pytest.mark.parametrize(("removed", "many"), [(500, True), (1, False)])
+def test_a_long_list_of_ids_that_the_server_cut_is_no_list_of_all(removed: int, many: bool) -> None:
+    """The line of 6.0.5 for 500 ids holds 283 of them, and neither ``limit`` nor the command's session."""
+    named = [{"$oid": f"{n:024x}"} for n in range(3)]
+    cut = {"command": {"q": {"_id": {"$in": {"3": {"type": "objectId", "size": 12}}}}}}
+    body = {"q": {"_id": {"$in": named}}}
+    (found,) = statements(read(remove(20, removed, command=body, truncated=cut)))
+    assert (found.documents, found.ids, found.many, found.in_session) == (removed, None, many, None)
+    name = "deleteMany" if many else "deleteOne"
+    assert (found.text.partition("(")[0], found.text.endswith(" (cut by the server)")) == (name, True)
+    (whole,) = statements(read(remove(20, 3, {"_id": {"$in": named}})))
+    assert (len(whole.ids or ()), found.shape == whole.shape) == (3, many)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -274,7 +288,7 @@ def test_a_clock_is_doubted_if_a_client_knows_an_older_time_than_its_own_write(
 
 def test_statements_that_differ_in_values_only_have_one_shape() -> None:
     def shape(query: dict[str, Any], many: int = 0) -> int:
-        (found,) = statements(read(remove(722, 2, command={"q": query, "limit": many}), command(727)))
+        (found,) = statements(read(remove(722, 1, command={"q": query, "limit": many}), command(727)))
         assert found.many is (many == 0)
         return found.shape
 
