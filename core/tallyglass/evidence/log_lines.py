@@ -363,8 +363,8 @@ def lines_in_memory(answer: Mapping[str, Any]) -> list[str]:
 
 
 def parse_line(text: str) -> Line | None:
-    """A line's parts; None for one that is cut or lacks them. What the server says of a long attribute that it cut, beside
-    the attributes, is the attribute ``truncated``."""
+    """A line's parts; None for one that is cut or lacks them. What the server says, beside the attributes, of a long
+    one that it cut is the attribute ``truncated``."""
     try:
         found = json.loads(text)
         at = datetime.fromisoformat(found["t"]["$date"])

@@ -706,3 +706,24 @@ def test_what_leaves_no_pre_images_is_refused_and_what_expires_again_a_warning(
     made = list(possible(SOURCE, incident(1, 9, **{"ns": "s.c", "op": "d", "title": "d"} | changes)))
     assert [one.title for one in made] == [title] * bool(title)
     assert [one.level for one in made] == [WARN if one.id == "images-ttl" else BLOCK for one in made]
+
+
+SET_SPARE = replace(SPARE, kind=Kind.REPLICA_SET, set_name="other")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "level"),
+    [({"spare": SPARE}, BLOCK), ({"own_spare": 27117}, BLOCK), ({"spare": SET_SPARE}, WARN), ({"spare": None}, WARN)],
+)
+@pytest.mark.parametrize("made_in", ["backup", "window"])
+def test_encrypted_collections_need_a_replica_set(inputs: dict[str, Any], level: Level, made_in: str) -> None:
+    """A standalone server refuses to create one ("Encrypted collections are not supported on standalone", 6.0.5)."""
+    options = {"encryptedFields": {"fields": []}}
+    held = {"s.c": StoredCollection("s.c", "collection", None, options, (), "")} if made_in == "backup" else {}
+    replay = Replay(held)
+    assert replay.is_plain is (made_in == "window")
+    if made_in == "window":
+        replay.feed(entry(1, "c", "s.$cmd", {"create": "c"} | options))
+    assert not replay.is_plain
+    assert levels(findings(inputs=inputs, replay=replay))["encrypted-collections"] == {level}
+    assert "encrypted-collections" not in levels(findings(inputs=inputs))

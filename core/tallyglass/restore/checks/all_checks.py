@@ -194,5 +194,6 @@ QUESTIONS: tuple[Callable[[Findings], Checks], ...] = (
     base.damage, undone.undone, _deployment, _tools, _versions, _backup, saved_oplog,
     base.base_identity, base.base_documents, _point,
     window.coverage, window.transactions, window.operations,
-    live.live_data, live.chosen, spare.spare_server, spare.archived_users, _room, _secrets,
+    live.live_data, live.chosen, spare.spare_server, spare.archived_users, spare.encrypted_collections,
+    _room, _secrets,
 )  # fmt: skip

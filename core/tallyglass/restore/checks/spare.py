@@ -103,6 +103,25 @@ def _state(inputs: Inputs, spare: Spare) -> Checks:
         yield ok("spare", f"The spare {spare.address} is empty, MongoDB {spare.version}.")
 
 
+def encrypted_collections(found: Findings) -> Checks:
+    """Can the spare hold the collections of Queryable Encryption? Tested on 6.0.5: a standalone server refuses them."""
+    if found.covered is None or "encrypted" not in found.covered.replay.kinds:
+        return
+    spare = found.inputs.spare
+    if found.inputs.own_spare or (spare is not None and spare.kind is Kind.STANDALONE):
+        yield block(
+            "encrypted-collections",
+            "There are collections with Queryable Encryption, which a standalone server does not create.",
+            "Start a spare as a replica set of one member (--replSet, rs.initiate()), and name it with --spare.",
+        )
+    else:
+        yield warn(
+            "encrypted-collections",
+            "There are collections with Queryable Encryption: their values come back encrypted, as they were.",
+            "Reading them needs the same keys in the key vault.",
+        )
+
+
 def archived_users(found: Findings) -> Checks:
     """Would unpacking an archive replace the users of the spare?"""
     inputs = found.inputs

@@ -113,6 +113,8 @@ class Commands:
                 self.problem("viewless-timeseries", f"{clean_name(ns)} is created at {entry.ts}", entry)
         if options.get("recordIdsReplicated"):
             self.kinds.add("recordIds")
+        if "encryptedFields" in options:
+            self.kinds.add("encrypted")
         if "validator" in options:
             self.kinds.add("validators")
         id_index = entry.o.get("idIndex")

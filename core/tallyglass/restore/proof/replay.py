@@ -92,6 +92,8 @@ class Replay:
         self._commands = Commands(self.catalog, self.kinds, self._problem, running=running)
         if any(item.options.get("recordIdsReplicated") for item in stored.values()):
             self.kinds.add("recordIds")
+        if any("encryptedFields" in item.options for item in stored.values()):
+            self.kinds.add("encrypted")
         self._validated = any("validator" in item.options for item in stored.values())
         self._transactions = Transactions()
         self.timeline = Timeline()
@@ -152,8 +154,9 @@ class Replay:
 
     @property
     def is_plain(self) -> bool:
-        """Whether tools before 100.15 replay it as newer ones do: it holds no validator and no changed collection."""
-        return not self._validated and self.kinds.isdisjoint({"collMod", "validators", "recordIds"})
+        """Whether tools before 100.15 replay it as newer ones do: it holds no validator, no changed and no encrypted
+        collection."""
+        return not self._validated and self.kinds.isdisjoint({"collMod", "validators", "recordIds", "encrypted"})
 
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
