@@ -157,9 +157,33 @@ def test_a_collection_becomes_live_whole_or_not_at_all(tmp_path: Path) -> None:
     assert sent(run(tmp_path, named, there={"s.c": 2})) == [], "it was done before"
     for there in (THERE, {"s.c_pitr": 1}, {"s.c_pitr": 3}, {}):
         assert "Nothing was written." in run(tmp_path, named, there=there).stderr
-    absent = 'await mustBeAbsent("s.c");'
+    absent = 'await mustBeAbsent("s.c", "s.c_pitr");'
     assert sent(run(tmp_path, absent, there={})) == []
-    assert "was created since the plan" in run(tmp_path, absent).stderr
+    refused = run(tmp_path, absent).stderr
+    assert '"s.c" was created since the plan: plan again.' in refused
+    assert 'What was loaded stays in "s.c_pitr"' in refused
+
+
+def test_what_only_has_its_name_was_not_loaded(tmp_path: Path) -> None:
+    named = mongosh.take_names("_pitr", {"s.c": None})
+    done = run(tmp_path, named, there={"s.c_pitr": 0}, options={"validator": {"tallyglass_reserved_by": "x"}})
+    assert '"s.c_pitr" is missing: load it again first.' in done.stderr
+    assert sent(run(tmp_path, named, there={"s.c_pitr": 0}, options={"validator": {"a": 1}})) != []
+
+
+def test_a_name_is_reserved_by_one_folder_alone(tmp_path: Path) -> None:
+    reserve, taken = mongosh.reserve("s.c_pitr", "reserved"), {"ok": 0, "code": 48}
+    assert run(tmp_path, reserve, answer={"ok": 1, "writeConcernError": {"code": 64}}).returncode != 0
+    (made,) = sent(run(tmp_path, reserve))
+    folder = (tmp_path / "reserved").read_text()
+    validator = {"tallyglass_reserved_by": folder}
+    assert len(folder) == 36
+    assert made == {"create": "c_pitr", "validator": validator, "writeConcern": {"w": "majority"}}
+    again = run(tmp_path, reserve, answer=taken, there={"s.c_pitr": 0}, options={"validator": validator})
+    assert sent(again), "a run that was stopped made it"
+    for options in ({}, {"validator": {"tallyglass_reserved_by": "another"}}, {"validator": {"a": 1}}):
+        refused = run(tmp_path, reserve, answer=taken, there={"s.c_pitr": 0}, options=options).stderr
+        assert '[name-taken] "s.c_pitr" is there already' in refused
 
 
 def test_no_collection_is_renamed_unless_all_can_be(tmp_path: Path) -> None:

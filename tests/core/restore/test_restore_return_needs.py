@@ -130,12 +130,23 @@ async def test_a_user_who_may_not_write_is_stopped_before_anything_is_written() 
     await check({"authenticatedUsers": []}, Return("s.c", Strategy.WHOLE, "s.c_pitr"))
 
 
-async def test_only_a_collection_that_comes_back_under_its_own_name_at_once_must_not_be_there() -> None:
-    may_all = {"authenticatedUsers": []}
-    for strategy, beside in ((Strategy.WHOLE, "s.back"), (Strategy.MERGE, ""), (Strategy.COPY, "t.back")):
-        await check(may_all, Return("s.weather", strategy, beside))
-    with pytest.raises(InputError, match=r"s\.weather was created since the plan"):
-        await check(may_all, Return("s.weather", Strategy.WHOLE))
+@pytest.mark.parametrize(
+    ("row", "taken"),
+    [
+        (Return("s.weather", Strategy.WHOLE), True),
+        (Return("s.weather", Strategy.WHOLE, "s.back"), True),
+        (Return("s.rain", Strategy.WHOLE, "s.back"), False),
+        (Return("s.weather", Strategy.MERGE), False),
+        (Return("s.weather", Strategy.COPY, "t.back"), False),
+        (Return("s.weather", Strategy.REPLACE, "s.back", away="s.kept"), False),
+        (Return("s.rain", Strategy.REPLACE, "s.back", away="s.weather"), True),
+    ],
+)
+async def test_a_name_that_the_last_steps_give_must_not_be_there(row: Return, taken: bool) -> None:
+    """Found at the last step, it would have been loaded in vain."""
+    words = r"^s\.weather was created since the plan\. Plan again\. Nothing was written\."
+    with pytest.raises(InputError, match=words) if taken else contextlib.nullcontext():
+        await check({"authenticatedUsers": []}, Return("s.other", Strategy.MERGE), row)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from builders.plans import changed, make_plan
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, PrivilegeError, ReadError, TallyglassError
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.backup import DIRECTORY
@@ -20,7 +21,7 @@ from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.spare.spare import VIEW_OPENER
-from tallyglass.restore.spare.verify import Verification, verify
+from tallyglass.restore.spare.verify import Verification, check_unchanged, verify
 
 ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 BY_X = {"v": 2, "key": {"x": 1}, "name": "x_1"}
@@ -247,3 +248,38 @@ async def test_nothing_is_verified_of_a_blocked_plan() -> None:
     empty.collections.clear()
     right = await verify(changed(PLAN, expected=()), empty)  # type: ignore[arg-type]
     assert (right.level, "0 of 0" in right.checks[-1].title) == (Level.OK, False)
+
+
+@pytest.mark.parametrize(
+    ("noted", "counted", "changed_since"),
+    [
+        (3, None, False),
+        (4, None, False),
+        (2, 3, False),
+        (2, 2, True),
+        (PrivilegeError("may not"), 3, False),
+        (ReadError("there is none"), 0, True),
+    ],
+)
+@pytest.mark.parametrize("strategy", [Strategy.MERGE, Strategy.REPLACE])
+async def test_a_spare_that_lacks_documents_is_read_no_more(
+    strategy: Strategy, noted: int | TallyglassError, counted: int | None, changed_since: bool
+) -> None:
+    class Counted:
+        async def command(self, name: str, value: str, *, db: str) -> dict[str, Any]:
+            assert (name, value, db) == ("collStats", "c", "s")
+            if isinstance(noted, TallyglassError):
+                raise noted
+            return {"count": noted}
+
+        async def count(self, ns: Namespace, *, time_ms: int) -> int:
+            assert (str(ns), time_ms) == ("s.c", 3_600_000)
+            assert counted is not None, "a scan of a large collection takes minutes"
+            return counted
+
+    others = (Return("s.v", Strategy.MERGE), Return("s.new", Strategy.MERGE), Return("s.c", Strategy.WHOLE))
+    await check_unchanged(changed(PLAN, returns=others), None)  # type: ignore[arg-type]
+    plan = changed(PLAN, returns=(*others, Return("s.c", strategy)))
+    words = rf"s\.c holds {counted} documents there, not 3\. Nothing was written\."
+    with pytest.raises(InputError, match=words) if changed_since else nullcontext():
+        await check_unchanged(plan, Counted())  # type: ignore[arg-type]

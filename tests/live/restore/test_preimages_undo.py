@@ -31,7 +31,7 @@ from tallyglass_tui.cli.main import main
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 _COUNT = 400
-_STEPS = 9
+_STEPS = 10
 """Of the undo of a delete."""
 
 

@@ -6,11 +6,15 @@ import asyncio
 import json
 import random
 import shlex
+import shutil
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import bson
@@ -25,6 +29,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Choice
+from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass_tui.cli.main import main
@@ -374,6 +379,12 @@ async def test_one_collection_and_two_documents_by_choice(scene: Scene) -> None:
     scene.settle()
     live = record(scene.client)
     whole = await scene.plan(backup, limit, choice=Choice("shop.orders", "shop.monday"))
+    shop.monday.insert_one({"_id": "since"})
+    refused = scene.run(whole)
+    assert refused.returncode == 1
+    assert '[name-taken] "shop.monday" is there already' in refused.stderr
+    assert list(shop.monday.find()) == [{"_id": "since"}]
+    shop.monday.drop()
     scene.must_run(whole)
     after = record(scene.client)
     assert after.pop("shop.monday") == before["shop.orders"]
@@ -403,6 +414,60 @@ async def test_one_collection_and_two_documents_by_choice(scene: Scene) -> None:
     assert after == live
     (missing,) = (work / "still-damaged.jsonl").read_text().splitlines()
     assert json.loads(missing)["_id"] == "nobody", "the ObjectId, which may also be meant as a text, is not missing"
+
+
+def _runs_at_once(scene: Scene, *folders: Path) -> list[subprocess.CompletedProcess[str]]:
+    def one(folder: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["tallyglass", "restore", "run", str(folder), "--yes"],
+            env=scene.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(len(folders)) as pool:
+        return list(pool.map(one, folders))
+
+
+@pytest.mark.parametrize("accident", ["drop", "deleteMany"])
+async def test_of_two_runs_of_one_plan_at_the_same_time_one_is_stopped_before_it_writes(
+    scene: Scene, accident: str
+) -> None:
+    shop = scene.client["shop"]
+    shop.carts.insert_many([{"_id": n} for n in range(500)])
+    backup = scene.backup("--oplog")
+    before, since = record(scene.client), scene.now()
+    if accident == "drop":
+        shop.carts.drop()
+    else:
+        shop.carts.delete_many({"_id": {"$lt": 300}})
+    scene.settle()
+    incident = await scene.incident(accident, "shop.carts")
+    assert incident.last > since
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    one, other = write_folder(plan, scene.folder / "one"), scene.folder / "other"
+    scene.tool("tallyglass", "restore", "run", str(one), "--yes", "--until=verify")
+    shutil.copytree(one, other)
+    done = sorted(_runs_at_once(scene, one, other), key=lambda run: run.returncode)
+    assert [run.returncode for run in done] == [0, 1], [run.stderr for run in done]
+    assert "[name-taken]" in done[1].stderr + done[1].stdout or "was created since the plan" in done[1].stderr
+    assert record(scene.client)["shop.carts"] == before["shop.carts"]
+    assert [name for name in shop.list_collection_names() if "_pitr_" in name] == []
+
+
+async def test_a_spare_that_lost_documents_after_it_was_compared_returns_nothing(scene: Scene) -> None:
+    """What it lacks would count as never having been there: neither missing nor damaged."""
+    shop = scene.client["shop"]
+    shop.carts.insert_many([{"_id": n} for n in range(500)])
+    backup = scene.backup("--oplog")
+    shop.carts.delete_many({"_id": {"$lt": 300}})
+    scene.settle()
+    incident = await scene.incident("deleteMany", "shop.carts")
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    scene.must_run(plan, "--until=verify")
+    scene.spare_client["shop"].carts.delete_many({"_id": {"$lt": 100}})
+    done = scene.run(plan)
+    assert done.returncode == 1, done.stderr
+    assert "shop.carts holds 400 documents there, not 500" in done.stderr
+    assert shop.carts.count_documents({}) == 200
 
 
 @pytest.mark.long

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bson import json_util
 
-from tallyglass.errors import InputError
+from tallyglass.errors import InputError, PrivilegeError, ReadError
 from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.restore.backup.backup import LEFT_OUT, TEMPORARY
 from tallyglass.restore.model.check import Check, Checks, Level, block, ok, warn, worst
@@ -17,6 +18,7 @@ from tallyglass.restore.model.expiry import loaded_without_expiry
 from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
+from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean, clean_name, first_names
 
@@ -60,6 +62,33 @@ async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Veri
     result = f"{right} of {len(plan.proof.expected)} collections and views are as computed."
     checks.append(ok("verified", result if plan.proof.expected else "The spare must be empty."))
     return Verification(tuple(checks), tuple(repair))
+
+
+async def check_unchanged(plan: Plan, spare: Gateway) -> None:
+    """Raise InputError where the spare holds fewer documents of a collection that is repaired than the plan computed:
+    another run emptied it, or a person used it. What it lacks would count as never having been there. Raises the errors
+    of the gateway."""
+    for row in plan.undo.returns:
+        item = plan.proof.expected_of(row.ns)
+        if item is None or item.documents is None or row.strategy not in (Strategy.MERGE, Strategy.REPLACE):
+            continue
+        found = await _least_count(spare, Namespace.parse(row.ns), item.documents)
+        if found < item.documents:
+            raise InputError(
+                f"The spare was changed since it was compared with the plan: {clean_name(row.ns)} holds {found:,} "
+                f"documents there, not {item.documents:,}.",
+                "Nothing was written. Plan again, with a spare that nothing else uses.",
+            )
+
+
+async def _least_count(spare: Gateway, ns: Namespace, wanted: int) -> int:
+    """How many documents there are, exactly where they seem to be fewer than ``wanted``: what the server notes is not
+    exact after a crash."""
+    with suppress(PrivilegeError, ReadError):
+        noted = (await spare.command("collStats", ns.collection, db=ns.db)).get("count", 0)
+        if noted >= wanted:
+            return int(noted)
+    return await spare.count(ns, time_ms=COUNT_MS)
 
 
 def _read_log(plan: Plan, log: Path) -> Checks:

@@ -43,6 +43,9 @@ NULL_IDS = f"{HISTORY}/null-ids.jsonl"
 
 BACK = "back"
 
+RESERVED = "reserved"
+"""What tells a staging collection that a run of this folder made from that of another folder with the same plan."""
+
 OUTCOME = "outcome.txt"
 """The account of what came back; it names documents."""
 

@@ -92,8 +92,16 @@ async function exists(ns) {
   const [name, rest] = split(ns);
   return (await db.getSiblingDB(name).getCollectionInfos({name: rest}, {nameOnly: true})).length === 1;
 }
+// Undefined where there is no such collection.
+async function infoOf(ns) {
+  const [name, rest] = split(ns);
+  return (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+}
+// A validator of this field says which folder made a collection, and that nothing was loaded yet.
+const RESERVED = "tallyglass_reserved_by";
 async function mustHold(ns, count, orMore = false) {
-  if (!await exists(ns)) {
+  const info = await infoOf(ns);
+  if (!info || RESERVED in (info.options.validator || {})) {
     throw new Error(quoted(ns) + " is missing: load it again first. Nothing was written.");
   }
   const found = count === null ? null : await collection(ns).countDocuments({});
@@ -102,9 +110,26 @@ async function mustHold(ns, count, orMore = false) {
       + " Nothing was written.");
   }
 }
-async function mustBeAbsent(ns) {
+async function mustBeAbsent(ns, loaded) {
   if (await exists(ns)) {
-    throw new Error(quoted(ns) + " was created since the plan: plan again. Nothing was written.");
+    throw new Error(quoted(ns) + " was created since the plan: plan again. Nothing was written. What was loaded stays in "
+      + quoted(loaded) + ": drop that if it is not needed.");
+  }
+}
+// Another run of the same plan has the same names, and would load its data over those of this one.
+async function reserve(ns, file) {
+  if (!fs.existsSync(file)) {
+    fs.writeFileSync(file, require("crypto").randomUUID());
+  }
+  const validator = {[RESERVED]: fs.readFileSync(file, "utf8")};
+  const [name, rest] = split(ns);
+  const taken = 48;
+  const result = await answer(name, {create: rest, validator: validator, writeConcern: MAJORITY});
+  if (result.code !== taken) {
+    must(result);
+  } else if (JSON.stringify((await infoOf(ns)).options.validator) !== JSON.stringify(validator)) {
+    throw new Error("[name-taken] " + quoted(ns) + " is there already: another run of this plan made it, or somebody"
+      + " since the plan. If no run is in progress and nobody needs it, drop it, and run this again. Nothing was written.");
   }
 }
 async function dropLike(name, pattern) {
@@ -159,8 +184,7 @@ async function expireAgain(copy, seconds, count) {
   if (!await exists(copy)) {
     return;
   }
-  const [name, rest] = split(copy);
-  const {options} = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+  const {options} = await infoOf(copy);
   if (options.expireAfterSeconds !== undefined) {
     return;
   }
@@ -172,6 +196,7 @@ async function expireAgain(copy, seconds, count) {
     await shell.print(quoted(copy) + ": its expireAfterSeconds " + seconds + " would remove " + expired
       + " documents within a minute. It is left off: set it back manually.");
   } else {
+    const [name, rest] = split(copy);
     await write(name, {collMod: rest, expireAfterSeconds: seconds});
   }
 }
@@ -187,7 +212,7 @@ async function takeNames(ending, databases) {
       if (!await exists(ns) || await exists(ns + ending)) {
         waiting.push(ns);
         await mustHold(ns + ending, count);
-        await mustBeAbsent(ns);
+        await mustBeAbsent(ns, ns + ending);
       }
     }
   }
@@ -236,8 +261,7 @@ async function copyCounters(source, target, path) {
 }
 const IN_PLACE = ["validator", "validationLevel", "validationAction", "changeStreamPreAndPostImages"];
 async function optionsOf(ns) {
-  const [name, rest] = split(ns);
-  const {options} = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+  const {options} = await infoOf(ns);
   const part = (wanted) => Object.fromEntries(Object.entries(options).filter(
     ([option]) => IN_PLACE.includes(option) === wanted));
   return {changeable: part(true), fixed: JSON.stringify(part(false))};
@@ -319,10 +343,6 @@ async function joinInserted(ns, uuid, file, target, paths) {
     pipeline: [...stages, {$merge: {into: {db: name, coll: rest}, whenMatched: [{$replaceWith: "$$ROOT"}],
       whenNotMatched: "insert"}}]});
 }
-async function uuidOf(ns) {
-  const [name, rest] = split(ns);
-  return (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0].info.uuid;
-}
 async function replaceBy(ns, staging, kept, count, paths, seen) {
   const copy = staging + "_kept";
   const live = await exists(ns);
@@ -332,7 +352,7 @@ async function replaceBy(ns, staging, kept, count, paths, seen) {
     await mustHold(staging, count, true);
     const [name, rest] = split(ns);
     await write(name, {aggregate: rest, pipeline: [{$out: split(copy)[1]}], cursor: {}});
-    const uuid = await uuidOf(ns);
+    const {uuid} = (await infoOf(ns)).info;
     for (const path of paths) {
       await raiseAhead(ns, staging, copy, path);
     }

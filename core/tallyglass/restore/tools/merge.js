@@ -1,8 +1,7 @@
 // A repair, a document of a staging collection: {_id, r: wanted, f: [{k, l, r}] fields that differ, l: live,
 // x: why left out, c: each unique index that holds a value of it for another document, o: its place behind those}
 async function liveInfo(ns) {
-  const [name, rest] = split(ns);
-  const info = (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
+  const info = await infoOf(ns);
   if (info === undefined) {
     throw new Error(quoted(ns) + " no longer exists: plan again. Nothing was written.");
   }

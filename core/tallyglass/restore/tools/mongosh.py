@@ -16,8 +16,8 @@ from tallyglass.restore.tools.files import fold_json
 __all__ = [
     "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
     "empty_spare", "expire_again", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_match",
-    "on_live", "on_spare", "program", "replace_by", "restore_definitions", "review_repairs", "say", "take_names",
-    "update_one",
+    "on_live", "on_spare", "program", "replace_by", "reserve", "restore_definitions", "review_repairs", "say",
+    "take_names", "update_one",
 ]  # fmt: skip
 
 HELPERS = "helpers.js"
@@ -55,6 +55,12 @@ def drop_if_there(db: str, body: Mapping[str, Any]) -> str:
 def empty_spare(mark: str) -> str:
     """Drop every database of a spare, which must bear this mark."""
     return f"await emptySpare({literal(mark)});"
+
+
+def reserve(ns: str, file: str) -> str:
+    """Make a collection, whose name must be free unless this folder made it, as the ``file`` there tells. May be run
+    again until something is loaded into it."""
+    return f"await reserve({literal(ns)}, {literal(file)});"
 
 
 def build_indexes(staging: str, indexes: Sequence[Mapping[str, Any]], count: int | None) -> str:

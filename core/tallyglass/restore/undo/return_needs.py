@@ -106,9 +106,9 @@ async def check_set(source: Gateway, facts: PlanFacts) -> bool:
 
 
 async def check_return(source: Gateway, plan: Plan) -> bool:
-    """Raise PrivilegeError where a later step would not be allowed, and InputError where this is another set, or a
-    collection that comes back under its own name at once was created since the plan. Nothing is written. Returns what
-    :func:`check_set` does."""
+    """Raise PrivilegeError where a later step would not be allowed, and InputError where this is another set, or
+    what comes back whole or is kept as a copy has a name that was taken since the plan. Nothing is written. Returns
+    what :func:`check_set` does."""
     is_known = await check_set(source, plan.facts)
     status = await source.command("connectionStatus", showPrivileges=True)
     lacking = missing_privileges(
@@ -116,11 +116,10 @@ async def check_return(source: Gateway, plan: Plan) -> bool:
     )
     if lacking:
         raise PrivilegeError(f"Missing privileges for the return: {'; '.join(lacking)}.", "Nothing was written.")
-    for row in plan.undo.returns:
-        if row.strategy is Strategy.WHOLE and not row.beside:
-            there = {str(info.ns) for info in await source.list_collections(row.ns.partition(".")[0])}
-            if row.ns in there:
-                raise InputError(
-                    f"{clean_name(row.ns)} was created since the plan.", "Plan again. Nothing was written."
-                )
+    free = {row.ns if row.strategy is Strategy.WHOLE else row.away for row in plan.undo.returns} - {""}
+    for db in sorted({ns.partition(".")[0] for ns in free}):
+        for info in await source.list_collections(db):
+            if str(info.ns) in free:
+                shown = clean_name(str(info.ns))
+                raise InputError(f"{shown} was created since the plan.", "Plan again. Nothing was written.")
     return is_known

@@ -92,9 +92,11 @@ def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource],
 
     async def on_both(gateway: Gateway) -> Answer:
         from tallyglass.mongo.client import open_gateway
+        from tallyglass.restore.spare.verify import check_unchanged
 
         other = open_gateway(spare, **PATIENT)
         try:
+            await check_unchanged(plan, other)
             return await with_saved(gateway, other)
         finally:
             await other.close()

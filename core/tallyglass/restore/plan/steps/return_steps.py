@@ -30,6 +30,7 @@ from tallyglass.restore.tools.files import (
     OUTCOME,
     PLAN,
     REPAIRS,
+    RESERVED,
     SLICE_FOLDER,
     SOURCE,
     SPARE,
@@ -56,7 +57,8 @@ def return_steps(work: ReturnWork) -> PlanSteps:
     written = (Strategy.MERGE, Strategy.REPLACE)
     merged = [(number, row) for number, row in enumerate(work.plan.undo.returns, start=1) if row.strategy in written]
     groups = list(_groups(work))
-    parts = [_before(work), *(_copy_back(work, group) for group in groups), _build_indexes(work, groups)]
+    copied = (_copy_back(work, group) for group in groups)
+    parts = [_before(work), _reserve(work), *copied, _build_indexes(work, groups)]
     if merged:
         parts.append(_load_repairs(work, merged))
     renamed = _renamed(groups)
@@ -93,6 +95,19 @@ def _before(work: ReturnWork) -> PlanSteps:
             "expireAfterSeconds.",
         ))  # fmt: skip
     return join(parts)
+
+
+def _reserve(work: ReturnWork) -> PlanSteps:
+    """Make the first of the staging collections, so that another run of this plan cannot: it loads the same ones."""
+    staging = next((row.beside for row in work.plan.undo.returns if row.beside), "")
+    if not staging:
+        return PlanSteps()
+    return run_mongosh(
+        Phase.RETURN, f"Reserve {_named([staging])} on the live set", Effect.WRITES_LIVE, "reserve.js",
+        [_on_live(work), mongosh.reserve(staging, RESERVED)],
+        why="What is loaded replaces what has its name: another run of this plan is stopped here.",
+        undo=f"Drop {_named([staging])} on the live set.", mode=RunMode.GUARD,
+    )  # fmt: skip
 
 
 def _turn_off(ns: str) -> str:
