@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import bson
 import pytest
 from bson import Binary, Int64, Timestamp
 
-from tallyglass.errors import PrivilegeError, RefusedError
+from tallyglass.errors import InputError, PrivilegeError, RefusedError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
 from tallyglass.oplog.entry.entry import read_entry
@@ -33,6 +34,7 @@ from tallyglass.restore.proof.prove import prove
 from tallyglass.restore.proof.request import RestoreRequest
 
 UUID = Binary(bytes(range(16)), 4)
+OTHER = Binary(bytes(range(16, 32)), 4)
 GONE = Binary(bytes(16), 4)
 NONE = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 BACKUP_BEGAN, LIMIT, NEWEST = Ts(100, 1), Ts(200, 1), Ts(300, 1)
@@ -99,6 +101,9 @@ class Source:
         rows = rows[::-1] if sort and sort[0][1] < 0 else rows
         yield b"".join(bson.encode(row) for row in rows[: limit or None])
 
+    async def catch_up(self) -> float | None:
+        return None
+
     async def list_collections(self, db: str) -> list[CollectionInfo]:
         if db in self.refused:
             raise PrivilegeError("no")
@@ -164,6 +169,51 @@ async def test_the_replay_begins_before_what_mongodump_may_have_missed(
     source = Source(noop(80), noop(90), noop(95), noop(100), insert(150, 3), noop(200), noop(300))
     found = await proved(backup(tmp_path / "b", 1, 2, sidecar=sidecar), source)
     assert assessed(found).covered.start.ts == Ts(begins, 1)
+
+
+async def test_a_drop_that_a_lagging_member_lacks_is_waited_for(dump: Path) -> None:
+    """A listing comes from the primary, and a find may go to a secondary."""
+
+    class Lagging(Source):
+        lags = True
+
+        async def catch_up(self) -> float | None:
+            self.lags = False
+            return await super().catch_up()
+
+        async def list_collections(self, db: str) -> list[CollectionInfo]:
+            self.lags = True
+            return await super().list_collections(db)
+
+        async def find_raw(self, ns: Namespace, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+            oplog, self.oplog = self.oplog, self.oplog[: -1 if self.lags else None]
+            batches = [batch async for batch in super().find_raw(ns, query, **how)]
+            self.oplog = oplog
+            for batch in batches:
+                yield batch
+
+    drop = entry(250, "c", {"drop": "c"}, "s.$cmd", ui=UUID, o2={"numRecords": 2})
+    found = await proved(dump, Lagging(noop(90), noop(100), noop(200), drop, live=()))
+    assert assessed(found).covered.stale == ()
+
+
+@pytest.mark.parametrize(
+    ("limit", "between"), [(150, False), (151, True), (152, False), (160, False), (161, True), (162, False)]
+)
+async def test_a_point_between_the_two_entries_of_a_time_series_is_none(dump: Path, limit: int, between: bool) -> None:
+    options = {"timeseries": {"timeField": "at"}}
+    bucket, view = "system.buckets.t", {"_id": "s.t", "viewOn": "system.buckets.t", "pipeline": []}
+    rows = [
+        noop(90),
+        entry(150, "c", {"create": bucket, **options}, "s.$cmd", ui=OTHER),
+        entry(151, "i", view, "s.system.views", ui=OTHER, o2={"_id": "s.t"}),
+        entry(160, "d", {"_id": "s.t"}, "s.system.views", ui=OTHER),
+        entry(161, "c", {"drop": bucket}, "s.$cmd", ui=OTHER, o2={"numRecords": 0}),
+        noop(300),
+    ]
+    words = f"The point {limit}:1 is between the two entries that create or drop the time series s.t: "
+    with pytest.raises(InputError, match=words) if between else nullcontext():
+        await proved(dump, Source(*rows), before=Ts(limit, 1))
 
 
 async def test_the_start_moves_back_to_the_first_of_all_transactions(dump: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bson import json_util
 
-from tallyglass.oplog.snapshot import BUCKETS
+from tallyglass.oplog.snapshot import time_series_of
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.proof import ExpectedNamespace
@@ -19,9 +19,8 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         db, _, name = ns.partition(".")
         if db in LEFT_OUT or name in ("system.views", "system.profile"):
             continue
-        kind, shown = "collection", ns
-        if name.startswith(BUCKETS):
-            kind, shown = "timeseries", f"{db}.{name.removeprefix(BUCKETS)}"
+        series = time_series_of(ns)
+        kind, shown = ("timeseries", series) if series else ("collection", ns)
         rows[shown] = ExpectedNamespace(
             shown,
             kind,
