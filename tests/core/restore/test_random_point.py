@@ -80,6 +80,23 @@ def test_points_are_drawn_from_every_stratum_and_within_the_window() -> None:
     assert len(by_stratum[Stratum.ANY_SECOND]) > 10
 
 
+def test_no_point_is_drawn_between_the_two_entries_of_a_time_series() -> None:
+    """There it has buckets and no view, which no plan restores."""
+    bucket, views = "system.buckets.w", "d.system.views"
+    rows = [
+        entry(120, 1, op="c", ns="d.$cmd", o={"create": bucket, "timeseries": {"timeField": "at"}}),
+        entry(120, 2, ns=views, o={"_id": "d.w"}),
+        entry(130, 1, op="d", ns=views, o={"_id": "d.w"}),
+        entry(130, 2, op="c", ns="d.$cmd", o={"drop": bucket}),
+        entry(140, 1, op="c", ns="d.$cmd", o={"create": "a"}),
+    ]
+    reader = OplogReader(LIVE.stretch, cast("Gateway", Server(rows, 2)))
+    points = [drawn(seed, reader) for seed in range(100)]
+    assert {one.limit for one in points} & {Ts(120, 2), Ts(130, 2)} == set()
+    assert {one.limit for one in points if one.stratum is Stratum.DEFINITIONS} <= {Ts(140, 1), Ts(140, 2)}
+    assert {one.limit for one in points if one.stratum is Stratum.BUSY} == {Ts(140, 1)}
+
+
 def test_a_seed_draws_the_same_point_from_slices_and_live_oplog() -> None:
     slices = OplogReader(Stretch(Ts(90, 1), Ts(150, 40)), cast("Gateway", Server(OPLOG[:90], 50)))
     later = OplogReader(Stretch(Ts(140, 1), Ts(199, 1)), cast("Gateway", Server(OPLOG[40:], 3)))

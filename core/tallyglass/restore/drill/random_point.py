@@ -16,8 +16,10 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.entry import TXN_COMMANDS, Entry
 from tallyglass.oplog.read.entries import stamp, walk_oplog
+from tallyglass.oplog.snapshot import BUCKETS
 from tallyglass.restore.catalogue.backups import newest_before
 from tallyglass.restore.catalogue.window import OplogReader, RecoverableWindow, Stretch
+from tallyglass.restore.timeline.timeline import VIEWS
 
 
 class Stratum(StrEnum):
@@ -87,19 +89,23 @@ def _any_second(inside: Sequence[Stretch], chance: random.Random) -> Ts:
 
 class _Lottery:
     """A sink that keeps, for each stratum, the entry with the smallest keyed hash of its position: every entry has
-    the same chance, and neither their order nor an entry that is read twice changes it."""
+    the same chance, and neither their order nor an entry that is read twice changes it. Left out are the entries that
+    create and drop a time series: it is two of them, and no plan restores what is between."""
 
     def __init__(self, seed: int) -> None:
         self._key = seed.to_bytes(8, "big")
         self.first: dict[Stratum, tuple[bytes, Ts]] = {}
 
     def write(
-        self, _op: str, _ns: str, _ui: bytes, _key: bytes, place: int, _term: int, _size: int, _batch: bytes, _o: int
+        self, _op: str, ns: str, _ui: bytes, _key: bytes, place: int, _term: int, _size: int, _batch: bytes, _o: int
     ) -> bool:
-        self._enter(Stratum.BUSY, place, Ts.of_number)
+        if not ns.endswith(VIEWS):
+            self._enter(Stratum.BUSY, place, Ts.of_number)
         return True
 
     def feed(self, entry: Entry) -> None:
+        if entry.ns.endswith(VIEWS) or (entry.op == "c" and str(entry.o.get(entry.command)).startswith(BUCKETS)):
+            return
         self._enter(Stratum.BUSY, entry.ts.number, Ts.of_number)
         if entry.txn is not None and entry.previous is not None:
             self._enter(Stratum.TRANSACTION, entry.ts.number, Ts.of_number)
