@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +22,7 @@ from builders.plans import changed, make_plan
 from tallyglass.connection.secret import Secret
 from tallyglass.moment import Ts, iso
 from tallyglass.report.markdown import to_markdown
-from tallyglass.restore.drill import components, load, result, script_run
+from tallyglass.restore.drill import components, drill, load, result, script_run
 from tallyglass.restore.drill import plan as drill_plan
 from tallyglass.restore.drill.components import check_components, environment, search_path
 from tallyglass.restore.drill.report import Report, document_of
@@ -107,6 +109,76 @@ async def test_a_drill_plans_as_a_real_restore_does(
         work_dir="/w/drill/work", own_spare_port=27_117,
     )  # fmt: skip
     assert (asked, list(run.seconds), run.known.backup) == ([wanted, wanted], ["plan"], "/b/one")
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+async def test_a_drill_goes_through_its_phases_in_order_and_counts_each_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int | None
+) -> None:
+    now, done = 100.0, list[Any]()
+    earlier, later = (replace(begun(REQUEST), point=str(point)) for point in (LIMIT, Ts(LIMIT.t + 1, 1)))
+
+    def step(name: str, seconds: float, found: Any = None) -> Any:
+        def run(*given: Any) -> Any:
+            nonlocal now
+            now += seconds
+            done.append((name, given))
+            return found
+
+        return run
+
+    def awaited(name: str, seconds: float, found: Any = None) -> Any:
+        async def run(*given: Any) -> Any:
+            return step(name, seconds, found)(*given)
+
+        return run
+
+    @contextmanager
+    def sole(state: Path, root: Path) -> Iterator[Path]:
+        yield step("sole_run", 0, tmp_path)(state, root)
+        step("removed", 8)()
+
+    expected = (ExpectedNamespace("s.a", "collection", 7),)
+    plan = changed(PLAN, work_dir=str(tmp_path), expected=expected, expected_applied=0)
+    deployment = SimpleNamespace(version="6.0.5", set_name="rs", sharded=False, has_oplog=True)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(drill, "look_at", awaited("look_at", 1, deployment))
+    monkeypatch.setattr(drill, "identify", awaited("identify", 1, "the set"))
+    monkeypatch.setattr(drill, "check_components", step("check", 16, {"mongod": "6.0.5"}))
+    monkeypatch.setattr(load, "available_memory", lambda: 4 << 30)
+    monkeypatch.setattr(drill, "sole_run", sole)
+    monkeypatch.setattr(drill, "state_folder", lambda: tmp_path / "state")
+    monkeypatch.setattr(drill, "plan_drill", awaited("plan_drill", 32, plan))
+    monkeypatch.setattr(drill, "environment", step("environment", 0, {"PATH": "/x"}))
+    monkeypatch.setattr(drill, "run_script", awaited("run_script", 64))
+    for last in (earlier, later):
+        monkeypatch.setattr(drill.past_drills, "last", lambda name, *, proved, last=last: last)
+        run, told = drill_run(seed=seed, started=now - 2.5), list[str]()
+        run.tell = told.append
+        done.clear()
+        found = await drill._rehearse(run)
+        assert told == ["plan", "clean"]
+        assert found.seconds == {"plan": 4.5, "clean": 8.0}
+        assert [name for name, _ in done] == [
+            "look_at", "identify", "check", "sole_run", "plan_drill", "environment", "run_script", "removed"
+        ]  # fmt: skip
+        given = dict(done)
+        assert given["check"] == ("6.0.5", Path("/mongod"))
+        assert given["sole_run"] == (tmp_path / "state", Path("/w"))
+        assert given["plan_drill"] == (run, tmp_path)
+        assert given["environment"] == (
+            tmp_path / "bin", Path("/mongod"), load.cache_for(4 << 30), ("tallyglass",)
+        )  # fmt: skip
+        assert given["run_script"] == (run, tmp_path, {"PATH": "/x"}, plan)
+        assert (found.set_name, found.deployment, found.server_version) == ("rs", "the set", "6.0.5")
+        assert (found.tools, found.namespaces) == ({"mongod": "6.0.5"}, {"s.a": 7})
+        compared = seed is None and last is earlier
+        assert found.previous == (f"{earlier.made} {earlier.checksum}" if compared else "")
+
+    monkeypatch.setattr(load, "available_memory", lambda: 1)
+    with pytest.raises(Failed) as failed:
+        await drill._rehearse(drill_run())
+    assert (failed.value.check, failed.value.level) == ("memory", "unknown"), "it says nothing of the backup"
 
 
 def test_a_report_says_what_the_plan_and_the_spare_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,8 @@ async def _rehearse(run: DrillRun) -> Report:
     run.known = replace(run.known, tools=tools)
     cache = load.cache_for(load.available_memory())
     if cache is None:
-        raise Failed("memory", "There is too little free memory for a spare and the tools.", "Run it elsewhere.")
+        title = "There is too little free memory for a spare and the tools."
+        raise Failed("memory", title, "Run it elsewhere.", level=UNKNOWN)
     with sole_run(state_folder(), request.work_root) as folder:
         run.tell(PHASES[0])
         plan = await plan_drill(run, folder)
