@@ -154,7 +154,7 @@ def test_a_report_replaces_no_file(tmp_path: Path) -> None:
 
 
 def test_the_plan_is_added_and_what_came_back_names_documents_only_on_request(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not the folder of a plan"):
+    with pytest.raises(InputError, match=r"not the folder of a plan\. tallyglass restore plan --out DIR writes one"):
         plan_sections(tmp_path, values=False)
     (tmp_path / "steps.txt").write_text("mongorestore --oplogReplay\x1b[2J\n")
     (tmp_path / "work").mkdir()

@@ -30,6 +30,14 @@ CHECKSUMS = "checksums"
 """The SHA-256 of each file; they are checked before anything is run."""
 
 
+def no_folder_of_a_plan(path: Path) -> InputError:
+    """The error for a path that is something else."""
+    return InputError(
+        f"{clean(str(path), 200)} is not the folder of a plan.",
+        "tallyglass restore plan --out DIR writes one; so does w on the restore page.",
+    )
+
+
 def folder_files(plan: Plan) -> dict[str, str]:
     """The files of the folder by name. Raises InputError for a plan that blocks."""
     if plan.is_blocked or not plan.steps.commands:

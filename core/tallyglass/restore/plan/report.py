@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tallyglass.errors import InputError
 from tallyglass.report.document import Code, Paragraph, Section
+from tallyglass.restore.plan.folder import no_folder_of_a_plan
 from tallyglass.restore.tools.files import OUTCOME
-from tallyglass.text import clean, clean_block
+from tallyglass.text import clean_block
 
 
 def plan_sections(folder: Path, *, values: bool) -> list[Section]:
@@ -15,7 +15,7 @@ def plan_sections(folder: Path, *, values: bool) -> list[Section]:
     folder that is not one of a plan."""
     steps = _read(folder / "steps.txt")
     if steps is None:
-        raise InputError(f"{clean(str(folder))} is not the folder of a plan.", "restore plan --emit DIR writes one.")
+        raise no_folder_of_a_plan(folder)
     found = [Section("How to bring it back", [Code(steps)])]
     outcome = next((lines for path in sorted(folder.rglob(OUTCOME)) if (lines := _read(path)) is not None), None)
     if outcome is not None:

@@ -11,7 +11,7 @@ from tallyglass import __version__
 from tallyglass.errors import InputError
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.plan.folder import CHECKSUMS, checksums
+from tallyglass.restore.plan.folder import CHECKSUMS, checksums, no_folder_of_a_plan
 from tallyglass.restore.run.programs import other_version
 from tallyglass.restore.run.stop import RunStopped
 from tallyglass.restore.tools.files import PLAN, without_password
@@ -28,10 +28,7 @@ def read_written(folder: Path) -> Plan:
         listed = (folder / CHECKSUMS).read_text(encoding="utf-8")
         text = (folder / PLAN).read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
-        raise InputError(
-            f"{clean(str(folder), 200)} is not the folder of a plan.",
-            "tallyglass restore plan --out DIR writes one; so does w on the restore page.",
-        ) from None
+        raise no_folder_of_a_plan(folder) from None
     except OSError as error:
         raise InputError(f"{clean(str(folder), 200)} cannot be read: {error.strerror}.") from None
     _refuse_changed(folder, listed)
