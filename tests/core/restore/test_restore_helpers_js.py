@@ -175,13 +175,17 @@ def test_a_name_is_reserved_by_one_folder_alone(tmp_path: Path) -> None:
     reserve, taken = mongosh.reserve("s.c_pitr", "reserved"), {"ok": 0, "code": 48}
     assert run(tmp_path, reserve, answer={"ok": 1, "writeConcernError": {"code": 64}}).returncode != 0
     (made,) = sent(run(tmp_path, reserve))
-    folder = (tmp_path / "reserved").read_text()
+    folder = (tmp_path / "reserved").read_text().removesuffix(" done")
     validator = {"tallyglass_reserved_by": folder}
     assert len(folder) == 36
     assert made == {"create": "c_pitr", "validator": validator, "writeConcern": {"w": "majority"}}
+    assert sent(run(tmp_path, reserve, answer=taken, there={"s.c_pitr": 0})) == [], "and may have been loaded since"
+    (tmp_path / "reserved").write_text(folder)
     again = run(tmp_path, reserve, answer=taken, there={"s.c_pitr": 0}, options={"validator": validator})
-    assert sent(again), "a run that was stopped made it"
+    assert sent(again) == [made], "a run that was killed made it"
+    assert (tmp_path / "reserved").read_text() == f"{folder} done"
     for options in ({}, {"validator": {"tallyglass_reserved_by": "another"}}, {"validator": {"a": 1}}):
+        (tmp_path / "reserved").write_text(folder)
         refused = run(tmp_path, reserve, answer=taken, there={"s.c_pitr": 0}, options=options).stderr
         assert '[name-taken] "s.c_pitr" is there already' in refused
 

@@ -222,7 +222,7 @@ class Case:
         with Writer(self.scene, self.name, list(self.world.initial)) as writer:
             if undo.cut is not None:
                 with suppress(AssertionError):  # it stopped before that step
-                    kill_at(self.scene, plan, 4 + undo.cut, with_step=bool(undo.wait))
+                    kill_at(self.scene, plan, 3 + undo.cut, with_step=bool(undo.wait))
             done = resume(self.scene, plan)
         self.written += writer.written
         live = self.live()

@@ -266,6 +266,8 @@ async def test_what_is_reported_as_restored_survives_a_failover(
     scene.must_run(plan, "--until", "verify")
     primary = three_members.await_primary()
     if lags:
+        # So that it waits where the repairs are loaded.
+        scene.tool("bash", "-c", f"cd {plan.steps.work_dir} && mongosh --nodb --norc --quiet --file=reserve.js")
         pause_replication(three_members, primary, "alwaysOn")
     running = asyncio.create_task(asyncio.to_thread(scene.run, plan))
     await asyncio.to_thread(until, lambda: running.done() or (lags and waits_for_others(three_members, primary)))

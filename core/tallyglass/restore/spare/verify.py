@@ -18,7 +18,6 @@ from tallyglass.restore.model.expiry import loaded_without_expiry
 from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.proof import ExpectedNamespace, stored_as
-from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.tools import mongosh
 from tallyglass.text import clean, clean_name, first_names
 
@@ -65,19 +64,20 @@ async def verify(plan: Plan, spare: Gateway, *, log: Path | None = None) -> Veri
 
 
 async def check_unchanged(plan: Plan, spare: Gateway) -> None:
-    """Raise InputError where the spare holds fewer documents of a collection that is repaired than the plan computed:
+    """Raise InputError where the spare holds fewer documents of a collection that comes back than the plan computed:
     another run emptied it, or a person used it. What it lacks would count as never having been there. Raises the errors
     of the gateway."""
     for row in plan.undo.returns:
         item = plan.proof.expected_of(row.ns)
-        if item is None or item.documents is None or row.strategy not in (Strategy.MERGE, Strategy.REPLACE):
+        if item is None or item.documents is None or item.kind != "collection":  # few may read the buckets of a series
             continue
         found = await _least_count(spare, Namespace.parse(row.ns), item.documents)
         if found < item.documents:
             raise InputError(
                 f"The spare was changed since it was compared with the plan: {clean_name(row.ns)} holds {found:,} "
                 f"documents there, not {item.documents:,}.",
-                "Nothing was written. Plan again, with a spare that nothing else uses.",
+                "What it lacks is neither brought back nor accounted for. Plan again, with a spare that nothing else "
+                "uses.",
             )
 
 

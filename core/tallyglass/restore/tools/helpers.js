@@ -97,7 +97,7 @@ async function infoOf(ns) {
   const [name, rest] = split(ns);
   return (await db.getSiblingDB(name).getCollectionInfos({name: rest}))[0];
 }
-// A validator of this field says which folder made a collection, and that nothing was loaded yet.
+// The field of a validator that says which folder made a collection.
 const RESERVED = "tallyglass_reserved_by";
 async function mustHold(ns, count, orMore = false) {
   const info = await infoOf(ns);
@@ -121,7 +121,11 @@ async function reserve(ns, file) {
   if (!fs.existsSync(file)) {
     fs.writeFileSync(file, require("crypto").randomUUID());
   }
-  const validator = {[RESERVED]: fs.readFileSync(file, "utf8")};
+  const [folder, done] = fs.readFileSync(file, "utf8").split(" ");
+  if (done) {
+    return;
+  }
+  const validator = {[RESERVED]: folder};
   const [name, rest] = split(ns);
   const taken = 48;
   const result = await answer(name, {create: rest, validator: validator, writeConcern: MAJORITY});
@@ -129,8 +133,9 @@ async function reserve(ns, file) {
     must(result);
   } else if (JSON.stringify((await infoOf(ns)).options.validator) !== JSON.stringify(validator)) {
     throw new Error("[name-taken] " + quoted(ns) + " is there already: another run of this plan made it, or somebody"
-      + " since the plan. If no run is in progress and nobody needs it, drop it, and run this again. Nothing was written.");
+      + " since. If no run is in progress and nobody needs it, drop it, and run this again. Nothing was written.");
   }
+  fs.appendFileSync(file, " done");
 }
 async function dropLike(name, pattern) {
   const where = db.getSiblingDB(name);

@@ -59,7 +59,7 @@ def empty_spare(mark: str) -> str:
 
 def reserve(ns: str, file: str) -> str:
     """Make a collection, whose name must be free unless this folder made it, as the ``file`` there tells. May be run
-    again until something is loaded into it."""
+    again."""
     return f"await reserve({literal(ns)}, {literal(file)});"
 
 

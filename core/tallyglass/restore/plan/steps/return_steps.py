@@ -57,8 +57,7 @@ def return_steps(work: ReturnWork) -> PlanSteps:
     written = (Strategy.MERGE, Strategy.REPLACE)
     merged = [(number, row) for number, row in enumerate(work.plan.undo.returns, start=1) if row.strategy in written]
     groups = list(_groups(work))
-    copied = (_copy_back(work, group) for group in groups)
-    parts = [_before(work), _reserve(work), *copied, _build_indexes(work, groups)]
+    parts = [_before(work), *(_copy_back(work, group) for group in groups), _build_indexes(work, groups)]
     if merged:
         parts.append(_load_repairs(work, merged))
     renamed = _renamed(groups)
@@ -70,7 +69,7 @@ def return_steps(work: ReturnWork) -> PlanSteps:
         parts.append(_catch_up(work, merged))
     if work.definitions:
         parts.append(_definitions(work))
-    return join([*parts, _account(work)])
+    return _with_reservation(work, join([*parts, _account(work)]))
 
 
 def _before(work: ReturnWork) -> PlanSteps:
@@ -97,17 +96,20 @@ def _before(work: ReturnWork) -> PlanSteps:
     return join(parts)
 
 
-def _reserve(work: ReturnWork) -> PlanSteps:
-    """Make the first of the staging collections, so that another run of this plan cannot: it loads the same ones."""
+def _with_reservation(work: ReturnWork, steps: PlanSteps) -> PlanSteps:
+    """The steps, which make the first of the staging collections before anything is loaded, so that another run of this
+    plan cannot: it loads the same ones."""
     staging = next((row.beside for row in work.plan.undo.returns if row.beside), "")
     if not staging:
-        return PlanSteps()
-    return run_mongosh(
+        return steps
+    guard = run_mongosh(
         Phase.RETURN, f"Reserve {_named([staging])} on the live set", Effect.WRITES_LIVE, "reserve.js",
         [_on_live(work), mongosh.reserve(staging, RESERVED)],
         why="What is loaded replaces what has its name: another run of this plan is stopped here.",
         undo=f"Drop {_named([staging])} on the live set.", mode=RunMode.GUARD,
     )  # fmt: skip
+    load = next(at for at, step in enumerate(steps.commands) if step.effect is Effect.WRITES_LIVE)
+    return PlanSteps((*steps.commands[:load], *guard.commands, *steps.commands[load:]), (*guard.files, *steps.files))
 
 
 def _turn_off(ns: str) -> str:
