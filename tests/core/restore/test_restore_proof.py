@@ -171,6 +171,26 @@ async def test_the_replay_begins_before_what_mongodump_may_have_missed(
     assert assessed(found).covered.start.ts == Ts(begins, 1)
 
 
+@pytest.mark.parametrize("begins", [90, 95])
+async def test_a_window_without_the_beginning_that_the_oplog_has_is_torn(dump: Path, begins: int) -> None:
+    """Two members may hold different entries: the window would be read for ever."""
+
+    class Torn(Source):
+        async def find_raw(self, ns: Namespace, query: dict[str, Any], **how: Any) -> AsyncIterator[bytes]:
+            oplog = self.oplog
+            if isinstance(query.get("ts"), dict) and "$lt" in query["ts"]:
+                self.oplog = [row for row in oplog if row["ts"].time != begins or row["op"] == "n"]
+            batches = [batch async for batch in super().find_raw(ns, query, **how)]
+            self.oplog = oplog
+            for batch in batches:
+                yield batch
+
+    rows = [noop(80), noop(90), group(begins, previous=0, partialTxn=True), group(110, previous=begins)]
+    rows = [row for row in rows if row["op"] != "n" or row["ts"].time != begins]
+    found = assessed(await proved(dump, Torn(*rows, noop(200), noop(300))))
+    assert found.covered.lost_beginning == Ts(begins, 1)
+
+
 async def test_a_drop_that_a_lagging_member_lacks_is_waited_for(dump: Path) -> None:
     """A listing comes from the primary, and a find may go to a secondary."""
 

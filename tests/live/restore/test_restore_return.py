@@ -284,7 +284,7 @@ async def test_documents_that_would_stop_or_undo_the_merge_are_left_out_and_repo
     again = scene.run(plan)
     assert again.returncode == 3, again.stderr
     assert "All is as it would be without the accident" in again.stderr
-    assert "Not decided, and not done: [13/15] return: Restore indexes and validators." in again.stderr
+    assert "Not decided, and not done: [14/16] return: Restore indexes and validators." in again.stderr
     assert shop.users.count_documents({"_id": 7, "mail": "m7"}) == 1
     assert sorted(shop.words.distinct("_id")) == ["abc", "def"]
     assert shop.visits.count_documents({}) == 10

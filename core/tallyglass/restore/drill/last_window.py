@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.drill.state import keep, state_folder
+from tallyglass.restore.drill.state import keep, kept
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built, plain
 
 if TYPE_CHECKING:
     from tallyglass.restore.catalogue.window import RecoverableWindow
-
-_MOST_BYTES = 100_000
-"""Far more than a note has: a file that is larger is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +59,7 @@ def store_window(deployment: str, found: LastWindow) -> None:
 def last_window(deployment: str) -> LastWindow | None:
     """The last window of a deployment; None if there is none, or it cannot be read."""
     try:
-        with (state_folder() / _name(deployment)).open(encoding="ascii") as file:
-            found: LastWindow = built(LastWindow, json.loads(file.read(_MOST_BYTES)), "window")
+        found: LastWindow = built(LastWindow, json.loads(kept(_name(deployment))), "window")
         return replace(found, why=clean(found.why, 200))
     except (OSError, ValueError, TypeError, InputError, Misfit):
         return None

@@ -15,13 +15,11 @@ from tallyglass.moment import parse_time
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.restore.drill.last_window import LastWindow, last_window
 from tallyglass.restore.drill.report import UNKNOWN, Report, from_json, to_json
-from tallyglass.restore.drill.state import keep, state_folder
+from tallyglass.restore.drill.state import keep, kept
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.proof.speed import BYTES_A_SECOND
 from tallyglass.text import clean
 
-_MOST_BYTES = 50_000_000
-"""Far more than a report has: a file that is larger is none."""
 _PROVED = (Level.OK.value, Level.WARN.value)
 _LOOK_SECONDS = 30.0
 """A drill takes minutes: its result need not be shown sooner."""
@@ -34,10 +32,8 @@ _RANDOM_KEPT = 1_000
 def last(deployment: str, *, proved: bool = False) -> Report | None:
     """The last drill of a deployment, or with ``proved`` the last that succeeded; None if there is none, or it cannot
     be read."""
-    name = _name(deployment, proved)
     try:
-        with (state_folder() / name).open(encoding="ascii") as file:
-            return from_json(file.read(_MOST_BYTES))
+        return from_json(kept(_name(deployment, proved)))
     except (OSError, UnicodeDecodeError, InputError):
         return None
 
@@ -117,8 +113,7 @@ def with_random(report: Report) -> Report:
         return report
     name = f"{report.deployment}-random.json"
     try:
-        text = (state_folder() / name).read_text(encoding="ascii")
-        rows = [(str(made), bool(good)) for made, good in json.loads(text)]
+        rows = [(str(made), bool(good)) for made, good in json.loads(kept(name))]
     except (OSError, ValueError, TypeError):
         rows = []
     if report.level != UNKNOWN:

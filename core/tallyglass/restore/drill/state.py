@@ -16,6 +16,16 @@ def state_folder() -> Path:
     return user_state_path("tallyglass", appauthor=False) / "drills"
 
 
+def kept(name: str) -> str:
+    """The text of a file of that folder. Raises OSError, and ValueError for one that nothing here wrote."""
+    with (state_folder() / name).open(encoding="ascii") as file:
+        return file.read(_MOST_BYTES)
+
+
+_MOST_BYTES = 50_000_000
+"""Far more than a report has: a file that is larger is none."""
+
+
 def keep(name: str, text: str) -> None:
     """Write a file of that folder, which is made. Raises InputError if that fails."""
     folder = state_folder()
