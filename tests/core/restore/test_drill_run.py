@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -25,7 +26,7 @@ from tallyglass.report.markdown import to_markdown
 from tallyglass.restore.drill import components, drill, load, result, script_run
 from tallyglass.restore.drill import plan as drill_plan
 from tallyglass.restore.drill.components import check_components, environment, search_path
-from tallyglass.restore.drill.report import Report, document_of
+from tallyglass.restore.drill.report import FORMAT, Report, document_of, to_json
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.result import begun, ended, measured, planned
 from tallyglass.restore.drill.run_folder import _by_arguments
@@ -193,6 +194,16 @@ def test_a_report_says_what_the_plan_and_the_spare_show(tmp_path: Path, monkeypa
     known = begun(REQUEST)
     made = iso(LIMIT.time + timedelta(seconds=90))
     assert known == Report(made, "unknown", "", "", "/b", "", host="host", rate_limit=1e6, nice=10, seed=7)
+    texts = "set_name deployment title id form server_version backup_start backup_end point point_time previous "
+    unknown = (
+        "point_age backup_age rto_seconds load operations operations_per_second documents random_drills "
+        "random_identical"
+    )
+    nothing: dict[str, Any] = dict.fromkeys(f"{texts} random_where random_since checksum".split(), "")
+    nothing |= dict.fromkeys(unknown.split()) | {"seconds": {}, "namespaces": {}, "tools": {}}
+    nothing |= {"findings": [], "differences": [], "output": [], "backup_bytes": 0}
+    said = {"made": made, "level": "unknown", "backup": "/b", "host": "host", "rate_limit": 1e6, "nice": 10, "seed": 7}
+    assert json.loads(to_json(known)) == nothing | said | {"format": FORMAT}
     checks = [Check("loss", Level.WARN, "l"), Check("file-times", Level.WARN, "f\x1b"), Check("disk", Level.OK, "d")]
     plan = changed(
         PLAN, checks=tuple(checks), work_dir=str(tmp_path), expected_applied=50,

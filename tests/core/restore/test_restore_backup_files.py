@@ -526,6 +526,24 @@ def test_a_long_name_is_cut_off_as_mongodump_does(spare: int) -> None:
     assert full_name(stem, name.replace("/", "%2F")) == name
 
 
+@pytest.mark.parametrize(
+    ("stem", "content", "name"),
+    [
+        ("a%2Fb", "", "a/b"),
+        ("a%2Fb", "a%2Fb", "a/b"),
+        ("renamed", "a%2Fb", "a%2Fb"),
+        ("%24renamed", "a%2Fb", "a%2Fb"),
+        ("x" * 238, "a%2Fb", "a%2Fb"),
+        ("x" * 235 + "%24", "a%2Fb", "a/b"),
+        ("a+b", "a%20b", "a b"),
+    ],
+)
+def test_a_file_that_does_not_have_the_name_of_its_collection_has_that_of_its_metadata(
+    stem: str, content: str, name: str
+) -> None:
+    assert full_name(stem, content) == name
+
+
 @pytest.mark.parametrize(("size", "crc", "right"), [(135, 0, True), (135, 1, False), (134, 0, False), (136, 0, False)])
 def test_documents_are_those_that_were_recorded(tmp_path: Path, size: int, crc: int, right: bool) -> None:
     file, held = tmp_path / "c.bson", b"".join(ROWS)

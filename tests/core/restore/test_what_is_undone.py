@@ -15,9 +15,9 @@ from builders.history import COLLECTION, Row, Server, diff, entry
 from builders.incidents import incident
 from tallyglass.moment import Ts
 from tallyglass.oplog.entry.changes import changes_of
-from tallyglass.oplog.entry.entry import read_entry
+from tallyglass.oplog.entry.entry import Entry, read_entry
 from tallyglass.restore.model.undo import Accident, WriteGroup
-from tallyglass.restore.undo.accident import UpdateEffect
+from tallyglass.restore.undo.accident import Attribution, UpdateEffect
 from tallyglass.restore.undo.changed import Changed
 from tallyglass.restore.undo.effects import Side
 from tallyglass.restore.undo.evidence import read_evidence
@@ -25,6 +25,36 @@ from tallyglass.restore.undo.incident_scope import ANY_SESSION
 from tallyglass.restore.undo.infer import Inferred, _Around, _miscounted, find_accident, with_removals
 
 SHAPE = diff(u={"v": 7})
+SESSION = {"lsid": {"id": Binary(bytes(16), 4)}, "txnNumber": Int64(7)}
+
+
+@pytest.mark.parametrize(
+    ("accident", "owned"),
+    [
+        (Accident("transaction", "", Ts(100, 1), Ts(100, 1)), "i d u drop create"),
+        (Accident("transaction", "", Ts(99, 1), Ts(99, 1)), ""),
+        (Accident("transaction", "", Ts(101, 1), Ts(101, 1)), ""),
+        (Accident("removal", "", Ts(99, 1), Ts(100, 1)), "drop"),
+        (Accident("removal", "", Ts(99, 1), Ts(99, 2)), ""),
+        (Accident("everything", "", Ts(99, 1), None), "d drop"),
+        (Accident("everything", "", Ts(101, 1), None), ""),
+        (Accident("deletes", "s.c", Ts(99, 1), Ts(100, 1), ANY_SESSION), "d"),
+        (Accident("deletes", "s.c", Ts(99, 1), Ts(100, 1)), ""),
+        (Accident("updates", "s.c", Ts(99, 1), Ts(100, 1), ANY_SESSION, updates=True, command=7), "u"),
+        (Accident("updates", "s.c", Ts(99, 1), Ts(100, 1), ANY_SESSION, updates=True, command=8), ""),
+        (Accident("updates", "s.c", Ts(99, 1), Ts(100, 1), ANY_SESSION, updates=True), ""),
+        (Accident("updates", "s.c", Ts(99, 1), Ts(100, 1), ANY_SESSION, command=7), ""),
+        (Accident("updates", "s.c", Ts(99, 1), Ts(100, 1), updates=True, command=7), ""),
+    ],
+)
+def test_whose_an_operation_is(accident: Accident, owned: str) -> None:
+    def written(op: str, o: dict[str, Any]) -> Entry:
+        return read_entry(bson.encode(entry(100, op, o, None if op == "c" else 1) | SESSION))
+
+    operations = {op: written(op, SHAPE if op == "u" else {"_id": 1}) for op in "iud"}
+    operations |= {name: written("c", {name: "c"}) for name in ("drop", "create")}
+    attribution = Attribution(accident)
+    assert {name for name, one in operations.items() if attribution.owns(one, one)} == {*owned.split()}
 
 
 async def from_the_point(rows: list[Row], point: int) -> Inferred:

@@ -139,7 +139,7 @@ class Attribution:
         if not self.spans(whole.ts):
             return False
         if one.kind == "transaction":
-            return whole.txn is not None and whole.ts == one.first
+            return True  # its span is one entry
         if entry.op == "c":
             return one.kind in ("removal", "everything") and entry.command in REMOVING
         if entry.op == "u":
