@@ -509,6 +509,31 @@ async def test_what_is_live_must_be_what_the_oplog_says() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("live", "state"),
+    [
+        ({"s": "ok", "n": 2}, State.RIGHT),
+        ({"s": "new", "n": 1}, State.RIGHT),
+        ({"s": "BAD", "n": 1}, State.RIGHT),
+        ({"s": "new", "n": 2}, State.DIFFERS),
+        (None, State.DIFFERS),
+    ],
+    ids=["as the oplog ends", "as it began", "as it was between", "as it never was", "gone"],
+)
+async def test_a_live_document_that_was_read_earlier_or_later_is_a_state_through_which_it_went(
+    live: Row | None, state: State
+) -> None:
+    oplog = [entry(100, "n", {}, ns=""), update(101, 0, s="BAD"), update(102, 0, s="ok"), update(103, 0, n=2)]
+    source = Server(oplog, *([{"_id": 0} | live] if live else []))
+    spare = Server([], {"_id": 0, "s": "new", "n": 1})
+    effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
+    accident = Accident("updates", "s.c", Ts(101, 1), Ts(101, 1), updates=True, effect=effect, entries=1)
+    found = judge_documents(
+        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
+    )  # fmt: skip
+    assert [one.state async for one in found] == [state]
+
+
 async def test_what_a_rename_brought_back_is_compared_with_what_was_removed() -> None:
     """No entry of the collection tells of it: its documents were inserted under another name."""
     oplog = [
