@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tallyglass.moment import Ts, iso
+from tallyglass.text import clean
 
 NEVER = Ts(2**32, 0)
 """After every entry."""
@@ -171,3 +173,14 @@ class PlanUndo:
     groups: tuple[WriteGroup, ...] = ()
     returns: tuple[Return, ...] = ()
     raised: tuple[str, ...] = ()
+
+    def lines(self, rest: str) -> Iterator[str]:
+        """What is undone, and what stays, one row a line, of each 20 at most; ``rest`` says where the others are."""
+        for word, rows in (("undone", self.undone), ("stays", self.left_out)):
+            yield from (f"{word}: {clean(row.line, 1_000)}" for row in rows[:_MOST_ROWS])
+            if len(rows) > _MOST_ROWS:
+                yield f"{word}: {len(rows) - _MOST_ROWS} more rows; {rest}"
+
+
+_MOST_ROWS = 20
+"""So that what comes after them is not scrolled away."""

@@ -10,9 +10,9 @@ from tallyglass.moment import iso
 from tallyglass.restore.model.check import Level, merged_checks
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.source import FromBackup
-from tallyglass.restore.model.step import Effect, Phase, RunMode
+from tallyglass.restore.model.step import Phase, RunMode
 from tallyglass.restore.model.undo import WriteGroup
-from tallyglass.restore.plan.step_text import estimate, fold_line, wrapped
+from tallyglass.restore.plan.step_text import estimate, numbered, wrapped
 from tallyglass.restore.tools.files import WIDTH
 from tallyglass.text import clean
 
@@ -159,9 +159,7 @@ def _steps(plan: Plan) -> Iterator[str]:
                 yield "```"
             phase = step.phase
             yield from ("", f"## {_HEADINGS[phase]}", "", "```sh")
-        effect = "" if step.effect is Effect.FILES else f" ({step.effect.value})"
-        yield wrapped(f"# {number}. {clean(step.title)}{effect}", WIDTH, "#    ")
-        yield fold_line(step)
+        yield numbered(number, step)
     if phase is not None:
         yield "```"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tallyglass.moment import iso
 from tallyglass.restore.model.plan import Plan
-from tallyglass.restore.model.step import Command, Proof
+from tallyglass.restore.model.step import Command, Effect, Proof
 from tallyglass.restore.tools.files import WIDTH, fold_shell
 from tallyglass.text import clean, duration, shell_quote
 
@@ -47,6 +47,12 @@ def labelled(label: str, text: str, width: int) -> str:
 def step_title(number: int, total: int, step: Command) -> str:
     """Which step it is, and what for."""
     return f"[{number}/{total}] {step.phase}: {clean(step.title)}"
+
+
+def numbered(number: int, step: Command) -> str:
+    """A step in a list of lines to paste: its title and effect as a comment, and the line."""
+    effect = "" if step.effect is Effect.FILES else f" ({step.effect.value})"
+    return f"{wrapped(f'# {number}. {clean(step.title)}{effect}', WIDTH, '#    ')}\n{fold_line(step)}"
 
 
 def fold_line(step: Command, width: int = WIDTH) -> str:

@@ -82,7 +82,7 @@ def in_words(check: Check) -> str:
     return f"{clean(check.title, 2_000)} {clean(check.advice)}".rstrip()
 
 
-_MOST_LOSSES = 20  # rows of each kind, so that the commands below are not scrolled away
+_MOST_LOSSES = 20  # namespaces, so that the commands below are not scrolled away
 
 
 def as_lines(made: Plan) -> Iterator[str]:
@@ -97,11 +97,7 @@ def as_lines(made: Plan) -> Iterator[str]:
         yield f"# {'Last entry kept:':<{len(first) + 1}} {clean(made.facts.before, 160)}"
     if made.facts.after:
         yield f"# {first}: {clean(made.facts.after, 160)}"
-    for word, rows in (("undone", made.undo.undone), ("stays", made.undo.left_out)):
-        for row in rows[:_MOST_LOSSES]:
-            yield f"# {word}: {clean(row.line, 1_000)}"
-        if len(rows) > _MOST_LOSSES:
-            yield f"# {word}: {len(rows) - _MOST_LOSSES} more rows; --json lists them all"
+    yield from (f"# {line}" for line in made.undo.lines("--json lists them all"))
     yield "#"
     for check in merged_checks(made.checks):
         yield f"# {WORDS[check.level]:<8} {in_words(check)}"
@@ -122,7 +118,7 @@ def as_lines(made: Plan) -> Iterator[str]:
 
 
 def _steps(made: Plan) -> Iterator[str]:
-    from tallyglass.restore.plan.step_text import fold_line
+    from tallyglass.restore.plan.step_text import numbered
 
     if made.steps.commands:
         yield "#"
@@ -132,6 +128,4 @@ def _steps(made: Plan) -> Iterator[str]:
         if step.phase != phase:
             phase = step.phase
             yield from ("", f"# --- {phase} ---")
-        effect = "" if step.effect == "files only" else f" ({step.effect})"
-        yield f"# {number}. {clean(step.title)}{effect}"
-        yield fold_line(step)
+        yield numbered(number, step)

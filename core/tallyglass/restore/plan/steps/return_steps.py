@@ -38,15 +38,12 @@ from tallyglass.restore.tools.files import (
     lines,
 )
 from tallyglass.restore.undo.sources.image_files import FOLDER
-from tallyglass.text import clean, clean_name
+from tallyglass.text import clean_name
 
 _MERGE, _LOAD, _AGAIN = "merge.js", "load-repairs.sh", "catch-up.sh"
 _MAJORITY = "--writeConcern=majority"
 _NAMED = 3
 """The most namespaces that a title names; above that it gives their number."""
-
-_REVIEWED = 20
-"""The most rows of what is undone that the review shows."""
 
 _COUNTED = 5
 """The most namespaces for which a step says how many documents it writes."""
@@ -155,9 +152,10 @@ def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanS
         why="They are new collections: none of the application's is touched yet.",
         undo=f"Drop {_named(staging)} on the live set.", proof=Proof(restored=0),
     )  # fmt: skip
+    announced = (line for text in work.plan.undo.lines("see plan.json") for line in mongosh.say(text))
     review = run_mongosh(
         Phase.RETURN, "Review the repairs", Effect.WRITES_LIVE, "review.js",
-        [_on_live(work), *_announced(work), *(_review(work, row) for _, row in rows)],
+        [_on_live(work), *announced, *(_review(work, row) for _, row in rows)],
         why="Shows what is undone, counts, and ids of what a unique or TTL index keeps out. It writes marks in "
         "the staging collections alone.", mode=RunMode.PREVIEW, seconds=work.seconds,
     )  # fmt: skip
@@ -189,14 +187,6 @@ def _load_all(rows: Sequence[tuple[int, Return]]) -> tuple[str, ...]:
 def _review(work: ReturnWork, row: Return) -> str:
     live = row.beside if row.strategy is Strategy.REPLACE else row.ns
     return mongosh.review_repairs(live, row.repairs, _definitions_of(work, row)[0])
-
-
-def _announced(work: ReturnWork) -> Iterator[str]:
-    for word, rows in (("undone", work.plan.undo.undone), ("stays", work.plan.undo.left_out)):
-        for row in rows[:_REVIEWED]:
-            yield from mongosh.say(f"{word}: {clean(row.line, 1_000)}")
-        if len(rows) > _REVIEWED:
-            yield from mongosh.say(f"{word}: {len(rows) - _REVIEWED} more rows; see plan.json")
 
 
 def _merges(work: ReturnWork, rows: Sequence[Return]) -> Iterator[str]:
