@@ -26,7 +26,7 @@ from tallyglass.text import clean
 MAGIC = (0x8199E26D).to_bytes(4, "little")
 TERMINATOR = b"\xff\xff\xff\xff"
 LARGEST = 16 * 2**20
-"""Bytes of the largest document that mongorestore reads from an archive."""
+"""Bytes of the largest document that a server takes, and that mongorestore reads."""
 
 
 class _Name(NamedTuple):

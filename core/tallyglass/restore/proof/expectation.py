@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from bson import json_util
 
+from tallyglass.errors import InputError
+from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import time_series_of
 from tallyglass.restore.backup.backup import LEFT_OUT
 from tallyglass.restore.model.indexes import buildable, canonical_index, canonical_options, is_own_index
 from tallyglass.restore.model.proof import ExpectedNamespace
 from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.catalog import Catalog
+from tallyglass.restore.proof.replay import Replay
+from tallyglass.text import clean_name
 
 
 def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
@@ -33,6 +37,20 @@ def expect(catalog: Catalog, base: BaseFacts) -> tuple[ExpectedNamespace, ...]:
         if ns not in rows and ns.partition(".")[0] not in LEFT_OUT:
             rows[ns] = ExpectedNamespace(ns, "view", None, options=canonical_options(options))
     return tuple(rows[ns] for ns in sorted(rows))
+
+
+def refuse_half_made_series(replay: Replay, limit: Ts) -> None:
+    """Raise InputError where the point is between the two entries that create or drop a time-series collection: neither
+    the tools nor a return know its buckets alone."""
+    views, removed = replay.catalog.views, replay.timeline.views_removed
+    for ns, item in replay.catalog.collections.items():
+        series = time_series_of(ns)
+        if series and series not in views and (item.base is None or series in removed):
+            raise InputError(
+                f"The point {limit} is between the two entries that create or drop the time series "
+                f"{clean_name(series)}: it has buckets and no view.",
+                "Choose the entry before it, or the one after it.",
+            )
 
 
 def _exact(spec: dict[str, object]) -> str:

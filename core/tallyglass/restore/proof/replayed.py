@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.snapshot import time_series_of
 from tallyglass.restore.backup.backup import ARCHIVE, LEFT_OUT
 from tallyglass.restore.proof.after_point import read_later
 from tallyglass.restore.proof.base import BaseFacts, read_base
 from tallyglass.restore.proof.cover import cover, slice_of
-from tallyglass.restore.proof.expectation import expect
+from tallyglass.restore.proof.expectation import expect, refuse_half_made_series
 from tallyglass.restore.proof.findings import Covered, Located, Replayed
 from tallyglass.restore.proof.progress import Progress
 from tallyglass.restore.proof.replay import Replay
@@ -20,7 +18,6 @@ from tallyglass.restore.timeline.coverage import Start
 from tallyglass.restore.timeline.earlier_writes import read_earlier
 from tallyglass.restore.timeline.identity import LiveCollections, list_live, stale
 from tallyglass.restore.timeline.timeline import Timeline
-from tallyglass.text import clean_name
 
 
 async def replayed(gateway: Gateway, located: Located, start: Start, progress: Progress | None) -> Replayed:
@@ -31,7 +28,7 @@ async def replayed(gateway: Gateway, located: Located, start: Start, progress: P
     live = await list_live(gateway, {ns.partition(".")[0] for ns in contents.collections} - LEFT_OUT)
     await gateway.catch_up()  # the primary lists, and what is read may come from a member that lags
     covered = await cover(gateway, located, start, frozenset(), progress)
-    _refuse_half_made_series(covered)
+    refuse_half_made_series(covered.replay, covered.inputs.limit)
     loss, later = await read_later(gateway, covered, progress)
     uuids = {item.uuid_bytes for item in contents.collections.values()}
     earlier = await read_earlier(gateway, covered.start.ts, uuids)
@@ -51,20 +48,6 @@ async def replayed(gateway: Gateway, located: Located, start: Start, progress: P
     covered.replay.finish()
     covered = _compare_live(covered, live, later.timeline)
     return Replayed(covered, base, expect(covered.replay.catalog, base), slice_of(covered), loss, later)
-
-
-def _refuse_half_made_series(covered: Covered) -> None:
-    """Raise InputError where the point is between the two entries that create or drop a time-series collection: neither
-    the tools nor a return know its buckets alone."""
-    catalog, removed = covered.replay.catalog, covered.replay.timeline.views_removed
-    for ns, item in catalog.collections.items():
-        series = time_series_of(ns)
-        if series and series not in catalog.views and (item.base is None or series in removed):
-            raise InputError(
-                f"The point {covered.inputs.limit} is between the two entries that create or drop the time series "
-                f"{clean_name(series)}: it has buckets and no view.",
-                "Choose the entry before it, or the one after it.",
-            )
 
 
 def _compare_live(covered: Covered, live: LiveCollections, timeline: Timeline) -> Covered:

@@ -25,6 +25,7 @@ from tallyglass.oplog.entry.changes import (
     put,
     repeats_name,
 )
+from tallyglass.restore.backup.archive import LARGEST
 from tallyglass.restore.undo.expiry import decides
 from tallyglass.restore.undo.increments import Increments, increased
 from tallyglass.restore.undo.values import (
@@ -240,8 +241,6 @@ def _is_document(document: bytes, path: Path) -> bool:
     return found is not None and found[0] == walk.DOCUMENT
 
 
-LARGEST = 16 * 1024 * 1024
-"""A repair that is larger cannot be loaded: it is one document."""
 LARGE = LARGEST // 2
 """From here on a document may be too large: a repair may have to hold one of its values twice."""
 _LONG_VALUE = 1024 * 1024

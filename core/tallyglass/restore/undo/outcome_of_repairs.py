@@ -7,11 +7,11 @@ from pathlib import Path
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
+from tallyglass.restore.backup.archive import LARGEST
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.counter_paths import is_past
-from tallyglass.restore.undo.counterfactual import LARGEST
 from tallyglass.restore.undo.documents import DocumentSource, documents_by_id, taken_id
 from tallyglass.restore.undo.judgement import Judgement, judge_documents
 from tallyglass.restore.undo.null_id import NOT_EXACT, needs_own_write
