@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import gzip
+import io
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -258,6 +259,17 @@ def test_a_slice_that_is_not_in_order_counts_as_far_as_it_is(
     else:
         with pytest.raises(InputError, match=re.escape(f"There is no saved oplog in {path}. {path}: {told}.")):
             read_saved([path])
+
+
+@pytest.mark.parametrize("size", range(4, 80))
+def test_a_slice_that_is_read_in_pieces_is_whole(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """After the length comes the type of the first field, which may be any."""
+    monkeypatch.setattr(slice_file, "_BLOCK", size)
+    rows = [bson.encode({"ts": Timestamp(n, 1), "o": "x" * 7}) for n in range(4)]
+    blocks = list(slice_file._whole_blocks(io.BytesIO(b"".join(rows))))
+    assert b"".join(block for _, block, _ in blocks) == b"".join(rows)
+    assert [at for at, *_ in blocks] == [sum(len(one[1]) for one in blocks[:n]) for n in range(len(blocks))]
+    assert all(block[last:] in rows for _, block, last in blocks)
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -44,11 +44,11 @@ class LastWindow:
 def summary(
     window: RecoverableWindow, status: int, why: str = "", seconds: tuple[float, float] | None = None
 ) -> LastWindow:
-    """The summary of a window that was just computed."""
+    """The summary of a window that was just computed, to be stored: what is read from there is safe to show."""
     newest = window.restorable[-1] if window.restorable else None
     made = datetime.now(UTC).replace(microsecond=0)
     first, last = (newest.first, newest.last) if newest else (None, None)
-    return LastWindow(made, status, first, last, len(window.holes), clean(why, 200), seconds)
+    return LastWindow(made, status, first, last, len(window.holes), why, seconds)
 
 
 def store_window(deployment: str, found: LastWindow) -> None:
