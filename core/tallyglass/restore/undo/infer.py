@@ -91,7 +91,7 @@ class _Around:
 
     accident: Accident
     op: str
-    everywhere: bool
+    everywhere: bool = False
     """Whether the row does not bound the entries: a pause of a statement cuts rows."""
     writes: WriteGroups = field(default_factory=WriteGroups)
     numbers: Counter[int] = field(default_factory=Counter)
@@ -324,7 +324,7 @@ async def _with_updates(gateway: Gateway, accident: Accident, at_limit: Entry | 
     mine = replace(mine, updates_last=found.tally.last, entries=found.tally.entries)
     if found.tally.entries < 2 or await _is_routine(gateway, mine, first):
         return Inferred(accident)
-    return _inferred(_Around(mine, "u", False), mine, found, found.doubts)
+    return _inferred(_Around(mine, "u"), mine, found, found.doubts)
 
 
 async def _is_routine(gateway: Gateway, accident: Accident, first: Entry) -> bool:
