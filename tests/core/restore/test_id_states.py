@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -85,3 +86,20 @@ def test_documents_are_marked_in_groups(monkeypatch: pytest.MonkeyPatch, chunk: 
 def test_the_file_is_made_where_memory_does_not_hold_them(in_memory: int, files: bool) -> None:
     store, _ = states([(key, "i") for key in KEYS[:2]], in_memory)
     assert (store.rows is not None) is files
+
+
+def test_the_file_is_closed_in_whatever_order_its_objects_end() -> None:
+    """Python 3.13 warns of a connection that is not."""
+
+    def made() -> list[object]:
+        store, _ = states([(b"a", "i")], 0)
+        return [store, store.rows]
+
+    def end_after_a_collection() -> None:
+        held = made()
+        # What is reached through a list first, the connection, is collected first from now on.
+        gc.collect()
+        assert len(held) == 2
+
+    end_after_a_collection()
+    gc.collect()

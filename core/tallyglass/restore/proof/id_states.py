@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 
+from tallyglass.restore.undo.temporary import temporary_tables
+
 IN_MEMORY = 150_000
 """The most ids of one pass held in memory before they are written to the file. About 30 MB."""
 
@@ -62,10 +64,8 @@ class IdStore:
     def spill(self) -> None:
         """Move what is in memory to the file."""
         if self.rows is None:
-            # SQLite removes an unnamed database when it is closed. Another thread reads the backup.
-            self.rows = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+            self.rows = temporary_tables()
             self.rows.execute("PRAGMA page_size = 16384")
-            self.rows.execute("PRAGMA journal_mode = OFF")
             self.rows.execute("PRAGMA cache_size = -16000")
             self.rows.execute(
                 "CREATE TABLE state (collection INTEGER, id BLOB, bits INTEGER, places BLOB, "
@@ -86,9 +86,6 @@ class IdStore:
         """Remove the file. Call it last."""
         if self.rows is not None:
             self.rows.close()
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class IdStates:

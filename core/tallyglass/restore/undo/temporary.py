@@ -10,7 +10,8 @@ written to it again and again: a second run of a return took a quarter longer.""
 
 
 class _Temporary(sqlite3.Connection):
-    """A connection that is closed with its reader, also where that failed: Python 3.13 warns of one that is not."""
+    """A connection that is closed with its reader, also where that failed, and whichever of a cycle ends first: Python
+    3.13 warns of one that is not."""
 
     def __del__(self) -> None:
         self.close()
