@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -49,6 +50,7 @@ def fits(value: Any, wanted: Any) -> bool:
     number = isinstance(value, (int, float))
     tests = {
         "$in": lambda among: value in among,
+        "$mod": lambda parts: number and math.fmod(int(value), parts[0]) == parts[1],
         "$nin": lambda among: value not in among,
         "$type": lambda _: number,
         "$gte": lambda low: (number or isinstance(value, Timestamp)) and value >= low,
@@ -254,6 +256,41 @@ async def test_a_counter_is_compared_with_all_collections_that_share_it(
         assert (row.smallest, row.largest, row.documents, row.looked_at) == (1, 90, 90, 90)
         assert (row.counter.target, why in row.why) == ("shop.orders._id, shop.bills._id", True)
         assert [gap.first for gap in row.gaps] == [91] * (seq == 95)
+
+
+ODD, EVEN = range(1, 52, 2), range(2, 81, 2)
+
+
+@pytest.mark.parametrize(
+    ("odd", "even", "more", "expected"),
+    [
+        (51, 80, [], {"odd": (Standing.AGREES, 51, ""), "even": (Standing.AGREES, 80, "")}),
+        (49, 80, [], {"odd": (Standing.BEHIND, 51, "51"), "even": (Standing.AGREES, 80, "")}),
+        (51, 78, [81], {"odd": (Standing.BEHIND, 81, "81"), "even": (Standing.BEHIND, 80, "80")}),
+        (51, 80, [81.5], {"odd": (Standing.AGREES, 51, ""), "even": (Standing.AGREES, 80, "")}),
+        # Reading past so many ids of others would take too long.
+        (51, 80, [100_051], {"odd": (Standing.BEHIND, 100_051, "100051"), "even": (Standing.AGREES, 80, "")}),
+        (51, 80, [100_050], {"odd": (Standing.AGREES, 51, ""), "even": (Standing.BEHIND, 100_050, "100050")}),
+        (51, 80, [100_052], {"even": (Standing.BEHIND, 100_052, "100052")}),
+    ],
+)
+async def test_counters_that_take_turns_are_each_compared_with_their_own_ids(
+    monkeypatch: pytest.MonkeyPatch, odd: int, even: int, more: list[float],
+    expected: dict[str, tuple[Standing, int, str]],
+) -> None:  # fmt: skip
+    server, target = Server(0, [*ODD, *EVEN, *more]), IdField(ORDERS, "_id")
+    server.held[COUNTERS] = [{"_id": "odd", "seq": odd}, {"_id": "even", "seq": even}, {"_id": "idle", "seq": 4}]
+    own = (("odd", target), ("even", target))
+    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, target, step=2, ids_apart=2, by_document=own)
+
+    async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
+        return {}, [known], []
+
+    monkeypatch.setattr(PastReader, "remembered", remembered)
+    found = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    assert found.not_compared == 3 - len(expected)
+    moved = {row.counter.id: "".join(re.findall(r'NumberLong\("(\d+)"', row.counter.repair)) for row in found.rows}
+    assert {row.counter.id: (row.standing, row.largest, moved[row.counter.id]) for row in found.rows} == expected
 
 
 @pytest.mark.parametrize(

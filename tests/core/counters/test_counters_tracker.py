@@ -763,8 +763,8 @@ def assert_closed(connections: list[sqlite3.Connection]) -> None:
 def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
     target = IdField(Namespace("shop", "orders"), "n")
     finding = UsageFinding(
-        Namespace("shop", "counters"), "seq", Grade.CERTAIN, target, whole_target=True, semantics=Semantics.NEXT,
-        step=-5, block=20, text=True, issues=7, evidence="used", by_document=((Int64(3), target),),
+        Namespace("shop", "counters"), "seq", Grade.CERTAIN, target, semantics=Semantics.NEXT,
+        step=-5, ids_apart=5, block=20, text=True, issues=7, evidence="used", by_document=((Int64(3), target),),
         others=frozenset({"a"}), restless=frozenset({"b"}), int64_ids=True, cycling=frozenset({"c"}),
     )  # fmt: skip
     with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:

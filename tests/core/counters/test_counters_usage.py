@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from bson import ObjectId
 
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import UsageFinding, combined
+from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.usage import (
     Evidence,
     Insert,
@@ -160,7 +163,8 @@ def test_a_document_whose_numbers_are_not_found_is_of_another_kind(issued: int, 
 @pytest.mark.parametrize(("others", "whole"), [(0, True), (7, True), (8, False)])
 def test_ids_are_one_counters_if_four_of_five_are(others: int, whole: bool) -> None:
     (finding,) = findings(used_of(28, 28, others))
-    assert (finding.grade, finding.whole_target) == (Grade.CERTAIN, whole)
+    own = (("d0", IdField(ORDERS, "n")),)
+    assert (finding.grade, finding.by_document) == (Grade.CERTAIN, own if whole else ())
 
 
 @pytest.mark.parametrize(
@@ -210,8 +214,49 @@ NUMBERS = list(range(7_000, 7_040))
 def test_all_collections_that_share_one_sequence_are_found(found: Evidence, targets: set[Namespace]) -> None:
     (finding,) = findings(found)
     assert {target.ns for target in finding.claims} == targets
-    assert {name for name, _ in finding.by_document} == ({"d0"} if len(targets) > 1 else set())
-    assert (finding.target is None, finding.whole_target) == (len(targets) > 1, True)
+    assert {(name, target.ns) for name, target in finding.by_document} == {("d0", ns) for ns in targets}
+    assert (finding.target is None) == (len(targets) > 1)
+
+
+TURNS = list(range(7_000, 7_040))
+
+
+@pytest.mark.parametrize(
+    ("found", "documents", "apart"),
+    [
+        (used(TURNS, [(ORDERS, "n")], documents=2), {"d0", "d1"}, 2),
+        (used(TURNS, [(ORDERS, "n")], documents=4), {"d0", "d1", "d2", "d3"}, 4),
+        # 9,000 and 7,000 are both even.
+        (used([n + 2_000 * (n % 2) - n % 2 for n in TURNS], [(ORDERS, "n")], documents=2), set(), 1),
+        (used([*TURNS[:30:2], *TURNS[31::2]], [(ORDERS, "n")]), {"d0"}, 1),
+        (used([*range(7_000, 7_200, 5)], [(ORDERS, "n")]), {"d0"}, 5),
+        (used([*range(7_200, 7_000, -5)], [(ORDERS, "n")]), {"d0"}, 5),
+        (used([*range(7_000, 47_000, 1_000)], [(ORDERS, "n")]), {"d0"}, 1_000),
+        (used([*range(7_000, 47_040, 1_001)], [(ORDERS, "n")]), {"d0"}, 1),
+        (used(TURNS, [(ORDERS, "n"), (BILLS, "n")], documents=2), {"d0", "d1"}, 2),
+    ],
+    ids=["odd and even", "four", "both even", "not all even", "one", "down", "far", "too far", "a field each"],
+)
+def test_counters_that_take_turns_in_one_field_are_told_apart(found: Evidence, documents: set[str], apart: int) -> None:
+    (finding,) = findings(found)
+    assert ({name for name, _ in finding.by_document}, finding.ids_apart) == (documents, apart), finding
+
+
+@pytest.mark.parametrize(("others", "told_apart"), [(10, True), (11, False)])
+def test_counters_take_turns_if_four_of_five_ids_are_theirs(others: int, told_apart: bool) -> None:
+    found = used(TURNS, [(ORDERS, "n")], documents=2)
+    for n in range(others):
+        found.targets[ORDERS, "n"].add(Insert((START + 900, n, 0), START + 900.0, 500 + n))
+    (finding,) = findings(found)
+    assert len(finding.by_document) == 2 * told_apart
+
+
+@pytest.mark.parametrize("name", [ObjectId(), 7, {"shop": 3}])
+def test_a_document_is_known_by_its_id_whatever_that_is(name: Any) -> None:
+    found = used(TURNS, [(ORDERS, "n")])
+    found.updates[CARTS, "n"] = {document_key(name): found.updates[CARTS, "n"]["d0"]}
+    (finding,) = findings(found)
+    assert finding.by_document == ((name, IdField(ORDERS, "n")),)
 
 
 def test_a_collection_with_ids_of_its_own_shares_no_sequence() -> None:
@@ -313,9 +358,9 @@ def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
     for updates in before.updates[CARTS, "n"].values():
         updates[:] = [update._replace(value=int(update.value) + 1) for update in updates]
     assert not next(iter(findings(before))).is_repeated
-    found = replace(next(iter(findings(used(numbers, [(ORDERS, "n")])))), by_document=(("d0", IdField(ORDERS, "n")),))
+    found = next(iter(findings(used(numbers, [(ORDERS, "n")]))))
     assert found.as_total() == replace(
-        found, grade=Grade.POSSIBLE, target=None, whole_target=False, by_document=(),
+        found, grade=Grade.POSSIBLE, target=None, by_document=(),
         evidence="Its values are repeated in a field without an index: a total in a log.",
     )  # fmt: skip
 
@@ -355,9 +400,48 @@ def test_a_collection_that_did_not_use_the_ids_lately_is_not_forgotten() -> None
     orders, bills, notes = (IdField(ns, "_id") for ns in (ORDERS, BILLS, NOTES))
     known = UsageFinding(CARTS, "n", Grade.CERTAIN, by_document=(("a", orders), ("a", bills)))
     for target, kept in ((orders, known.by_document), (bills, known.by_document), (notes, ())):
-        seen = UsageFinding(CARTS, "n", Grade.CERTAIN, target, whole_target=True, step=2)
-        expected = replace(seen, target=None, whole_target=False, by_document=kept) if kept else seen
-        assert combined(known, seen) == expected
+        seen = UsageFinding(CARTS, "n", Grade.CERTAIN, target, by_document=(("a", target),), step=2)
+        assert combined(known, seen) == (replace(seen, target=None, by_document=kept) if kept else seen)
+
+
+@pytest.mark.parametrize(
+    ("known", "seen", "kept"),
+    [
+        ({}, {}, True),
+        ({"grade": Grade.LIKELY}, {}, True),
+        ({"grade": Grade.POSSIBLE}, {}, False),
+        ({}, {"by_document": ()}, True),
+        ({}, {"target": IdField(ORDERS, "n")}, False),
+        ({}, {"by_document": (("a", IdField(ORDERS, "n")), ("b", IdField(BILLS, "n")))}, False),
+        ({"ids_apart": 2}, {"ids_apart": 2}, True),
+        ({"ids_apart": 2}, {}, False),
+    ],
+    ids=[
+        "other document",
+        "likely",
+        "guess",
+        "of many",
+        "field of many",
+        "same document",
+        "as far apart",
+        "not so far",
+    ],
+)
+def test_a_document_that_was_not_used_lately_keeps_its_field(
+    known: dict[str, Any], seen: dict[str, Any], kept: bool
+) -> None:
+    orders, bills = IdField(ORDERS, "n"), IdField(BILLS, "n")
+    before = replace(UsageFinding(CARTS, "n", Grade.CERTAIN, orders, by_document=(("a", orders),)), **known)
+    now = replace(UsageFinding(CARTS, "n", Grade.CERTAIN, bills, by_document=(("b", bills),)), **seen)
+    assert combined(before, now) == replace(now, by_document=(*now.by_document, *before.by_document[: int(kept)]))
+
+
+def test_of_so_many_documents_with_a_field_each_only_some_are_kept() -> None:
+    bills = IdField(BILLS, "n")
+    own = tuple((n, IdField(ORDERS, f"n{n}")) for n in range(1_001))
+    now = UsageFinding(CARTS, "n", Grade.CERTAIN, bills, by_document=(("b", bills),))
+    before = UsageFinding(CARTS, "n", Grade.CERTAIN, by_document=own)
+    assert combined(before, now) == replace(now, by_document=(("b", bills), *own[:1_000]))
 
 
 def test_a_number_with_fractions_says_nothing_about_the_others() -> None:
@@ -452,9 +536,11 @@ def test_a_range_is_found_if_most_of_its_ids_are_inserted(
 ) -> None:
     (finding,) = findings(found)
     assert finding.evidence.startswith(f"{text} of n found in shop.orders.number")
-    assert (finding.grade, finding.semantics, finding.is_repeated, finding.whole_target) == (
-        grade, semantics, False, True,
+    own = (("all", IdField(ORDERS, "number")),)
+    assert (finding.grade, finding.semantics, finding.is_repeated, finding.by_document) == (
+        grade, semantics, False, own,
     )  # fmt: skip
+    assert finding.ids_apart == 1
 
 
 @pytest.mark.parametrize(("others", "whole"), [(7, True), (8, False)])
@@ -462,9 +548,9 @@ def test_the_ids_of_ranges_are_compared_where_hardly_any_other_is_there(others: 
     found = ranged(3)
     for n in range(others):
         found.targets[ORDERS, "number"].add(Insert((START + 900, n, 0), START + 900.0, 500 + n))
-    assert [finding.whole_target for finding in findings(found)] == [whole]
+    assert [bool(finding.by_document) for finding in findings(found)] == [whole]
     found.updates[CARTS, "n"]["another"] = [*found.updates[CARTS, "n"]["all"]]
-    assert [finding.whole_target for finding in findings(found)] == [False]
+    assert [finding.by_document for finding in findings(found)] == [()]
 
 
 @pytest.mark.parametrize(
@@ -571,11 +657,11 @@ def test_counters_side_by_side_in_one_document_feed_one_field_together() -> None
         field.add(Insert((at, 3, 0), at + 0.1, value))
         found.inserted[ORDERS].append((at, 3, 0))
     found.targets[ORDERS, "no"] = field
-    graded = {(one.ns.collection, one.path): (one.grade, one.target, one.whole_target) for one in findings(found)}
-    mine = (Grade.CERTAIN, IdField(ORDERS, "no"), False)
+    graded = {(one.ns.collection, one.path): (one.grade, one.target, one.by_document) for one in findings(found)}
+    mine = (Grade.CERTAIN, IdField(ORDERS, "no"), ())
     assert graded == {
         ("carts", "items.0.next"): mine,
         ("carts", "items.1.next"): mine,
-        ("carts", "copy"): (Grade.OPEN, None, False),
-        ("others", "n"): (Grade.OPEN, None, False),
+        ("carts", "copy"): (Grade.OPEN, None, ()),
+        ("others", "n"): (Grade.OPEN, None, ()),
     }

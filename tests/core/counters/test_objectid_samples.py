@@ -96,6 +96,22 @@ async def test_the_past_of_a_counter_is_that_of_its_ids_or_one_ahead_of_them_up_
     assert past.troubles == {}
 
 
+@pytest.mark.parametrize(("semantics", "ahead"), [(Semantics.LAST, 0), (Semantics.NEXT, 2)])
+async def test_ids_of_another_counter_between_two_of_its_own_are_none_of_its_past(
+    semantics: Semantics, ahead: int
+) -> None:
+    gateway, target, ns = Dated(600, 60), IdField(Namespace("shop", "orders"), "n"), Namespace("shop", "counters")
+    gateway.number(1, 2, 3, 4, 6, 5, 8, 7, 9, 10, 11)
+    identity = Identity("key", ns, str(ns), "odd", "odd", "seq", "seq", "manual", "", semantics, step=2, ids_apart=2)
+    tracker = Tracker(identity)
+    tracker.observe(11 + ahead, NumericType.INT64, START + 700)
+    largest = LargestId((target,), IdSpan(1, 11), documents=11, read_at=0.0, dated=True)
+    await PastReader(cast("Gateway", gateway), None, time.time, oplog=False).fill_dated(
+        [tracker], {"key": largest}, 60, last=True
+    )
+    assert tracker.series.values == [*(number + ahead for number in (1, 3, 5, 7, 9, 11)), 11 + ahead]
+
+
 async def test_documents_without_a_number_or_with_another_counters_date_nothing() -> None:
     gateway, target = Dated(600, 60), IdField(Namespace("shop", "orders"), "n")
     gateway.number(None, "2", 500, 4)

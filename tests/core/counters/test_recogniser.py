@@ -43,6 +43,7 @@ def test_several_counters_of_a_document_are_told_apart_by_their_names_or_their_f
 ORDERS = IdField(Namespace("shop", "orders"), "number")
 OWN = IdField(Namespace("shop", "bills"), "_id")
 USED = {"semantics": Semantics.NEXT, "step": 5, "block": 20, "int64_ids": True}
+OWN_USE = {**USED, "cycles_in_use": True}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,13 @@ USED = {"semantics": Semantics.NEXT, "step": 5, "block": 20, "int64_ids": True}
     [
         ({}, {}),
         ({"target": ORDERS}, {**USED, "cycles_in_use": True}),
-        ({"target": ORDERS, "whole_target": True}, {**USED, "cycles_in_use": True, "targets": (ORDERS,)}),
+        ({"target": ORDERS, "by_document": (("a", ORDERS),)}, {**OWN_USE, "targets": (ORDERS,)}),
+        # Of a document that was not used nothing is there to compare it with.
+        ({"target": ORDERS, "by_document": (("b", ORDERS),)}, {**USED, "cycles_in_use": True}),
+        (
+            {"target": OWN, "by_document": (("a", OWN), ("b", OWN)), "ids_apart": 5},
+            {**OWN_USE, "targets": (OWN,), "ids_apart": 5},
+        ),
         ({"target": ORDERS, "cycling": frozenset({"b"})}, USED),
         ({"by_document": (("a", OWN), ("b", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN,)}),
         ({"by_document": (("a", OWN), ("a", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN, ORDERS)}),

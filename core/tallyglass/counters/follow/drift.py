@@ -140,7 +140,8 @@ class DriftCheck:
                 return None
             self._indexed.add(target)
         began = time.monotonic()
-        reader = IdReader(self._gateway, target, reach(tracker.kind))
+        apart, own = (tracker.identity.ids_apart, tracker.value) if isinstance(tracker.value, int) else (1, 0)
+        reader = IdReader(self._gateway, target, reach(tracker.kind), apart=apart, own=own)
         top, bottom = await asyncio.gather(reader.end(-1), reader.end(1))
         if top is None or bottom is None:
             return None

@@ -170,7 +170,8 @@ class PastReader:
             self._dated.add(tracker.identity.key)
             if not top.dated or tracker.series.span >= WEEK or len(self._dated) > MOST_DATED:
                 continue
-            ahead = 1 if tracker.identity.semantics is Semantics.NEXT else 0
+            apart = tracker.identity.ids_apart
+            ahead = apart if tracker.identity.semantics is Semantics.NEXT else 0
             until = tracker.series.times[0] if len(tracker.series) else self._now()
             try:
                 # All of it, whatever the time: half of the samples would leave a hole for good.
@@ -181,9 +182,10 @@ class PastReader:
             except ServerError as error:
                 self._has_holes(f"Ids could not be dated ({trouble_of(_HISTORY, error).title})")
                 continue
-            # An id beyond is from before a reset of the counter, or not issued by it.
+            # An id beyond is from before a reset of the counter, or not its own, as one between two of its own is not.
             first = tracker.series.first if len(tracker.series) else float("inf")
-            tracker.add_past([past for past in pasts if past.number * tracker.direction <= first])
+            own = [past for past in pasts if (past.number - tracker.value) % apart == 0]
+            tracker.add_past([past for past in own if past.number * tracker.direction <= first])
 
     async def save(self, trackers: Sequence[Tracker], now: float) -> None:
         """Keep a sample of each counter that is due, every few minutes. ``trackers`` are the most urgent first."""

@@ -41,8 +41,8 @@ async def read_dated(
 ) -> list[PastValue]:
     """Past values of a counter whose ids are in ``target``, oldest first, over the four months before ``until``.
 
-    ``last`` is the id there that a counter of this ``direction`` (1, -1) reaches last; ``ahead`` is 1 if the counter
-    stores the next id, else 0. Raises PrivilegeError or ReadError.
+    ``last`` is the id there that a counter of this ``direction`` (1, -1) reaches last; ``ahead`` is how far the number
+    is past it, 0 if that is stored. Raises PrivilegeError or ReadError.
     """
     # An ObjectId may hold any time: one from the future would move all samples there.
     oldest, newest = await asyncio.gather(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tallyglass.counters.recognise.config import IdField
@@ -16,12 +16,13 @@ from tallyglass.text import clean_name
 class UsageFinding:
     """The usage of one numeric path of a collection, from its updates and the inserts that followed.
 
-    ``target`` is the field in which its values were found, None if not found; ``whole_target`` whether all ids
-    there are this counter's, so that its largest may be compared. ``step`` is what one update adds, ``block`` how many
+    ``target`` is the field in which its values were found, None if not found, or if its documents have separate ones.
+    ``by_document`` has the ``_id`` of the documents whose own ids are in a field, so that its largest may be compared,
+    with each of those fields. ``ids_apart`` is how far apart the ids of one document are there: in between may be those
+    of others, as of two generators with odd and even ids. ``step`` is what one update adds, ``block`` how many
     ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were examined.
-    ``evidence`` is a sentence, safe to show. ``by_document`` has the ``_id`` of documents with separate targets, with
-    each of those; ``others`` are the documents whose values were not found or that fall, ``restless``
-    those of which enough was seen to say that they rise and fall, or have fractions.
+    ``evidence`` is a sentence, safe to show. ``others`` are the documents whose values were not found or that fall,
+    ``restless`` those of which enough was seen to say that they rise and fall, or have fractions.
     ``is_repeated``: the target has the same name as the number, as a total has that is written into a log, or it
     descends, as what is left does.
     ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycling`` are the
@@ -32,9 +33,9 @@ class UsageFinding:
     path: str
     grade: Grade
     target: IdField | None = None
-    whole_target: bool = False
     semantics: Semantics = Semantics.LAST
     step: int = 1
+    ids_apart: int = 1
     block: int = 1
     text: bool = False
     issues: int = 0
@@ -51,7 +52,8 @@ class UsageFinding:
         """The fields whose ids it hands out; empty if its use is not likely."""
         if self.grade not in (Grade.CERTAIN, Grade.LIKELY):
             return ()
-        return (*((self.target,) if self.target else ()), *(target for _, target in self.by_document))
+        own = [target for _, target in self.by_document]
+        return tuple(dict.fromkeys([self.target, *own] if self.target else own))
 
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
@@ -60,7 +62,7 @@ class UsageFinding:
     def as_total(self) -> UsageFinding:
         """What is left if nothing looks up the values in the target."""
         why = "Its values are repeated in a field without an index: a total in a log."
-        return replace(self, grade=Grade.POSSIBLE, target=None, whole_target=False, by_document=(), evidence=why)
+        return replace(self, grade=Grade.POSSIBLE, target=None, by_document=(), evidence=why)
 
     def conclusion(self) -> UsageFinding:
         """The facts that change how the counter is followed; excludes the counts in the evidence."""
@@ -69,6 +71,9 @@ class UsageFinding:
 
 DOUBTED_AFTER = 20
 """So many changes of a number without a match, or with falls, count against it."""
+
+_MOST_REMEMBERED = 1_000
+"""Documents of an earlier finding that are kept: more are the counters of tenants, of which each search finds some."""
 
 _FALLS = "It rises and falls, or has fractions."
 _NOT_FOUND = "Its values were not found in documents inserted shortly afterwards."
@@ -99,6 +104,7 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
         semantics=finding.semantics if found else match.semantics,
         targets=_own_targets(finding, used, name) or match.targets,
         step=finding.step if found else match.step,
+        ids_apart=finding.ids_apart if used else match.ids_apart,
         block=finding.block if found else match.block,
         text=finding.text or match.text,
         int64_ids=found and finding.int64_ids,
@@ -109,8 +115,10 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
 def _own_targets(finding: UsageFinding, used: Sequence[IdField], name: object) -> tuple[IdField, ...]:
     """The fields whose largest id is this document's, of those in which its ids are ``used``."""
     # That of a field with ids of other documents, too, such as those of each tenant, may be another's.
-    own = tuple(one for one in used if all(user == name for user, target in finding.by_document if target == one))
-    return own or ((finding.target,) if finding.target and finding.whole_target else ())
+    apart = finding.ids_apart > 1
+    return tuple(
+        one for one in used if apart or all(user == name for user, target in finding.by_document if target == one)
+    )
 
 
 def _grade(match: Match, finding: UsageFinding, name: object) -> tuple[Grade, str]:
@@ -136,5 +144,16 @@ def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
     if better and set(seen.claims) < set(known.claims):
         # Not all that use its ids did so lately.
-        seen = replace(seen, target=known.target, whole_target=known.whole_target, by_document=known.by_document)
+        seen = replace(seen, target=known.target, by_document=known.by_document)
+    elif better:
+        seen = replace(seen, by_document=(*seen.by_document, *_not_seen_lately(known, seen)))
     return seen if fell else replace(seen if better else known, cycling=known.cycling | seen.cycling)
+
+
+def _not_seen_lately(known: UsageFinding, seen: UsageFinding) -> Iterator[tuple[object, IdField]]:
+    """The documents of a known finding that used their ids earlier, in fields where nothing was found now."""
+    lately = [document for document, _ in seen.by_document]
+    is_alike = bool(known.claims) and known.ids_apart == seen.ids_apart
+    for document, target in known.by_document[:_MOST_REMEMBERED] if is_alike else ():
+        if document not in lately and target not in seen.claims:
+            yield document, target

@@ -16,6 +16,7 @@ from tallyglass.counters.recognise.config import IdField, Resets, Rule
 from tallyglass.counters.recognise.guess import LOOSE
 from tallyglass.counters.recognise.shapes import Shape, dig
 from tallyglass.counters.snapshot import Grade, Semantics
+from tallyglass.mongo.codec import CODEC
 from tallyglass.mongo.gateway import Document, Namespace
 from tallyglass.text import clean, clean_name
 
@@ -31,7 +32,8 @@ class Identity:
     ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. All of the ``targets`` have ids of
     the counter if ``uses_all_targets``, else the first that exists. ``is_step_known``: the step is configured,
     or in the document; ``is_step_configured``, ``are_consumers_known``, ``is_target_named``: the step, the consumer,
-    the one target is configured.
+    the one target is configured. ``ids_apart``: so far apart its ids in the targets are; those in between may be of
+    other counters.
     """
 
     key: str
@@ -57,6 +59,7 @@ class Identity:
     step: int = 1
     is_step_known: bool = False
     is_step_configured: bool = False
+    ids_apart: int = 1
     block: int = 1
     int64_ids: bool = False
     cycle: bool = False
@@ -97,6 +100,11 @@ def document_key(identity: Any) -> Hashable:
     if isinstance(identity, (str, ObjectId)):
         return identity
     return bson.encode({"": identity})
+
+
+def identity_of(key: Hashable) -> Any:
+    """The ``_id`` that a :func:`document_key` is of."""
+    return bson.decode(key, CODEC)[""] if isinstance(key, bytes) else key
 
 
 def id_text(value: Any) -> str:
@@ -158,6 +166,7 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         are_consumers_known=rule.consumer is not None,
         targets=(rule.target,) if rule.target else identity.targets,
         is_target_named=rule.target is not None,
+        ids_apart=identity.ids_apart if rule.target in (None, *identity.targets) else 1,
         confidence=1.0,
         step=step,
         is_step_known=identity.is_step_known or rule.step is not None,

@@ -177,6 +177,7 @@ class Recogniser:
             uses_all_targets=bool(match.targets),
             step=step or match.step,
             is_step_known=step != 0,
+            ids_apart=match.ids_apart,
             block=match.block,
             text=match.text,
             int64_ids=match.int64_ids,

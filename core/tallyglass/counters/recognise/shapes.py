@@ -156,9 +156,9 @@ class Match:
     """One number found in a document: its shape, its path, and the confidence (1 = name and shape).
 
     ``bound_key`` and ``start_key`` are the paths that bound its range; empty if there are none. ``grade`` is the
-    confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step``, ``block`` and
-    ``cycles_in_use`` come from usage analysis. ``text``: the number is the last digits of a text. ``rule_number`` is
-    the rule of the configuration that names the path, 0 for none.
+    confidence that it hands out ids, ``evidence`` the reason; ``semantics``, ``targets``, ``step``, ``ids_apart``,
+    ``block`` and ``cycles_in_use`` come from usage analysis. ``text``: the number is the last digits of a text.
+    ``rule_number`` is the rule of the configuration that names the path, 0 for none.
     """
 
     shape: Shape
@@ -171,6 +171,7 @@ class Match:
     semantics: Semantics | None = None
     targets: tuple[IdField, ...] = ()
     step: int = 1
+    ids_apart: int = 1
     block: int = 1
     text: bool = False
     int64_ids: bool = False

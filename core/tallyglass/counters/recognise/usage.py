@@ -22,7 +22,7 @@ from tallyglass.counters.forecast.series import DAY
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.finding import DOUBTED_AFTER, UsageFinding
-from tallyglass.counters.recognise.identity import resembles
+from tallyglass.counters.recognise.identity import identity_of, resembles
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Namespace
 from tallyglass.text import clean_name, plural
@@ -59,6 +59,9 @@ _RANGE_SPREAD = 0.95
 
 _LEAST_RANGE, _MOST_RANGE = 2, 2_000
 """The sizes of a range that is sought, in ids: one id is found directly, and more would not be inserted in a minute."""
+
+_MOST_APART = 1_000
+"""The most counters that take turns in one field are sought, each with a step of so many."""
 
 _CERTAIN_RANGES, _LIKELY_RANGES = 3, 2
 """So many ranges, or blocks, that were found make the use certain, or likely: each is several ids."""
@@ -360,8 +363,8 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
             none = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
             finding = other.finding if other else none
         own = tuple(row for row in finding.by_document if key in owners[row[1]])
-        is_alone = all(owners[target] == [key] for target in finding.claims)
-        found[key] = replace(finding, by_document=own, whole_target=finding.whole_target and is_alone)
+        is_alone = finding.target is None or owners[finding.target] == [key]
+        found[key] = replace(finding, by_document=own if is_alone else ())
     return [_with_documents(finding, evidence.updates[key], numbers[key]) for key, finding in found.items()]
 
 
@@ -660,8 +663,11 @@ def _used(
     (first, _), *more = targets.most_common()
     semantics = Counter(use.semantics for use in uses).most_common(1)[0][0]
     ids = sum(len(evidence.targets[target].by_value) for target in targets)
-    whole = len(uses) == 1 and len(uses[0].hit.values) >= _CERTAIN_SHARE * ids
+    ids_apart = _ids_apart(number, kept)
+    told_apart = len(uses) == 1 or (ids_apart > 1 and not more)
+    whole = told_apart and sum(len(use.hit.values) for use in uses) >= _CERTAIN_SHARE * ids
     apart = bool(more) and (whole or len(uses) > 1)
+    documents = list(kept) if whole else _named(kept) if apart else []
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
         f"{matched:,} of {issued:,} values of {number.name} found in {_place(first)}{also}, "
@@ -670,9 +676,9 @@ def _used(
     finding = replace(
         number.finding(grade, text),
         target=None if apart else IdField(*first),
-        whole_target=whole,
         semantics=semantics,
-        by_document=tuple((name, IdField(*target)) for name in _named(kept) for target in kept[name].targets if apart),
+        by_document=tuple((identity_of(one), IdField(*target)) for one in documents for target in kept[one].targets),
+        ids_apart=ids_apart,
         others=frozenset(_named(other)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
         # A total, or what is left, that is written into a log is that after the update.
@@ -682,6 +688,15 @@ def _used(
     )
     inserts = frozenset[Moment]().union(*(use.hit.inserts for use in uses))
     return Ranked(finding, (-moves.returned / max(1, moves.issues), latency), inserts)
+
+
+def _ids_apart(number: _Number, documents: Collection[Hashable]) -> int:
+    """How far apart the ids of each document are: its step, if all of its ids are a whole number of steps apart, and
+    none is so from those of another document."""
+    step = abs(number.moves.step)
+    classes = [{int(update.value) % step for update in number.documents[document]} for document in documents]
+    told_apart = all(len(one) == 1 for one in classes) and len(set().union(*classes)) == len(classes)
+    return step if told_apart and step <= _MOST_APART else 1
 
 
 def _leaf(path: str) -> str:
@@ -707,11 +722,12 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
     grade = Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
+    whole = len(number.documents) == 1 and len(own) >= _CERTAIN_SHARE * len(inserted)
     text = f"{count:,} of {ranges:,} ranges of {number.name} found in {_place(target_key)}; range {step}."
     finding = replace(
         number.finding(grade, text),
         target=IdField(*target_key),
-        whole_target=len(number.documents) == 1 and len(own) >= _CERTAIN_SHARE * len(inserted),
+        by_document=tuple((identity_of(one), IdField(*target_key)) for one in number.documents if whole),
         semantics=semantics,
         int64_ids=evidence.targets[target_key].has_int64_ids,
     )
