@@ -407,6 +407,14 @@ def test_a_lower_value_breaks_the_series_and_a_hole_does_not() -> None:
     assert (series.broken_at, series.holes()) == (None, [(NOW, NOW + HOLE_SECONDS + 1)])
 
 
+def test_a_clock_that_jumps_ahead_ends_no_history() -> None:
+    series, ahead = steady(100 * DAY, step=DAY), 200 * DAY
+    for second in range(4_000):
+        series.add(NOW + ahead + second, series.last + 1)
+    assert (series.times[0], series.first) == (NOW - 100 * DAY, 0)
+    assert (len(series) < 1_501, [at for at in series.times if NOW - DAY <= at < NOW + 1]) == (True, [NOW - DAY, NOW])
+
+
 def test_older_points_are_put_before_and_never_across_a_break() -> None:
     series = steady(HOUR)
     start = NOW - HOUR

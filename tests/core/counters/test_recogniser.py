@@ -43,6 +43,7 @@ def test_several_counters_of_a_document_are_told_apart_by_their_names_or_their_f
 ORDERS = IdField(Namespace("shop", "orders"), "number")
 OWN = IdField(Namespace("shop", "bills"), "_id")
 USED = {"semantics": Semantics.NEXT, "step": 5, "block": 20, "int64_ids": True}
+BESIDE = {"grade": Grade.LIKELY, "evidence": "Beside one that is in use: used"}
 OWN_USE = {**USED, "cycles_in_use": True}
 
 
@@ -53,7 +54,7 @@ OWN_USE = {**USED, "cycles_in_use": True}
         ({"target": ORDERS}, {**USED, "cycles_in_use": True}),
         ({"target": ORDERS, "by_document": (("a", ORDERS),)}, {**OWN_USE, "targets": (ORDERS,)}),
         # Of a document that was not used nothing is there to compare it with.
-        ({"target": ORDERS, "by_document": (("b", ORDERS),)}, {**USED, "cycles_in_use": True}),
+        ({"target": ORDERS, "by_document": (("b", ORDERS),)}, {**OWN_USE, **BESIDE}),
         (
             {"target": OWN, "by_document": (("a", OWN), ("b", OWN)), "ids_apart": 5},
             {**OWN_USE, "targets": (OWN,), "ids_apart": 5},
@@ -73,7 +74,7 @@ def test_the_use_of_a_number_counts_only_where_its_values_were_found(
     ns = Namespace("shop", "counters")
     finding = UsageFinding(ns, "seq", Grade.CERTAIN, evidence="used", cycling=frozenset({"a"}), **USED)
     found = graded(match, replace(finding, **changed), "a")
-    assert found == replace(match, grade=Grade.CERTAIN, evidence="used", **learnt)
+    assert found == replace(match, **{"grade": Grade.CERTAIN, "evidence": "used", **learnt})
 
 
 FALLS, NOT_FOUND = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import pairwise
 
 HOUR, DAY, WEEK = 3_600.0, 86_400.0, 604_800.0
 """Their seconds."""
@@ -157,17 +158,17 @@ class Series:
         return tuple((self.times[n], float(self.base + self.offsets[n])) for n in chosen)
 
     def _thin(self) -> None:
-        now = self.times[-1]
-        times, offsets = [self.times[-1]], [self.offsets[-1]]
-        for at, offset in zip(reversed(self.times[:-1]), reversed(self.offsets[:-1]), strict=True):
-            age = now - at
+        times, offsets, age = [self.times[-1]], [self.offsets[-1]], 0.0
+        for (following, at), offset in zip(pairwise(self.times[::-1]), self.offsets[-2::-1], strict=True):
+            # A longer hole may be a clock that was set: what was seen before it is no older for that.
+            age += min(following - at, HOLE_SECONDS)
             if age > _KEPT_SECONDS:
                 break
             if times[-1] - at >= age * _CLOSENESS:
                 times.append(at)
                 offsets.append(offset)
         # Keep the oldest: without it a span of whole weeks would fall short.
-        if times[-1] != self.times[0] and now - self.times[0] <= _KEPT_SECONDS:
+        if times[-1] != self.times[0] and age <= _KEPT_SECONDS:
             times.append(self.times[0])
             offsets.append(self.offsets[0])
         self.times, self.offsets = array("d", reversed(times)), array("q", reversed(offsets))

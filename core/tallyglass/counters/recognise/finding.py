@@ -96,6 +96,8 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
         # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
         evidence = f"Its value is the largest id in {clean_name(f'{used[0].ns}.{used[0].field}')}."
         return replace(match, grade=Grade.LIKELY, evidence=evidence)
+    if grade is Grade.CERTAIN and finding.target and finding.by_document and not used:
+        grade, evidence = Grade.LIKELY, f"Beside one that is in use: {evidence}"
     found = finding.target is not None or bool(used)
     return replace(
         match,
