@@ -238,7 +238,8 @@ async def test_a_counter_is_compared_with_all_collections_that_share_it(
     server, bills = Server(seq, range(1, 71), range(60, seq)), Namespace("shop", "bills")
     server.held[bills] = [{"_id": one} for one in range(71, 91)]
     targets = IdField(ORDERS, "_id"), IdField(bills, "_id")
-    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, by_document=tuple(("orders", target) for target in targets))
+    own = tuple(("orders", target) for target in targets)
+    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, targets, by_document=own)
 
     async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
         return {}, [known], []
@@ -281,7 +282,7 @@ async def test_counters_that_take_turns_are_each_compared_with_their_own_ids(
     server, target = Server(0, [*ODD, *EVEN, *more]), IdField(ORDERS, "_id")
     server.held[COUNTERS] = [{"_id": "odd", "seq": odd}, {"_id": "even", "seq": even}, {"_id": "idle", "seq": 4}]
     own = (("odd", target), ("even", target))
-    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, target, step=2, ids_apart=2, by_document=own)
+    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, (target,), step=2, ids_apart=2, by_document=own)
 
     async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
         return {}, [known], []

@@ -150,11 +150,22 @@ def test_the_oldest_point_of_a_series_is_kept_for_four_months() -> None:
     spans = []
     for days in (118, 121):
         series = Series()
-        series.add(JUNE - days * DAY, 0)
+        for day in range(-days, 0, 3):
+            series.add(JUNE + day * DAY, day)
         for n in range(1_500):
             series.add(JUNE + 60 * n, 3 * n)
         spans.append(round(series.span / DAY))
-    assert spans == [119, 1]
+    assert spans == [119, 119]
+
+
+@pytest.mark.parametrize("hole", [3, 200])
+def test_a_hole_makes_what_is_before_it_three_days_older_at_most(hole: int) -> None:
+    series = Series()
+    for day in range(-117, 0, 3):
+        series.add(JUNE + day * DAY, day)
+    for n in range(1_500):
+        series.add(JUNE + (hole - 3) * DAY + 60 * n, 3 * n)
+    assert (series.first, len(series) < 1_500) == (-117, True)
 
 
 @pytest.mark.parametrize(("apart", "oldest"), [(60.0, 1_500 * 60.0), (DAY / 10, 120 * DAY)])

@@ -94,7 +94,7 @@ def test_a_number_that_is_recognised_again_keeps_what_was_seen_of_it() -> None:
     assert shop.tracker() is before
     assert (view.grade, view.evidence, len(view.history)) == (Grade.CERTAIN, "used", 49)
     down = UsageFinding(
-        Namespace("shop", "counters"), "seq", Grade.CERTAIN, step=-1, target=IdField(Namespace("shop", "o"), "_id")
+        Namespace("shop", "counters"), "seq", Grade.CERTAIN, step=-1, targets=(IdField(Namespace("shop", "o"), "_id"),)
     )
     shop.collection.learn({"seq": down})
     shop.look(T0 + 3600 * 49, {"_id": "a", "seq": 4_900})
@@ -107,7 +107,7 @@ def test_ids_that_were_seen_in_64_bits_have_no_end_at_2_31() -> None:
     crossings = [shop.look(T0, ORDERS)[0].crossing]
     for n, int64_ids in enumerate((False, True, False), start=1):
         finding = UsageFinding(
-            shop.collection.ns, "seq", Grade.CERTAIN, target=target, step=n, int64_ids=int64_ids, evidence="used"
+            shop.collection.ns, "seq", Grade.CERTAIN, (target,), step=n, int64_ids=int64_ids, evidence="used"
         )
         shop.collection.learn({"seq": finding})
         crossings.append(shop.look(T0 + n, ORDERS)[0].crossing)
@@ -444,7 +444,9 @@ def test_a_bound_of_any_name_counts_where_the_shape_is_known() -> None:
 def test_a_number_whose_name_is_that_of_a_bound_or_a_step_is_not_its_own(name: str) -> None:
     ns = Namespace("shop", "numbers")
     used = Shop("numbers")
-    used.collection.learn({name: UsageFinding(ns, name, Grade.CERTAIN, target=IdField(Namespace("shop", "o"), "_id"))})
+    used.collection.learn(
+        {name: UsageFinding(ns, name, Grade.CERTAIN, targets=(IdField(Namespace("shop", "o"), "_id"),))}
+    )
     for shop in (used, Shop("numbers", Rule(ns, field=name))):
         (view,) = shop.look(T0, {"_id": "orders", name: 5})
         assert (view.value, view.start, view.step, view.flags) == (5, 0, 1, ())
@@ -763,7 +765,7 @@ def assert_closed(connections: list[sqlite3.Connection]) -> None:
 def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
     target = IdField(Namespace("shop", "orders"), "n")
     finding = UsageFinding(
-        Namespace("shop", "counters"), "seq", Grade.CERTAIN, target, semantics=Semantics.NEXT,
+        Namespace("shop", "counters"), "seq", Grade.CERTAIN, (target,), semantics=Semantics.NEXT,
         step=-5, ids_apart=5, block=20, text=True, issues=7, evidence="used", by_document=((Int64(3), target),),
         others=frozenset({"a"}), restless=frozenset({"b"}), int64_ids=True, cycling=frozenset({"c"}),
     )  # fmt: skip
@@ -939,7 +941,9 @@ def test_a_counter_whose_use_cycles_may_fall_from_any_number_between_two_reading
     for cycles_in_use, values in ((False, [3, 7, 5]), (cycles, [8, 2, 6, 3])):
         # Another document that is none makes it recognised again.
         cycling, others = frozenset("a" * cycles_in_use), frozenset(str(values))
-        finding = UsageFinding(key, "seq", Grade.CERTAIN, target=IdField(key, "_id"), cycling=cycling, others=others)
+        finding = UsageFinding(
+            key, "seq", Grade.CERTAIN, targets=(IdField(key, "_id"),), cycling=cycling, others=others
+        )
         shop.collection.learn({"seq": finding})
         for n, value in enumerate(values):
             (view,) = shop.look(T0 + 100 * cycles_in_use + n, {"_id": "a", "seq": value})
@@ -971,7 +975,7 @@ def test_the_ceiling_of_a_counter_of_blocks_is_that_of_its_ids_unless_its_docume
 ) -> None:
     shop = Shop(name)
     target = IdField(Namespace("shop", "orders"), "_id")
-    finding = UsageFinding(shop.collection.ns, "seq", Grade.CERTAIN, target=target, block=20)
+    finding = UsageFinding(shop.collection.ns, "seq", Grade.CERTAIN, (target,), block=20)
     shop.collection.learn({"seq": finding})
     (view,) = shop.look(T0, {"_id": "orders", "seq": 7, **more})
     assert view.ceiling == ceiling
@@ -983,7 +987,7 @@ def test_a_counter_of_blocks_is_near_2_31_where_its_ids_are_also_if_a_rule_only_
     for rules in ((), (Rule(ns, name="orders"),), (Rule(ns, block=50),)):
         shop = Shop("counters", *rules)
         block = 1 if rules and rules[0].block else 50
-        shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.CERTAIN, target=target, block=block)})
+        shop.collection.learn({"seq": UsageFinding(ns, "seq", Grade.CERTAIN, (target,), block=block)})
         early, soon, late, past = (
             shop.look(T0 + n, {"_id": "orders", "seq": seq})[0]
             for n, seq in enumerate((last // 2, last * 4 // 5, last - 9, last + 9))

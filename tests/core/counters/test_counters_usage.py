@@ -215,7 +215,6 @@ def test_all_collections_that_share_one_sequence_are_found(found: Evidence, targ
     (finding,) = findings(found)
     assert {target.ns for target in finding.claims} == targets
     assert {(name, target.ns) for name, target in finding.by_document} == {("d0", ns) for ns in targets}
-    assert (finding.target is None) == (len(targets) > 1)
 
 
 TURNS = list(range(7_000, 7_040))
@@ -259,6 +258,17 @@ def test_a_document_is_known_by_its_id_whatever_that_is(name: Any) -> None:
     assert finding.by_document == ((name, IdField(ORDERS, "n")),)
 
 
+@pytest.mark.parametrize(("others", "own"), [(5, {"d0", "d1"}), (6, {"d1"})])
+def test_a_collection_with_other_ids_is_compared_with_no_counter(others: int, own: set[str]) -> None:
+    """Orders that somebody imports under numbers of their own are beyond their counter without a fault."""
+    found = used(TURNS, [(ORDERS, "n"), (BILLS, "n")], documents=2)
+    for n in range(others):
+        found.targets[ORDERS, "n"].add(Insert((START + 900, n, 0), START + 900.0, 10**9 + n))
+    (finding,) = findings(found)
+    assert {document for document, _ in finding.by_document} == own
+    assert {target.ns for target in finding.claims} == {ORDERS, BILLS}
+
+
 def test_a_collection_with_ids_of_its_own_shares_no_sequence() -> None:
     found = used(NUMBERS, [*[(ORDERS, "_id")] * 3, (BILLS, "_id")])
     for n in range(5):
@@ -290,7 +300,7 @@ def test_counters_with_equal_numbers_are_told_by_their_names_however_late_the_in
         "order": ((Namespace("shop", "order_seq"), "n"), "x"), "bill": ((Namespace("shop", "bill_seq"), "n"), "x"),
     }  # fmt: skip
     found = {one.ns.collection: one for one in findings(in_step({name: alone[name] for name in names}, delays))}
-    assert {name: one.target.ns for name, one in found.items() if one.target} == {
+    assert {name: target.ns for name, one in found.items() for target in one.targets} == {
         "order_seq": ORDERS,
         "bill_seq": BILLS,
     }
@@ -303,7 +313,7 @@ def test_of_counters_with_equal_numbers_each_gets_ids_of_its_own() -> None:
     alone: dict[str, tuple[Key, str]] = {name: ((Namespace("shop", f"of_{name}"), "n"), "x") for name in "ab"}
     found = findings(in_step(alone, {"orders": 0.9, "bills": 0.1}))
     assert {one.grade for one in found} == {Grade.CERTAIN}
-    assert len({one.target for one in found}) == 2
+    assert len({one.targets for one in found}) == 2
     # A total that runs beside the sequence has no ids of its own.
     found = findings(in_step(alone, {"bills": 0.1}))
     assert sorted(one.grade for one in found) == [Grade.CERTAIN, Grade.OPEN]
@@ -323,9 +333,9 @@ def test_where_another_counter_matches_better_other_ids_may_be_its_own(elsewhere
             found.inserted[ns].append((at, i, 0))
             found.targets.setdefault((ns, "n"), InsertedField()).add(Insert((at, i, 0), at + i / 100, value))
     of_carts, of_orders = sorted(findings(found), key=lambda one: one.ns)
-    assert of_orders.target == IdField(ORDERS, "n")
-    told = of_carts.grade, of_carts.target, of_carts.excludes("d1")
-    assert told == ((Grade.CERTAIN, IdField(NOTES, "n"), True) if elsewhere else (Grade.OPEN, None, False))
+    assert of_orders.targets == (IdField(ORDERS, "n"),)
+    told = of_carts.grade, of_carts.targets, of_carts.excludes("d1")
+    assert told == ((Grade.CERTAIN, (IdField(NOTES, "n"),), True) if elsewhere else (Grade.OPEN, (), False))
 
 
 @pytest.mark.parametrize(
@@ -360,7 +370,7 @@ def test_a_total_repeated_in_a_log_is_told_by_its_name() -> None:
     assert not next(iter(findings(before))).is_repeated
     found = next(iter(findings(used(numbers, [(ORDERS, "n")]))))
     assert found.as_total() == replace(
-        found, grade=Grade.POSSIBLE, target=None, by_document=(),
+        found, grade=Grade.POSSIBLE, targets=(), by_document=(),
         evidence="Its values are repeated in a field without an index: a total in a log.",
     )  # fmt: skip
 
@@ -398,10 +408,11 @@ def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, kept:
 
 def test_a_collection_that_did_not_use_the_ids_lately_is_not_forgotten() -> None:
     orders, bills, notes = (IdField(ns, "_id") for ns in (ORDERS, BILLS, NOTES))
-    known = UsageFinding(CARTS, "n", Grade.CERTAIN, by_document=(("a", orders), ("a", bills)))
+    known = UsageFinding(CARTS, "n", Grade.CERTAIN, (orders, bills), by_document=(("a", orders), ("a", bills)))
     for target, kept in ((orders, known.by_document), (bills, known.by_document), (notes, ())):
-        seen = UsageFinding(CARTS, "n", Grade.CERTAIN, target, by_document=(("a", target),), step=2)
-        assert combined(known, seen) == (replace(seen, target=None, by_document=kept) if kept else seen)
+        seen = UsageFinding(CARTS, "n", Grade.CERTAIN, (target,), by_document=(("a", target),), step=2)
+        expected = replace(seen, targets=(orders, bills), by_document=kept) if kept else seen
+        assert combined(known, seen) == expected
 
 
 @pytest.mark.parametrize(
@@ -411,8 +422,8 @@ def test_a_collection_that_did_not_use_the_ids_lately_is_not_forgotten() -> None
         ({"grade": Grade.LIKELY}, {}, True),
         ({"grade": Grade.POSSIBLE}, {}, False),
         ({}, {"by_document": ()}, True),
-        ({}, {"target": IdField(ORDERS, "n")}, False),
-        ({}, {"by_document": (("a", IdField(ORDERS, "n")), ("b", IdField(BILLS, "n")))}, False),
+        ({}, {"targets": (IdField(ORDERS, "n"),)}, False),
+        ({}, {"by_document": (("a", IdField(BILLS, "n")),)}, False),
         ({"ids_apart": 2}, {"ids_apart": 2}, True),
         ({"ids_apart": 2}, {}, False),
     ],
@@ -431,16 +442,16 @@ def test_a_document_that_was_not_used_lately_keeps_its_field(
     known: dict[str, Any], seen: dict[str, Any], kept: bool
 ) -> None:
     orders, bills = IdField(ORDERS, "n"), IdField(BILLS, "n")
-    before = replace(UsageFinding(CARTS, "n", Grade.CERTAIN, orders, by_document=(("a", orders),)), **known)
-    now = replace(UsageFinding(CARTS, "n", Grade.CERTAIN, bills, by_document=(("b", bills),)), **seen)
+    before = replace(UsageFinding(CARTS, "n", Grade.CERTAIN, (orders,), by_document=(("a", orders),)), **known)
+    now = replace(UsageFinding(CARTS, "n", Grade.CERTAIN, (bills,), by_document=(("b", bills),)), **seen)
     assert combined(before, now) == replace(now, by_document=(*now.by_document, *before.by_document[: int(kept)]))
 
 
 def test_of_so_many_documents_with_a_field_each_only_some_are_kept() -> None:
     bills = IdField(BILLS, "n")
     own = tuple((n, IdField(ORDERS, f"n{n}")) for n in range(1_001))
-    now = UsageFinding(CARTS, "n", Grade.CERTAIN, bills, by_document=(("b", bills),))
-    before = UsageFinding(CARTS, "n", Grade.CERTAIN, by_document=own)
+    now = UsageFinding(CARTS, "n", Grade.CERTAIN, (bills,), by_document=(("b", bills),))
+    before = UsageFinding(CARTS, "n", Grade.CERTAIN, (bills,), by_document=own)
     assert combined(before, now) == replace(now, by_document=(("b", bills), *own[:1_000]))
 
 
@@ -567,7 +578,7 @@ def test_the_ids_of_ranges_are_compared_where_hardly_any_other_is_there(others: 
 def test_a_range_that_may_be_chance_is_not_found(found: Evidence) -> None:
     (finding,) = findings(found)
     assert "ranges" not in finding.evidence
-    assert finding.target is None
+    assert finding.targets == ()
 
 
 def high_and_low(
@@ -601,7 +612,7 @@ def test_high_and_low_are_told_by_the_first_ids_of_the_blocks(
     (finding,) = findings(found)
     assert finding.evidence.startswith(f"{blocks} ids found in shop.orders.number")
     assert (finding.grade, finding.semantics, str(finding.block)) == (Grade.CERTAIN, semantics, blocks[-2:])
-    assert finding.target == IdField(ORDERS, "number")
+    assert finding.targets == (IdField(ORDERS, "number"),)
 
 
 def test_high_may_be_the_digits_of_a_text() -> None:
@@ -622,7 +633,7 @@ def test_high_may_be_the_digits_of_a_text() -> None:
 )  # fmt: skip
 def test_blocks_that_may_be_chance_are_not_found(found: Evidence) -> None:
     (finding,) = findings(found)
-    assert (finding.block, finding.target) == (1, None), finding.evidence
+    assert (finding.block, finding.targets) == (1, ()), finding.evidence
 
 
 @pytest.mark.parametrize("documents", [1, 30], ids=["values between are missing", "a document each"])
@@ -657,11 +668,11 @@ def test_counters_side_by_side_in_one_document_feed_one_field_together() -> None
         field.add(Insert((at, 3, 0), at + 0.1, value))
         found.inserted[ORDERS].append((at, 3, 0))
     found.targets[ORDERS, "no"] = field
-    graded = {(one.ns.collection, one.path): (one.grade, one.target, one.by_document) for one in findings(found)}
-    mine = (Grade.CERTAIN, IdField(ORDERS, "no"), ())
+    graded = {(one.ns.collection, one.path): (one.grade, one.targets, one.by_document) for one in findings(found)}
+    mine = (Grade.CERTAIN, (IdField(ORDERS, "no"),), ())
     assert graded == {
         ("carts", "items.0.next"): mine,
         ("carts", "items.1.next"): mine,
-        ("carts", "copy"): (Grade.OPEN, None, ()),
-        ("others", "n"): (Grade.OPEN, None, ()),
+        ("carts", "copy"): (Grade.OPEN, (), ()),
+        ("others", "n"): (Grade.OPEN, (), ()),
     }

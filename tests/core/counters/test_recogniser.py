@@ -51,20 +51,19 @@ OWN_USE = {**USED, "cycles_in_use": True}
     ("changed", "learnt"),
     [
         ({}, {}),
-        ({"target": ORDERS}, {**USED, "cycles_in_use": True}),
-        ({"target": ORDERS, "by_document": (("a", ORDERS),)}, {**OWN_USE, "targets": (ORDERS,)}),
+        ({"targets": (ORDERS,)}, OWN_USE),
+        ({"targets": (ORDERS,), "by_document": (("a", ORDERS),)}, {**OWN_USE, "targets": (ORDERS,)}),
         # Of a document that was not used nothing is there to compare it with.
-        ({"target": ORDERS, "by_document": (("b", ORDERS),)}, {**OWN_USE, **BESIDE}),
+        ({"targets": (ORDERS,), "by_document": (("b", ORDERS),)}, {**OWN_USE, **BESIDE}),
+        # In the other field may be the ids of any of them.
+        ({"targets": (ORDERS, OWN), "by_document": (("b", ORDERS),)}, OWN_USE),
+        ({"targets": (OWN, ORDERS), "by_document": (("a", OWN), ("b", ORDERS))}, {**OWN_USE, "targets": (OWN,)}),
+        ({"targets": (OWN, ORDERS), "by_document": (("a", OWN), ("a", ORDERS))}, {**OWN_USE, "targets": (OWN, ORDERS)}),
         (
-            {"target": OWN, "by_document": (("a", OWN), ("b", OWN)), "ids_apart": 5},
+            {"targets": (OWN,), "by_document": (("a", OWN), ("b", OWN)), "ids_apart": 5},
             {**OWN_USE, "targets": (OWN,), "ids_apart": 5},
         ),
-        ({"target": ORDERS, "cycling": frozenset({"b"})}, USED),
-        ({"by_document": (("a", OWN), ("b", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN,)}),
-        ({"by_document": (("a", OWN), ("a", ORDERS))}, {**USED, "cycles_in_use": True, "targets": (OWN, ORDERS)}),
-        # The largest id may be that of the other document.
-        ({"by_document": (("a", OWN), ("b", OWN))}, {**USED, "cycles_in_use": True}),
-        ({"by_document": (("b", ORDERS),)}, {}),
+        ({"targets": (ORDERS,), "cycling": frozenset({"b"})}, USED),
     ],
 )
 def test_the_use_of_a_number_counts_only_where_its_values_were_found(

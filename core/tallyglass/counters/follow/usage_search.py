@@ -93,11 +93,9 @@ class UsageSearch:
 
     async def _is_total(self, finding: UsageFinding) -> bool:
         """Whether the values are only repeated: in a field of the same name that nothing looks up."""
-        targets = [target for _, target in finding.by_document]
-        targets += [finding.target] if finding.target else []
-        if not finding.is_repeated or finding.grade not in (Grade.CERTAIN, Grade.LIKELY):
+        if not finding.is_repeated:
             return False
-        for target in targets:
+        for target in finding.claims:
             if target not in self._looked_up:
                 try:
                     self._looked_up[target] = await is_indexed(self._gateway, target)
@@ -106,7 +104,7 @@ class UsageSearch:
                     self._looked_up[target] = True
             if self._looked_up[target]:
                 return False
-        return bool(targets)
+        return bool(finding.claims)
 
     async def _follow(self, known: Collection[Namespace]) -> None:
         for ns in self._discovery.seen.intersection(known) - self._not_followed.keys():

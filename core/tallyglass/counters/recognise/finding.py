@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tallyglass.counters.recognise.config import IdField
@@ -16,13 +16,13 @@ from tallyglass.text import clean_name
 class UsageFinding:
     """The usage of one numeric path of a collection, from its updates and the inserts that followed.
 
-    ``target`` is the field in which its values were found, None if not found, or if its documents have separate ones.
-    ``by_document`` has the ``_id`` of the documents whose own ids are in a field, so that its largest may be compared,
-    with each of those fields. ``ids_apart`` is how far apart the ids of one document are there: in between may be those
-    of others, as of two generators with odd and even ids. ``step`` is what one update adds, ``block`` how many
-    ids one number stands for. ``text`` marks digits within a text. ``issues`` is how many updates were examined.
-    ``evidence`` is a sentence, safe to show. ``others`` are the documents whose values were not found or that fall,
-    ``restless`` those of which enough was seen to say that they rise and fall, or have fractions.
+    ``targets`` are the fields in which its values were found. ``by_document`` has the ``_id`` of each document whose
+    ids alone are in one of them, so that its largest may be compared, with that field. ``ids_apart`` is how far apart
+    the ids of one document are there: in between may be those of others, as of two generators with odd and even ids.
+    ``step`` is what one update adds, ``block`` how many ids one number stands for. ``text`` marks digits within a text.
+    ``issues`` is how many updates were examined. ``evidence`` is a sentence, safe to show. ``others`` are the documents
+    whose values were not found or that fall, ``restless`` those of which enough was seen to say that they rise and
+    fall, or have fractions.
     ``is_repeated``: the target has the same name as the number, as a total has that is written into a log, or it
     descends, as what is left does.
     ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycling`` are the
@@ -32,7 +32,7 @@ class UsageFinding:
     ns: Namespace
     path: str
     grade: Grade
-    target: IdField | None = None
+    targets: tuple[IdField, ...] = ()
     semantics: Semantics = Semantics.LAST
     step: int = 1
     ids_apart: int = 1
@@ -50,10 +50,7 @@ class UsageFinding:
     @property
     def claims(self) -> tuple[IdField, ...]:
         """The fields whose ids it hands out; empty if its use is not likely."""
-        if self.grade not in (Grade.CERTAIN, Grade.LIKELY):
-            return ()
-        own = [target for _, target in self.by_document]
-        return tuple(dict.fromkeys([self.target, *own] if self.target else own))
+        return self.targets if self.grade in (Grade.CERTAIN, Grade.LIKELY) else ()
 
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
@@ -62,7 +59,7 @@ class UsageFinding:
     def as_total(self) -> UsageFinding:
         """What is left if nothing looks up the values in the target."""
         why = "Its values are repeated in a field without an index: a total in a log."
-        return replace(self, grade=Grade.POSSIBLE, target=None, by_document=(), evidence=why)
+        return replace(self, grade=Grade.POSSIBLE, targets=(), by_document=(), evidence=why)
 
     def conclusion(self) -> UsageFinding:
         """The facts that change how the counter is followed; excludes the counts in the evidence."""
@@ -91,35 +88,27 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     grade, evidence = _grade(match, finding, name)
     if finding.excludes(name):
         return replace(match, grade=grade, evidence=evidence)
-    used = [target for document, target in finding.by_document if document == name]
+    used = tuple(target for document, target in finding.by_document if document == name)
     if used and grade is Grade.POSSIBLE:
         # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
         evidence = f"Its value is the largest id in {clean_name(f'{used[0].ns}.{used[0].field}')}."
         return replace(match, grade=Grade.LIKELY, evidence=evidence)
-    if grade is Grade.CERTAIN and finding.target and finding.by_document and not used:
+    own = {target for _, target in finding.by_document}
+    if grade is Grade.CERTAIN and not used and own and own.issuperset(finding.targets):
         grade, evidence = Grade.LIKELY, f"Beside one that is in use: {evidence}"
-    found = finding.target is not None or bool(used)
+    found = bool(finding.targets)
     return replace(
         match,
         grade=grade,
         evidence=evidence,
         semantics=finding.semantics if found else match.semantics,
-        targets=_own_targets(finding, used, name) or match.targets,
+        targets=used or match.targets,
         step=finding.step if found else match.step,
         ids_apart=finding.ids_apart if used else match.ids_apart,
         block=finding.block if found else match.block,
         text=finding.text or match.text,
         int64_ids=found and finding.int64_ids,
         cycles_in_use=found and isinstance(name, str) and name in finding.cycling,
-    )
-
-
-def _own_targets(finding: UsageFinding, used: Sequence[IdField], name: object) -> tuple[IdField, ...]:
-    """The fields whose largest id is this document's, of those in which its ids are ``used``."""
-    # That of a field with ids of other documents, too, such as those of each tenant, may be another's.
-    apart = finding.ids_apart > 1
-    return tuple(
-        one for one in used if apart or all(user == name for user, target in finding.by_document if target == one)
     )
 
 
@@ -146,7 +135,7 @@ def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
     if better and set(seen.claims) < set(known.claims):
         # Not all that use its ids did so lately.
-        seen = replace(seen, target=known.target, by_document=known.by_document)
+        seen = replace(seen, targets=known.targets, by_document=known.by_document)
     elif better:
         seen = replace(seen, by_document=(*seen.by_document, *_not_seen_lately(known, seen)))
     return seen if fell else replace(seen if better else known, cycling=known.cycling | seen.cycling)

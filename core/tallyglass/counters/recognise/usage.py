@@ -362,9 +362,9 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
             other = _direct(evidence, numbers[key], without=taken)
             none = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
             finding = other.finding if other else none
-        own = tuple(row for row in finding.by_document if key in owners[row[1]])
-        is_alone = finding.target is None or owners[finding.target] == [key]
-        found[key] = replace(finding, by_document=own if is_alone else ())
+        mine = tuple(target for target in finding.targets if key in owners[target])
+        own = tuple(row for row in finding.by_document if owners[row[1]] == [key])
+        found[key] = replace(finding, targets=mine, by_document=own)
     return [_with_documents(finding, evidence.updates[key], numbers[key]) for key, finding in found.items()]
 
 
@@ -662,12 +662,9 @@ def _used(
     targets = Counter(target for use in uses for target in use.targets)
     (first, _), *more = targets.most_common()
     semantics = Counter(use.semantics for use in uses).most_common(1)[0][0]
-    ids = sum(len(evidence.targets[target].by_value) for target in targets)
     ids_apart = _ids_apart(number, kept)
-    told_apart = len(uses) == 1 or (ids_apart > 1 and not more)
-    whole = told_apart and sum(len(use.hit.values) for use in uses) >= _CERTAIN_SHARE * ids
-    apart = bool(more) and (whole or len(uses) > 1)
-    documents = list(kept) if whole else _named(kept) if apart else []
+    own = {target for target, count in targets.items() if count == 1 or ids_apart > 1}
+    own = {target for target in own if _has_hardly_others(evidence.targets[target], uses)}
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
         f"{matched:,} of {issued:,} values of {number.name} found in {_place(first)}{also}, "
@@ -675,9 +672,14 @@ def _used(
     )
     finding = replace(
         number.finding(grade, text),
-        target=None if apart else IdField(*first),
+        targets=tuple(IdField(*target) for target, _ in targets.most_common()),
         semantics=semantics,
-        by_document=tuple((identity_of(one), IdField(*target)) for one in documents for target in kept[one].targets),
+        by_document=tuple(
+            (identity_of(document), IdField(*target))
+            for document, use in kept.items()
+            for target in use.targets
+            if target in own
+        ),
         ids_apart=ids_apart,
         others=frozenset(_named(other)),
         int64_ids=all(evidence.targets[target].has_int64_ids for target in targets),
@@ -688,6 +690,12 @@ def _used(
     )
     inserts = frozenset[Moment]().union(*(use.hit.inserts for use in uses))
     return Ranked(finding, (-moves.returned / max(1, moves.issues), latency), inserts)
+
+
+def _has_hardly_others(target: InsertedField, uses: Iterable[_Use]) -> bool:
+    """Whether nearly all ids of a field were found, so that its largest is one of them."""
+    found = set[int]().union(*(use.hit.values for use in uses))
+    return len(found & target.by_value.keys()) >= _CERTAIN_SHARE * len(target.by_value)
 
 
 def _ids_apart(number: _Number, documents: Collection[Hashable]) -> int:
@@ -726,7 +734,7 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
     text = f"{count:,} of {ranges:,} ranges of {number.name} found in {_place(target_key)}; range {step}."
     finding = replace(
         number.finding(grade, text),
-        target=IdField(*target_key),
+        targets=(IdField(*target_key),),
         by_document=tuple((identity_of(one), IdField(*target_key)) for one in number.documents if whole),
         semantics=semantics,
         int64_ids=evidence.targets[target_key].has_int64_ids,
@@ -755,7 +763,7 @@ def _blocks(evidence: Evidence, number: _Number) -> Ranked | None:
         if count >= _CERTAIN_RANGES and count >= _CERTAIN_SHARE * len(covered):
             text = f"{count:,} blocks of {block:,} ids found in {_place(target_key)}, one for each value."
             finding = number.finding(Grade.CERTAIN, text)
-            return Ranked(replace(finding, target=IdField(*target_key), semantics=semantics, block=block))
+            return Ranked(replace(finding, targets=(IdField(*target_key),), semantics=semantics, block=block))
     return None
 
 
