@@ -17,6 +17,11 @@ _SAME_DENSITY = 10
 """A counter that counts up has ids below it about as close as those above. One that descends has none there but strays,
 many times as far away."""
 
+MOST_STRAYS = 4
+"""Ids that somebody wrote by hand, at most: more are a system's."""
+_SOON = 1_000
+"""Steps from a counter to the next id from which on that may be a stray: nothing collides soon."""
+
 _COLLIDES = (
     "so the next insert collides. "
     "Documents were written without the counter, or the counter was restored from an older state."
@@ -41,7 +46,7 @@ class Standing(StrEnum):
     BEHIND = "behind"
     """The next id exists already, or one soon after it."""
     UNCLEAR = "unclear"
-    """It has not passed all ids, and it is not known to count up, or those ids are strays."""
+    """It has not passed all ids, and it is not known to count up, or those ids are few and far away."""
     NOT_COMPARED = "not compared"
     """Its ids repeat, so that the largest one says nothing."""
 
@@ -49,7 +54,8 @@ class Standing(StrEnum):
 @dataclass(frozen=True, slots=True)
 class IdSpan:
     """The ids of a collection. ``below`` and ``above`` are those next to the counter, None if there are none or if they
-    were not read; ``until_smallest`` is how many there are from the counter down to the smallest, None if not counted.
+    were not read; ``until_smallest`` is how many there are from the counter down to the smallest, None if not counted;
+    ``top`` are the largest in descending order where these may be strays.
     ``odd`` is the number of values that are no ids and were left out."""
 
     smallest: int
@@ -57,6 +63,7 @@ class IdSpan:
     below: int | None = None
     above: int | None = None
     until_smallest: int | None = None
+    top: tuple[int, ...] = ()
     odd: int = 0
 
     def last(self, direction: int) -> int:
@@ -80,7 +87,16 @@ def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: 
         return Standing.UNCLEAR, f"{behind}, or it does not count up: it rose and fell."
     if movement is Movement.UNSEEN and not _stands_as_one_that_rises(issued, start, ids):
         return Standing.UNCLEAR, f"{behind}, or it descends: it was not seen to move. Set its step in --config."
+    strays = [number for number in ids.top if number > issued]
+    if strays and len(strays) < len(ids.top) and is_far(strays[-1], issued, step):
+        which = f"only {plural(len(strays), 'id')}, the nearest {strays[-1] - issued:,} further on"
+        return Standing.UNCLEAR, f"{behind}, but {which}: they may not be its own."
     return Standing.BEHIND, f"{behind}, {_COLLIDES}"
+
+
+def is_far(number: int, issued: int, step: int) -> bool:
+    """Whether a counter that counts up does not reach an id soon."""
+    return number - issued > _SOON * abs(step)
 
 
 def _standing_of_descending(issued: int, ids: IdSpan, step: int) -> tuple[Standing, str]:

@@ -178,10 +178,21 @@ async def compared(server: Server, **rule: Any) -> Difference:
          Standing.AGREES, 0, 15, [(60, 69), (50, 54)], "5 ahead of the smallest id"),
         (lambda: Server(60, range(50, 101), range(99, 59, -1)),
          Standing.BEHIND, 10, 0, [], "It descends and is 10 behind"),
+        (lambda: Server(90, [*range(1, 91), 5_000], range(60, 91)),
+         Standing.UNCLEAR, 0, 4_909, [(91, 4_999)], "only 1 id, the nearest 4,910 further on"),
+        (lambda: Server(90, [*range(1, 91), *range(5_000, 5_004)], range(60, 91)),
+         Standing.UNCLEAR, 0, 4_909, [(91, 4_999)], "only 4 ids, the nearest 4,910 further on"),
+        (lambda: Server(90, [*range(1, 91), *range(5_000, 5_005)], range(60, 91)),
+         Standing.BEHIND, 4_914, 4_909, [(91, 4_999)], "4,914 behind"),
+        (lambda: Server(90, [*range(1, 92), 5_000], range(60, 91)),
+         Standing.BEHIND, 4_910, 4_908, [(92, 4_999)], "4,910 behind"),
+        (lambda: Server(90, [*range(1, 91), 5_000]),
+         Standing.UNCLEAR, 0, 4_909, [(91, 4_999)], "only 1 id, the nearest 4,910 further on"),
     ],
     ids=[
         "agrees", "ahead", "behind", "not seen to move", "rose before", "unclear", "next to both", "ids below",
-        "far above", "beside odd ids", "descends", "descends, behind",
+        "far above", "beside odd ids", "descends", "descends, behind", "a stray", "four strays", "five far away",
+        "a stray and the next", "a stray, not seen to move",
     ],
 )  # fmt: skip
 async def test_a_counter_beside_its_collection(
@@ -270,9 +281,9 @@ ODD, EVEN = range(1, 52, 2), range(2, 81, 2)
         (51, 78, [81], {"odd": (Standing.BEHIND, 81, "81"), "even": (Standing.BEHIND, 80, "80")}),
         (51, 80, [81.5], {"odd": (Standing.AGREES, 51, ""), "even": (Standing.AGREES, 80, "")}),
         # Reading past so many ids of others would take too long.
-        (51, 80, [100_051], {"odd": (Standing.BEHIND, 100_051, "100051"), "even": (Standing.AGREES, 80, "")}),
-        (51, 80, [100_050], {"odd": (Standing.AGREES, 51, ""), "even": (Standing.BEHIND, 100_050, "100050")}),
-        (51, 80, [100_052], {"even": (Standing.BEHIND, 100_052, "100052")}),
+        (51, 80, [100_051], {"odd": (Standing.UNCLEAR, 100_051, ""), "even": (Standing.AGREES, 80, "")}),
+        (51, 80, [100_050], {"odd": (Standing.AGREES, 51, ""), "even": (Standing.UNCLEAR, 100_050, "")}),
+        (51, 80, [100_052], {"even": (Standing.UNCLEAR, 100_052, "")}),
     ],
 )
 async def test_counters_that_take_turns_are_each_compared_with_their_own_ids(

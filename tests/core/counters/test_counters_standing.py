@@ -28,6 +28,15 @@ ROUND = IdSpan(1, 100, below=49, above=51)
         (Movement.UNSEEN, 0, IdSpan(1, 100), Standing.BEHIND),
         (Movement.UNSEEN, 0, IdSpan(0, 100), Standing.UNCLEAR),
         (Movement.UNSEEN, -50, IdSpan(-50, -1), Standing.UNCLEAR),
+        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 1_010, 9)), Standing.UNCLEAR),
+        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 1_009, 9)), Standing.BEHIND),
+        # So many are no strays; nor does the counter have a place among ids that it has not reached.
+        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 4_000, 3_000, 2_010, 2_009)), Standing.BEHIND),
+        (Movement.RISES, 9, IdSpan(5_000, 5_000, top=(5_000,)), Standing.BEHIND),
+        # It has passed some of them since they were read.
+        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 9, 8, 7, 6)), Standing.UNCLEAR),
+        (Movement.UNSEEN, 9, IdSpan(1, 5_000, below=8, above=5_000, top=(5_000, 8)), Standing.UNCLEAR),
+        (Movement.UNSEEN, 9, IdSpan(1, 5_000, below=8, above=10, top=(5_000, 10, 8)), Standing.BEHIND),
     ],
 )
 def test_standing(movement: Movement, issued: int, ids: IdSpan, standing: Standing) -> None:
@@ -47,6 +56,15 @@ def test_ids_are_a_step_apart_unless_there_are_more_documents_or_ids_between_the
     ids = IdSpan(10, largest)
     found = [spacing(10, 100, step, ids, documents, known=known) for step in (10, -10)]
     assert found == [apart] * 2
+
+
+def test_strays_are_far_away_by_the_steps_of_the_counter_and_are_said_to_be_so() -> None:
+    ids = IdSpan(1, 10_010, top=(10_010, 9))
+    assert standing_of(Movement.RISES, 9, 0, ids, 11)[0] is Standing.BEHIND
+    assert standing_of(Movement.RISES, 9, 0, ids, 10) == (
+        Standing.UNCLEAR,
+        "10,001 behind: ids up to 10010 exist, but only 1 id, the nearest 10,001 further on: they may not be its own.",
+    )
 
 
 def test_ids_as_far_apart_as_the_step_are_no_strays() -> None:
