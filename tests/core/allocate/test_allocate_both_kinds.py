@@ -124,10 +124,12 @@ async def test_inserts(kit: Kit) -> None:
     assert await done(tickets.insert({"_id": 1, "number": 5})) is None
     with pytest.raises(CollisionLimit, match=r"5 is already taken in s\.reserved"):
         await done(tickets.insert({"number": 5}))
+    assert (tickets.stats().issued, tickets.stats().collisions) == (1, 1)
     assert [await done(tickets.release(5, owner)) for owner in (2, 1, 1)] == [False, True, False]
     bills = kit.GaplessInsert(kit.db.numbers, kit.db.bills, within=("tenant",))
     await done(bills.create())
     assert [await done(bills.insert({"tenant": tenant})) for tenant in "aab"] == [1, 2, 1]
+    assert (largest.stats().issued, bills.stats().issued) == (3, 3)
     assert bills.key({"tenant": "a"}) == {"numbers": "s.bills.number", "tenant": "a"}
 
 

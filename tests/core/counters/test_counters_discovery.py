@@ -101,6 +101,17 @@ async def test_a_few_documents_once_and_known_names_first() -> None:
     assert memory.asked == [], "nothing is asked again within the minute"
 
 
+async def test_it_is_busy_until_each_was_looked_at_once() -> None:
+    memory = Memory({"shop.counters": [COUNTER], "shop.orders": [{"_id": 1, "total": 3}], "shop.secret": [COUNTER]})
+    memory.forbidden = {"shop.secret"}
+    discovery = Discovery(memory, CountersConfig())  # type: ignore[arg-type]
+    seen = [(discovery.is_busy, discovery.looked)]
+    for seconds in (0, 60, 60):
+        await discovery.advance(seconds)
+        seen.append((discovery.is_busy, discovery.looked))
+    assert seen == [(True, 0), (True, 0), (False, 2), (False, 2)]
+
+
 async def test_what_an_earlier_run_found_is_looked_at_again_after_what_none_did() -> None:
     memory = Memory({f"shop.{name}": [COUNTER] for name in ("numbering", "fresh", "old", "older", "unknown")})
     discovery, now = Discovery(memory, CountersConfig()), time.time()  # type: ignore[arg-type]

@@ -166,6 +166,7 @@ def test_a_hole_makes_what_is_before_it_three_days_older_at_most(hole: int) -> N
     for n in range(1_500):
         series.add(JUNE + (hole - 3) * DAY + 60 * n, 3 * n)
     assert (series.first, len(series) < 1_500) == (-117, True)
+    assert list(series.times) == sorted(set(series.times))
 
 
 @pytest.mark.parametrize(("apart", "oldest"), [(60.0, 1_500 * 60.0), (DAY / 10, 120 * DAY)])
@@ -338,7 +339,7 @@ def test_a_flag_is_acknowledged_of_one_member_of_many(
     found = watcher._acknowledged(shown)
     assert found.members
     assert [one.acknowledged for one in found.members.worst] == members
-    assert found.acknowledged == row
+    assert (found.acknowledged, found is shown) == (row, not any((*members, row)))
     assert check_counters(snapshot(found)).level == level
     watcher._discovery._listed_at, watcher._rows = 0.0, [(((0, 0.0, 0.0), ""), shown, None)]  # type: ignore[list-item]
     assert watcher._unmatched() == unmatched
@@ -361,9 +362,10 @@ async def test_what_is_still_to_be_compared_leaves_what_was_read_whole() -> None
 
 
 class Ids:
-    """The numbers 1 to 9 and 20 to 30 in a field of ids."""
+    """The numbers 1 to 9 and 20 to 30 in a field of ids, and ``more``."""
 
-    numbers = (*range(1, 10), *range(20, 31))
+    def __init__(self, *more: int) -> None:
+        self.numbers = (*range(1, 10), *range(20, 31), *more)
 
     async def end(self, direction: int, within: dict[str, Any]) -> SimpleNamespace | None:
         found = [n for n in self.numbers if within["$gte"] <= n <= within["$lte"]]
@@ -392,8 +394,31 @@ class Ids:
 async def test_the_ids_beside_a_counter_are_read_where_its_direction_depends_on_them(
     movement: Movement, issued: float | None, found: dict[str, int]
 ) -> None:
-    tracker = cast("Any", SimpleNamespace(issued=lambda: issued, movement=movement))
+    tracker = cast("Any", SimpleNamespace(issued=lambda: issued, movement=movement, step=1))
     assert await with_neighbours(cast("Any", Ids()), IdSpan(1, 30), tracker) == IdSpan(1, 30, **found)
+
+
+@pytest.mark.parametrize(
+    ("movement", "issued", "more", "top"),
+    [
+        (Movement.RISES, 30, [1_030], ()),
+        (Movement.RISES, 30, [1_031], (1_031, 30)),
+        (Movement.RISES, 28, [5_000], (5_000, 30, 29, 28)),
+        (Movement.RISES, 25, [5_000], (5_000, 30, 29, 28, 27)),
+        (Movement.RISES, 30, [5_000, 6_000, 7_000, 8_000], (8_000, 7_000, 6_000, 5_000, 30)),
+        (Movement.UNSEEN, 30, [5_000], (5_000, 30)),
+        # It has passed none of them.
+        (Movement.RISES, 0, [5_000], (5_000,)),
+        (Movement.RISES, 1, [5_000], (5_000, 30, 29, 28, 27)),
+        *((movement, 30, [5_000], ()) for movement in (Movement.DESCENDS, Movement.CYCLES, Movement.MIXED)),
+    ],
+)
+async def test_the_largest_ids_are_read_where_they_may_be_strays(
+    movement: Movement, issued: int, more: list[int], top: tuple[int, ...]
+) -> None:
+    tracker = cast("Any", SimpleNamespace(issued=lambda: issued, movement=movement, step=1))
+    found = await with_neighbours(cast("Any", Ids(*more)), IdSpan(1, more[-1]), tracker)
+    assert found.top == top
 
 
 @pytest.mark.parametrize(("issued", "flags"), [((0, 0, 0), ()), ((9, 10, 0), (Flag.FIRST_FULL,)),

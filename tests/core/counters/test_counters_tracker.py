@@ -825,6 +825,16 @@ def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: 
     asyncio.run(past.close())
 
 
+def test_what_a_counter_was_when_it_was_idle_is_in_its_history() -> None:
+    shop = Shop()
+    for at, value in ((0, 5), (100, 5), (101, 6), (200, 6), (201, 8)):
+        shop.look(T0 + at, {"_id": "a", "seq": value})
+    series = shop.tracker().series
+    assert [(at - T0, value) for at, value in zip(series.times, series.values, strict=True)] == [
+        (0, 5), (100, 5), (101, 6), (200, 6), (201, 8),
+    ]  # fmt: skip
+
+
 async def test_of_a_counter_that_is_idle_a_sample_is_kept_each_hour_only(tmp_path: Path) -> None:
     path, shop = tmp_path / "counters.sqlite", Shop()
     past = PastReader(ReplicaSetGateway(), path, time.time, oplog=False)  # type: ignore[arg-type]

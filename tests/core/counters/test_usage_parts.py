@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tallyglass.counters.recognise import usage
+from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.usage import Evidence, Insert, InsertedField, Update
 from tallyglass.counters.snapshot import Grade, NumericType, Semantics
 from tallyglass.mongo.gateway import Namespace
@@ -192,3 +193,20 @@ def test_how_different_the_values_of_a_field_of_ids_are(different: int, feeders:
 )
 def test_ids_that_repeat_are_found_in_the_very_next_insert(values: range, ranks: list[int], cycled: bool) -> None:
     assert usage._is_cycled(hit(values, 9, ranks)) is cycled
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "ns", "owns"),
+    [(4, 9, "a", True), (3, 8, "a", False), (7, 9, "a", True), (7, 9, "b", False), (7, 6, "a", False)],
+    ids=["half of its own", "less", "all of its own", "another collection", "none"],
+)
+def test_numbers_of_one_collection_share_a_field_where_half_of_their_inserts_are_their_own(
+    first: int, last: int, ns: str, owns: bool
+) -> None:
+    def ranked(numbers: Sequence[int]) -> usage.Ranked:
+        finding = UsageFinding(Namespace("shop", "a"), "n", Grade.CERTAIN)
+        return usage.Ranked(finding, inserts=frozenset((number, 0, 0) for number in numbers))
+
+    keys = [(Namespace("shop", "a"), "n"), (Namespace("shop", ns), "m")]
+    found = usage._owners(keys, {keys[0]: ranked(range(1, 7)), keys[1]: ranked(range(first, last + 1))})
+    assert found == keys[: 1 + owns]

@@ -14,7 +14,7 @@ from bson import Int64, Timestamp
 from tallyglass.counters.follow.usage_search import UsageSearch
 from tallyglass.counters.recognise import usage_reader
 from tallyglass.counters.recognise.finding import UsageFinding
-from tallyglass.counters.recognise.usage import Update, findings
+from tallyglass.counters.recognise.usage import Evidence, Update, findings
 from tallyglass.counters.recognise.usage_reader import UsageReader, _inserts
 from tallyglass.counters.snapshot import Grade, Semantics
 from tallyglass.errors import PrivilegeError, RefusedError, ServerError
@@ -183,6 +183,18 @@ async def test_a_period_that_is_full_is_left(monkeypatch: pytest.MonkeyPatch) ->
     await found_by(UsageReader(cast("Gateway", gateway), Timestamp(START, 0), Timestamp(START + 59, 0)))
     assert 0 not in gateway.limits
     assert gateway.limits[:4] == [15, 14, 13, 12]
+
+
+def test_few_long_periods_are_read_for_ids_that_are_used_later() -> None:
+    evidence = Evidence()
+    for number in range(4):
+        at = START + 1_000 * number
+        updates = [Update((at + 100 * n, 1, 0), 0.0, 0, 2_000 + n, text=False, returned=False) for n in range(10)]
+        evidence.updates[Namespace("shop", f"n{number}"), "n"] = {"a": updates}
+    unused = evidence.updates.keys()
+    ends = [(start[0] - START, end - start[0]) for start, end in usage_reader._late_probes(evidence, unused)]
+    assert ends == [(at, 60) for at in (900, 0, 400, 1_900, 1_000, 1_400, 2_900, 2_000)]
+    assert usage_reader._late_probes(evidence, ()) == []
 
 
 async def test_ids_that_are_used_later_are_looked_for_where_none_was_found_at_once() -> None:

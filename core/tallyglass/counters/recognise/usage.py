@@ -15,7 +15,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from operator import attrgetter
-from statistics import median
+from statistics import median, mode
 from typing import NamedTuple
 
 from tallyglass.counters.forecast.series import DAY
@@ -661,7 +661,7 @@ def _used(
     latency = median(latency for use in uses for latency in use.hit.latencies)
     targets = Counter(target for use in uses for target in use.targets)
     (first, _), *more = targets.most_common()
-    semantics = Counter(use.semantics for use in uses).most_common(1)[0][0]
+    semantics = mode(use.semantics for use in uses)
     ids_apart = _ids_apart(number, kept)
     own = {target for target, count in targets.items() if count == 1 or ids_apart > 1}
     own = {target for target in own if _has_hardly_others(evidence.targets[target], uses)}
