@@ -65,7 +65,7 @@ FLAG_HELP = {
     Flag.REWOUND: "The value went back: data was restored or rolled back, or the value was set manually.",
     Flag.STALLED: "At its numeric limit: an increment no longer changes it.",
     Flag.BEHIND: "Behind the largest id in its collection: the next insert collides.",
-    Flag.UNCLEAR: "Below ids of its collection, and not known to count up, or below a few far away: it may be behind.",
+    Flag.UNCLEAR: "Below ids of its collection: behind, or it descends, or they are strays or another counter's.",
     Flag.FIRST_FULL: "At least one document of the pool is full.",
     Flag.EMPTY: "Every document of the pool is full.",
     Flag.FULL: "The ceiling is reached: no id is left.",

@@ -55,8 +55,8 @@ class Standing(StrEnum):
 class IdSpan:
     """The ids of a collection. ``below`` and ``above`` are those next to the counter, None if there are none or if they
     were not read; ``until_smallest`` is how many there are from the counter down to the smallest, None if not counted;
-    ``top`` are the largest in descending order where these may be strays.
-    ``odd`` is the number of values that are no ids and were left out."""
+    ``top`` are the largest in descending order where these may be strays, ``rival`` is the name of another counter that
+    may have handed them out, ``odd`` the number of values that are no ids and were left out."""
 
     smallest: int
     largest: int
@@ -64,6 +64,7 @@ class IdSpan:
     above: int | None = None
     until_smallest: int | None = None
     top: tuple[int, ...] = ()
+    rival: str = ""
     odd: int = 0
 
     def last(self, direction: int) -> int:
@@ -87,6 +88,9 @@ def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: 
         return Standing.UNCLEAR, f"{behind}, or it does not count up: it rose and fell."
     if movement is Movement.UNSEEN and not _stands_as_one_that_rises(issued, start, ids):
         return Standing.UNCLEAR, f"{behind}, or it descends: it was not seen to move. Set its step in --config."
+    if ids.rival:
+        why = f"or they are ids of {ids.rival}, which has passed them and was not seen in use"
+        return Standing.UNCLEAR, f"{behind}, {why}. Set their targets in --config."
     strays = [number for number in ids.top if number > issued]
     if strays and len(strays) < len(ids.top) and is_far(strays[-1], issued, step):
         which = f"only {plural(len(strays), 'id')}, the nearest {strays[-1] - issued:,} further on"

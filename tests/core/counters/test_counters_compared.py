@@ -270,6 +270,41 @@ async def test_a_counter_is_compared_with_all_collections_that_share_it(
         assert [gap.first for gap in row.gaps] == [91] * (seq == 95)
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "by_other", "standing"),
+    [
+        ("a", {"_id": "d", "seq": 100}, (), Standing.UNCLEAR),
+        ("a", {"_id": "d", "seq": 101}, (), Standing.UNCLEAR),
+        ("a", {"_id": "d", "seq": 99}, (), Standing.BEHIND),
+        ("a", {"_id": "d", "value": 100}, (), Standing.BEHIND),
+        ("a", {"_id": "d", "seq": 100}, (("d", IdField(COUNTERS, "n")),), Standing.BEHIND),
+        ("order_seq", {"_id": "d", "seq": 100}, (), Standing.BEHIND),
+    ],
+    ids=["has reached them", "has passed them", "is below them", "another number", "has ids of its own", "by its name"],
+)
+async def test_a_counter_is_not_behind_by_ids_that_one_beside_it_may_have_handed_out(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    other: Row,
+    by_other: tuple[tuple[str, IdField], ...],
+    standing: Standing,
+) -> None:
+    """Tenants with numbers of their own in one collection, of which only one was at work lately."""
+    server, target = Server(0, range(1, 101)), IdField(ORDERS, "_id")
+    server.held[COUNTERS] = [{"_id": name, "seq": 40}, other]
+    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, (target,), by_document=((name, target), *by_other))
+
+    async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
+        return {}, [known], []
+
+    monkeypatch.setattr(PastReader, "remembered", remembered)
+    found = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    (row,) = [row for row in found.rows if row.counter.id == name]
+    assert (row.standing, bool(row.counter.repair)) == (standing, standing is Standing.BEHIND)
+    why = "60 behind: ids up to 100 exist, or they are ids of d, which has passed them and was not seen in use."
+    assert row.why.startswith(why) == (standing is Standing.UNCLEAR)
+
+
 ODD, EVEN = range(1, 52, 2), range(2, 81, 2)
 
 

@@ -17,6 +17,7 @@ from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.limits import INT32_MAX
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.discovery import trouble_of
+from tallyglass.counters.recognise.identity import resembles
 from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
 from tallyglass.counters.standing import MOST_STRAYS, IdSpan, Movement, Standing, is_far, spacing
@@ -77,8 +78,9 @@ class DriftCheck:
             await asyncio.gather(*(self._read(tracker, seen) for tracker in batch))
         self.waiting = sum(tracker.identity.key not in self._tried for tracker in due)
 
-    def apply(self, trackers: Iterable[Tracker], read_after: float) -> None:
-        """Set the drift of trackers from ids read before ``read_after`` (monotonic), when the counters were read.
+    def apply(self, trackers: Iterable[Tracker], every: Iterable[Tracker], read_after: float) -> None:
+        """Set the drift of trackers from ids read before ``read_after`` (monotonic), when the counters were read;
+        ``every`` has those without a target, too.
 
         Each reading is used once: compared with an older id, an advancing counter would seem ever further ahead.
         """
@@ -86,7 +88,8 @@ class DriftCheck:
             key = tracker.identity.key
             largest = self.largest.get(key)
             if key in self._new and largest and largest.read_at < read_after:
-                tracker.compare(largest.targets, largest.ids, burned(largest, tracker))
+                ids = replace(largest.ids, rival=_rival(tracker, largest, every))
+                tracker.compare(largest.targets, ids, burned(largest, tracker))
                 tracker.set_readers_64(largest.int64_ids)
                 self._new.discard(key)
 
@@ -167,6 +170,23 @@ async def with_neighbours(reader: IdReader, ids: IdSpan, tracker: Tracker) -> Id
     if movement is Movement.DESCENDS and ids.smallest < issued:
         return replace(ids, until_smallest=await reader.count(ids.smallest, issued - 1))
     return ids
+
+
+def _rival(tracker: Tracker, largest: LargestId, trackers: Iterable[Tracker]) -> str:
+    """The name of a counter beside this one that may have handed out the ids beyond it: they were found by their use,
+    its name tells nothing of their collection, and the ids of the other one, which is past them, were not found."""
+    known, issued = tracker.identity, tracker.issued()
+    if not known.uses_all_targets or issued is None or issued >= largest.ids.largest:
+        return ""
+    if any(resembles(target.ns.collection, [known.id]) for target in largest.targets):
+        return ""
+    for other in trackers:
+        beside, passed = other.identity, other.issued()
+        if (beside.ns, beside.path) != (known.ns, known.path) or beside.targets or other.stands_for_many:
+            continue
+        if passed is not None and passed >= largest.ids.largest:
+            return beside.id
+    return ""
 
 
 async def _top(reader: IdReader, ids: IdSpan, issued: int) -> tuple[int, ...]:

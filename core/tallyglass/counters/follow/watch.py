@@ -157,7 +157,7 @@ class Watcher:
             await collections.read_again(again)
         trackers = collections.trackers()
         self._targeted = [tracker for tracker in trackers if tracker.identity.targets]
-        self._drift.apply(self._targeted, began)
+        self._drift.apply(self._targeted, trackers, began)
         await self._past.fill(
             [*collections.by_ns.values()],
             self._at_least(_PAST_SECONDS if first else _LATER_SECONDS),
