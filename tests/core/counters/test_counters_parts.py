@@ -361,6 +361,27 @@ async def test_what_is_still_to_be_compared_leaves_what_was_read_whole() -> None
     assert list(followed.troubles()) == [CounterTrouble("", title, partial=True)]
 
 
+@pytest.mark.parametrize(("there", "absence"), [(None, Absence.GONE), ({"_id": 1}, Absence.NOT_READ)])
+async def test_a_collection_that_this_user_does_not_see_is_asked_for_once(
+    there: dict[str, Any] | None, absence: Absence
+) -> None:
+    class Server:
+        asked = 0
+
+        async def find_one(self, ns: Namespace, query: object, *, projection: dict[str, int]) -> dict[str, Any] | None:
+            assert (ns, query, projection) == (SHOP, {}, {"_id": 1})
+            self.asked += 1
+            return there
+
+    counters, server = KnownCounters(), Server()
+    counters.recall([KNOWN])
+    followed = cast("FollowedCollections", SimpleNamespace(by_ns={}, unread=set()))
+    for _ in range(2):
+        await counters.find_gone(cast("Any", server), (), (), followed)
+    assert [row.absence for row in counters.missing((), parse_config({}), (), followed, NOW)] == [absence]
+    assert server.asked == 1
+
+
 class Ids:
     """The numbers 1 to 9 and 20 to 30 in a field of ids, and ``more``."""
 

@@ -147,6 +147,7 @@ def test_nodebb_keeps_several_counters_in_one_document() -> None:
         ("own_counters", {"_id": OID, "collection": "big", "field": "id", "current": 150}, "mongo-autoincrement", 0.8),
         ("bill_numbers", {"_id": {"numbers": "shop.bills.number"}, "next": Int64(9)}, "gapless", 0.8),
         ("accounts_pool", {"_id": 7, "COUNT": Int64(7000), "MAX_VALUE": Int64(7999)}, "article", 1.0),
+        ("accounts_pool", {"_id": 7, "COUNT": Int64(7000)}, "article", 0.8),
         ("numbering", {"_id": "orders", "seq": 10}, "guess", 0.5),
         ("numbering", {"_id": OID, "modelName": "Order", "sequenceValue": 10}, "guess", 0.5),
         ("numbering", {"_id": OID, "collection": "Orders", "seq_value": 10}, "guess", 0.5),
@@ -161,6 +162,11 @@ def test_renamed_collection_is_found_by_shape(
     (match,) = recognise(collection, document) or guess(collection, document)
     assert match.shape.name == shape
     assert least <= match.confidence <= max(least, 0.8)
+
+
+@pytest.mark.parametrize("identity", [None, {"a": 1}, [1]])
+def test_a_counter_of_the_article_is_named_by_one_value(identity: object) -> None:
+    assert recognise("accounts_pool", {"_id": identity, "COUNT": Int64(7000), "MAX_VALUE": Int64(7999)}) == []
 
 
 @pytest.mark.parametrize(

@@ -210,3 +210,22 @@ def test_numbers_of_one_collection_share_a_field_where_half_of_their_inserts_are
     keys = [(Namespace("shop", "a"), "n"), (Namespace("shop", ns), "m")]
     found = usage._owners(keys, {keys[0]: ranked(range(1, 7)), keys[1]: ranked(range(first, last + 1))})
     assert found == keys[: 1 + owns]
+
+
+@pytest.mark.parametrize(("shared", "field"), [(3, "n"), (4, "m")])
+def test_of_two_documents_with_one_field_the_second_has_half_of_the_inserts_for_itself(shared: int, field: str) -> None:
+    orders = Namespace("shop", "orders")
+    first, second = (((orders, name), Semantics.LAST) for name in "nm")
+
+    def found(inserts: range, rank: int) -> usage._Hit:
+        hits = hit(range(10, 16), 5, [rank] * 6)
+        hits.inserts = {(number, 0, 0) for number in inserts}
+        hits.latencies = [0.1] * 6
+        return hits
+
+    every = {
+        "a": {first: found(range(6), 0)},
+        "b": {first: found(range(6 - shared, 12 - shared), 1), second: found(range(6), 2)},
+    }
+    chosen = usage._assigned(Namespace("shop", "counters"), every, late=False)
+    assert chosen == {"a": first, "b": ((orders, field), Semantics.LAST)}

@@ -194,7 +194,7 @@ class Group:
         """End a reading: drop members that were not read, follow those with the largest values."""
         if any(number != self._round for number in self._rounds):
             self._forget()
-        for _, _, key, row in sorted(self._largest, reverse=True, key=lambda entry: entry[0]):
+        for _, _, key, row in self._largest:
             if key not in self.followed:
                 self.add_followed(key, row)
         self._largest.clear()
