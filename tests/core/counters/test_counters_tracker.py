@@ -34,7 +34,7 @@ from tallyglass.counters.history.store import KnownCounter, SampleStore
 from tallyglass.counters.recognise.config import IdField, Resets, Rule
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Ceiling, CounterView, Flag, Grade, NumericType, Semantics
-from tallyglass.counters.standing import Movement
+from tallyglass.counters.standing import IdSpan, Movement, Standing
 from tallyglass.counters.verdict import nearest_limit
 from tallyglass.errors import InputError
 from tallyglass.mongo.gateway import Namespace
@@ -136,6 +136,27 @@ def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:
     (view,) = shop.look(T0 + 3600 * 3, *({**row, "COUNT": row["COUNT"] + 3} for row in rows))
     assert shop.tracker() is before
     assert (view.value, before.series.span) == (618, 3 * 3600)
+    assert shop.collection.paths() == ("COUNT",)
+
+
+@pytest.mark.parametrize(("block", "standing"), [(1, Standing.AGREES), (2, None)])
+def test_a_counter_of_blocks_is_compared_with_no_id(block: int, standing: Standing | None) -> None:
+    shop = Shop("counters", Rule(Namespace("shop", "counters"), block=block))
+    shop.look(T0, ORDERS)
+    shop.tracker().compare((), IdSpan(1, 90), None)
+    assert shop.tracker().standing is standing
+
+
+def test_the_view_of_an_idle_counter_stays_once_its_rate_is_known() -> None:
+    shop, rates, views = Shop(), [], []
+    shop.look(T0, ORDERS)
+    for at in (0.0, 0.03, 0.05, 9.0, 99.0):
+        shop.tracker().settle(T0 + at)
+        views.append(shop.tracker().view())
+        rates.append(views[-1].rate)
+    assert rates == [None, None, 0.0, 0.0, 0.0]
+    assert [one is views[0] for one in views] == [True, True, False, False, False]
+    assert [one is views[2] for one in views[2:]] == [True] * 3
 
 
 ORDERS = {"_id": "orders", "seq": 100}

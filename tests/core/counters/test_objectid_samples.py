@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import combinations, pairwise
 from typing import Any, cast
 
 import pytest
 from bson import ObjectId
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.tracker import Tracker
-from tallyglass.counters.history.objectid_samples import POINTS, read_dated
+from tallyglass.counters.history.objectid_samples import POINTS, _rising, read_dated
 from tallyglass.counters.recognise.config import IdField
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.snapshot import NumericType, Semantics
@@ -123,3 +127,15 @@ async def test_documents_without_a_number_or_with_another_counters_date_nothing(
     assert [past.number for past in found] == [1, 5, 6, 7], "one that was written late"
     for alike_or_none in (Dated(0, 1), Dated(-1, 1)):
         assert await read_dated(cast("Gateway", alike_or_none), target, 11, NumericType.INT64, 0, until=LATER) == []
+
+
+@given(st.lists(st.integers(0, 9), max_size=8))
+def test_the_most_points_that_rise_are_kept(numbers: list[int]) -> None:
+    def rises(chosen: Sequence[tuple[float, int]]) -> bool:
+        return all(a[1] < b[1] for a, b in pairwise(chosen))
+
+    points = [(float(at), number) for at, number in enumerate(numbers)]
+    found = _rising(points[::-1])
+    assert rises(found)
+    assert found == sorted(set(found) & set(points))
+    assert not any(map(rises, combinations(points, len(found) + 1)))
