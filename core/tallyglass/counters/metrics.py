@@ -23,6 +23,7 @@ DEFAULT_MOST = 1_000
 
 _FAULTS = {
     "behind": (Flag.BEHIND,),
+    "unclear": (Flag.UNCLEAR,),
     "rewound": (Flag.REWOUND, Flag.RESET),
     "stalled": (Flag.STALLED,),
     "double": (Flag.DOUBLE,),

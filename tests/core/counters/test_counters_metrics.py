@@ -58,7 +58,7 @@ def test_unknown_values_are_left_out() -> None:
     found = by_name(counter("a", value=math.inf, used=None, rate=None))
     for name in ("last_value", "used_ratio", "rate_per_second", "exhaustion_timestamp_seconds"):
         assert found[f"sequence_{name}"].rows == ()
-    assert len(found["sequence_fault"].rows) == 5
+    assert len(found["sequence_fault"].rows) == 6
     assert all(math.isfinite(value) for family in found.values() for _, value in family.rows)
     assert "oplog_window_seconds" not in found
 
@@ -72,7 +72,7 @@ def test_all_that_is_exported_of_a_counter() -> None:
         step=10, target="shop.orders._id", library="mongoose",
     )  # fmt: skip
     name, day = ("shop", "counters", "orders"), 86_400.0
-    at, none = NOW.timestamp(), {"rewound": 0.0, "stalled": 0.0, "double": 0.0, "behind": 0.0}
+    at, none = NOW.timestamp(), dict.fromkeys(("rewound", "stalled", "double", "behind", "unclear"), 0.0)
     gone = MissingCounter("shop.counters", "old", Absence.GONE)
     found = by_name(row, oplog_seconds=60.0, missing=(gone,), collections_seen=3, collections_looked=3)
     assert {key: dict(family.rows) for key, family in found.items()} == {
