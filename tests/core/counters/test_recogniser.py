@@ -176,3 +176,16 @@ def test_a_counter_ends_where_its_validator_does(
     identity = recogniser.identify(row, replace(match, semantics=semantics), (match,))
     assert identity is not None
     assert (identity.bound, identity.bound_name) == bound
+
+
+def test_documents_are_recognised_again_only_where_what_is_known_of_a_number_changes() -> None:
+    recogniser = Recogniser(Namespace("shop", "counters"))
+    own = (("a", ORDERS), ({"b": 1}, OWN))
+    known = UsageFinding(recogniser.ns, "seq", Grade.CERTAIN, (ORDERS, OWN), by_document=own)
+    same = replace(known, targets=(OWN, ORDERS), by_document=own[::-1], issues=9, evidence="used")
+    learnt = [
+        recogniser.learn({"seq": found})
+        for found in (known, known, same, replace(same, is_repeated=True), replace(same, step=2), known)
+    ]
+    assert learnt == [True, False, False, False, True, True]
+    assert recogniser.learn({}) is False

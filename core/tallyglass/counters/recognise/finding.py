@@ -62,8 +62,9 @@ class UsageFinding:
         return replace(self, grade=Grade.POSSIBLE, targets=(), by_document=(), evidence=why)
 
     def conclusion(self) -> UsageFinding:
-        """The facts that change how the counter is followed; excludes the counts in the evidence."""
-        return replace(self, issues=0, evidence="", is_repeated=False)
+        """The facts that change how the counter is followed: without the counts in the evidence, and in one order."""
+        targets, own = (tuple(sorted(rows, key=repr)) for rows in (self.targets, self.by_document))
+        return replace(self, issues=0, evidence="", is_repeated=False, targets=targets, by_document=own)
 
 
 DOUBTED_AFTER = 20

@@ -65,7 +65,9 @@ class Recogniser:
         """Apply new results of usage analysis; whether they differ, so that documents are to be recognised again."""
         before, self.findings = self.findings, dict(findings)
         return any(
-            path not in before or before[path].conclusion() != found.conclusion() for path, found in findings.items()
+            path not in before or before[path].conclusion() != found.conclusion()
+            for path, found in findings.items()
+            if before.get(path) is not found
         )
 
     def form_of(self, row: Document) -> int | None:
