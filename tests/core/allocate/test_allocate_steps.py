@@ -1032,6 +1032,11 @@ def test_nothing_is_inserted_before_the_database_is_known_to_keep_its_ids_apart(
         server.run(proxied.insert({"number": 8}, None), None, None)
 
 
+def test_an_index_whose_build_is_lost_took_no_id(server: Server, client: MongoClient[Any]) -> None:
+    with pytest.raises(AllocationTimeout, match=r"No id from s\.docs\.number in time"):
+        server.run(_ensure(client.s.docs, "number"), BY_ID, LOST)
+
+
 @pytest.mark.parametrize(
     ("field", "script", "outcome"),
     [
