@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -359,6 +360,16 @@ async def test_what_is_still_to_be_compared_leaves_what_was_read_whole() -> None
     followed._idle["shop"] = cast("Any", None)
     title = "Not all guesses are compared yet with the largest ids of their databases."
     assert list(followed.troubles()) == [CounterTrouble("", title, partial=True)]
+
+
+async def test_collections_that_are_not_read_in_time_are_counted_and_named() -> None:
+    followed = FollowedCollections(cast("Any", None), parse_config({}), Discovery(cast("Any", None), parse_config({})))
+    names = {Namespace("shop", f"counters{n}") for n in range(3)}
+    followed.by_ns = {ns: CounterCollection(ns) for ns in names}
+    await followed.read(time.monotonic() - 1)
+    title = "The time was up before 3 of 3 collections with counters were read."
+    assert list(followed.troubles()) == [CounterTrouble("*", title, "Try a longer --timeout.")]
+    assert (followed.unread, followed.is_late) == (names, True)
 
 
 @pytest.mark.parametrize(("there", "absence"), [(None, Absence.GONE), ({"_id": 1}, Absence.NOT_READ)])

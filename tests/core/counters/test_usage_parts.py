@@ -229,3 +229,18 @@ def test_of_two_documents_with_one_field_the_second_has_half_of_the_inserts_for_
     }
     chosen = usage._assigned(Namespace("shop", "counters"), every, late=False)
     assert chosen == {"a": first, "b": ((orders, field), Semantics.LAST)}
+
+
+@pytest.mark.parametrize(("documents", "fallen"), [(3, 1), (2, 1), (6, 2), (6, 3)])
+def test_a_third_of_the_documents_may_rise_and_fall(documents: int, fallen: int) -> None:
+    every = {f"d{n}": updates(*((90, 80, 50, 70, 60) if n < fallen else range(5))) for n in range(documents)}
+    kept = usage._without_fallen(every)
+    assert len(kept) == (documents - fallen if 3 * fallen <= documents else documents)
+
+
+def test_ranges_are_sought_in_other_collections() -> None:
+    carts, evidence = Namespace("shop", "carts"), Evidence()
+    for ns in (carts, Namespace("shop", "orders")):
+        evidence.targets[ns, "n"] = field = InsertedField()
+        field.add(Insert((START, 1, 0), 0.0, 5))
+    assert [key[0].collection for key, _ in usage._unique_fields(evidence, carts)] == ["orders"]

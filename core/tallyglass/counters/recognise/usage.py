@@ -664,7 +664,8 @@ def _used(
     semantics = mode(use.semantics for use in uses)
     ids_apart = _ids_apart(number, kept)
     own = {target for target, count in targets.items() if count == 1 or ids_apart > 1}
-    own = {target for target in own if _has_hardly_others(evidence.targets[target], uses)}
+    values = set[int]().union(*(use.hit.values for use in uses))
+    own = {target for target in own if _has_hardly_others(evidence.targets[target], values)}
     also = f" and {plural(len(more), 'more field')}" if more else ""
     text = (
         f"{matched:,} of {issued:,} values of {number.name} found in {_place(first)}{also}, "
@@ -692,10 +693,9 @@ def _used(
     return Ranked(finding, (-moves.returned / max(1, moves.issues), latency), inserts)
 
 
-def _has_hardly_others(target: InsertedField, uses: Iterable[_Use]) -> bool:
-    """Whether nearly all ids of a field were found, so that its largest is one of them."""
-    found = set[int]().union(*(use.hit.values for use in uses))
-    return len(found & target.by_value.keys()) >= _CERTAIN_SHARE * len(target.by_value)
+def _has_hardly_others(target: InsertedField, ids: set[int]) -> bool:
+    """Whether nearly all values of a field are among these ids, so that its largest is one of them."""
+    return len(ids & target.by_value.keys()) >= _CERTAIN_SHARE * len(target.by_value)
 
 
 def _ids_apart(number: _Number, documents: Collection[Hashable]) -> int:
@@ -725,12 +725,11 @@ def _ranges(evidence: Evidence, number: _Number) -> Ranked | None:
         return None
     target_key, semantics = max(hits, key=lambda name: len(hits[name].ranks))
     count, ranges = len(hits[target_key, semantics].ranks), len(issues) // 2
-    inserted = evidence.targets[target_key].by_value.keys()
-    own = inserted & {number for issue in issues if issue.semantics is semantics for number in issue.ids}
+    ids = {number for issue in issues if issue.semantics is semantics for number in issue.ids}
     if count < _LIKELY_RANGES or count < _LIKELY_SHARE * ranges:
         return None
     grade = Grade.CERTAIN if count >= _CERTAIN_RANGES else Grade.LIKELY
-    whole = len(number.documents) == 1 and len(own) >= _CERTAIN_SHARE * len(inserted)
+    whole = len(number.documents) == 1 and _has_hardly_others(evidence.targets[target_key], ids)
     text = f"{count:,} of {ranges:,} ranges of {number.name} found in {_place(target_key)}; range {step}."
     finding = replace(
         number.finding(grade, text),
