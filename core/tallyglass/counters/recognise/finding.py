@@ -63,7 +63,7 @@ class UsageFinding:
 
     def conclusion(self) -> UsageFinding:
         """The facts that change how the counter is followed: without the counts in the evidence, and in one order."""
-        targets, own = (tuple(sorted(rows, key=repr)) for rows in (self.targets, self.by_document))
+        targets, own = tuple(sorted(self.targets, key=repr)), tuple(sorted(self.by_document, key=repr))
         return replace(self, issues=0, evidence="", is_repeated=False, targets=targets, by_document=own)
 
 
