@@ -104,6 +104,12 @@ async def test_a_pool(kit: Kit) -> None:
     assert (pool.stats().issued, pool.stats().full, pool.space, pool.name) == (12, 3, 12, "s.pool")
 
 
+async def test_the_last_id_is_taken_alone(kit: Kit) -> None:
+    ids = kit.Counter(kit.db.counters, "short", highest=3)
+    await done(ids.create())
+    assert [await done(ids.take(2)), await done(ids.take_up_to(9))] == [range(1, 3), range(3, 4)]
+
+
 async def test_inserts(kit: Kit) -> None:
     assert await done(kit.ensure_unique(kit.db.cards, "number")) == Uniqueness(
         True, "A unique index covers every document.", "number"

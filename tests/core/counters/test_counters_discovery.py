@@ -101,6 +101,16 @@ async def test_a_few_documents_once_and_known_names_first() -> None:
     assert memory.asked == [], "nothing is asked again within the minute"
 
 
+@pytest.mark.parametrize(("row", "found"), [({"nextPid": 8}, ["forum.objects"]), ({"nextPid": "8"}, []), ({}, [])])
+async def test_the_counters_of_a_forum_are_sought_in_the_one_document_that_may_hold_them(
+    row: dict[str, Any], found: list[str]
+) -> None:
+    rows = [{"_id": 1, "_key": "topic:1", "nextPid": 5}, {"_id": 2, "_key": "global", **row}]
+    discovery = Discovery(Memory({"forum.objects": rows}), CountersConfig())  # type: ignore[arg-type]
+    await discovery.advance(60)
+    assert names(discovery) == found
+
+
 async def test_it_is_busy_until_each_was_looked_at_once() -> None:
     memory = Memory({"shop.counters": [COUNTER], "shop.orders": [{"_id": 1, "total": 3}], "shop.secret": [COUNTER]})
     memory.forbidden = {"shop.secret"}

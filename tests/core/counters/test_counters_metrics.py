@@ -140,6 +140,8 @@ def test_an_acknowledged_fault_is_zero_and_completeness_is_reported() -> None:
     assert all(value == 0 for _, value in found["sequence_fault"].rows)
     assert dict(found["collections"].rows) == {("looked",): 6.0, ("unread",): 1.0, ("pending",): 3.0}
     assert found["search_complete"].rows == (((), 0.0),)
+    found = by_name(row, collections_seen=6, collections_looked=6, discovering=True)
+    assert dict(found["collections"].rows) == {("looked",): 6.0, ("unread",): 0.0, ("pending",): 0.0}
     assert by_name(row)["search_complete"].rows == (((), 1.0),)
     lost = CounterTrouble("shard1", "Shard shard1 is not read.")
     assert by_name(row, troubles=(lost,))["search_complete"].rows == (((), 0.0),)

@@ -846,6 +846,16 @@ def test_history_that_fails_is_closed_and_reported(tmp_path: Path, connections: 
     asyncio.run(past.close())
 
 
+def test_a_value_of_the_past_that_a_clock_dates_later_is_before_the_first_reading() -> None:
+    shop = Shop()
+    shop.look(T0, ORDERS)
+    shop.tracker().add_past([PastValue(T0 + 5, 90, INT64), PastValue(T0 - 5, 80, INT64)])
+    series = shop.tracker().series
+    assert [(round(at - T0, 3), value) for at, value in zip(series.times, series.values, strict=True)] == [
+        (-5, 80), (-0.001, 90), (0, 100),
+    ]  # fmt: skip
+
+
 def test_what_a_counter_was_when_it_was_idle_is_in_its_history() -> None:
     shop = Shop()
     for at, value in ((0, 5), (100, 5), (101, 6), (200, 6), (201, 8)):
