@@ -16,6 +16,7 @@ from bson import Decimal128, Int64, ObjectId
 
 from builders.counters import counter, snapshot
 from tallyglass.counters.check_line import check_counters
+from tallyglass.counters.follow import known
 from tallyglass.counters.follow.collection import CounterCollection
 from tallyglass.counters.follow.collections import FollowedCollections
 from tallyglass.counters.follow.drift import with_neighbours
@@ -360,6 +361,23 @@ async def test_what_is_still_to_be_compared_leaves_what_was_read_whole() -> None
     followed._idle["shop"] = cast("Any", None)
     title = "Not all guesses are compared yet with the largest ids of their databases."
     assert list(followed.troubles()) == [CounterTrouble("", title, partial=True)]
+
+
+def test_a_counter_is_recorded_once_and_again_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "MOST_KNOWN", 2)
+    counters, identity = KnownCounters(), Identity("", SHOP, "", "", "", "seq", "", "", "", Semantics.LAST)
+    counters.recall([replace(KNOWN, key="back", gone_at=NOW - DAY)])
+    rows = []
+    for key in ("back", "a", "beyond"):
+        tracker = Tracker(replace(identity, key=key))
+        tracker.observe(5, NumericType.INT64, NOW)
+        rows.append((tracker.view(), tracker))
+    assert counters.learn(rows, NOW) == {"back", "a", "beyond"}
+    told = {key: one and (one.at, one.gone_at) for key, one in counters.changed.items()}
+    assert told == {"back": (KNOWN.at, None), "a": (NOW, None)}
+    counters.changed = {}
+    assert counters.learn(rows, NOW + DAY) == {"back", "a", "beyond"}
+    assert counters.changed == {}
 
 
 async def test_collections_that_are_not_read_in_time_are_counted_and_named() -> None:
