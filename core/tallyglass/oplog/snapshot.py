@@ -345,6 +345,21 @@ class Incident:
         return self.point or self.first
 
     @property
+    def began(self) -> datetime:
+        """When it began by the server's clock; by the cluster's where its entry does not say."""
+        return self.first_wall or self.first.time
+
+    @property
+    def ended(self) -> datetime:
+        """When its last entry so far was written, by the same clock."""
+        return self.last_wall or self.last.time
+
+    @property
+    def walls(self) -> tuple[int, int]:
+        """When it began and ended, in milliseconds since 1970."""
+        return round(self.began.timestamp() * 1_000), round(self.ended.timestamp() * 1_000)
+
+    @property
     def by(self) -> str:
         """Who wrote it in a few words, where that is known beyond doubt; else how many are possible; empty if
         nobody is known."""

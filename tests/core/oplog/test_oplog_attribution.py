@@ -463,6 +463,18 @@ async def test_the_entries_of_a_line_are_those_of_the_least_delay_in_which_all_a
         )  # fmt: skip
 
 
+async def test_what_a_migration_wrote_is_of_no_statement() -> None:
+    """Moved documents are single entries, or operations in a batch among those of a statement."""
+    inner = [{"op": "d", "ns": NS, "ui": Binary(b"u" * 16, 4), "o": {"_id": n}} for n in range(3)]
+    inner[2] |= {"fromMigrate": True}
+    inner.append(inner[0] | {"ns": "shop.other"})
+    oplog: Any = Oplog().write(503, op="c", ns="admin.$cmd", o={"applyOps": inner}).write(504, 9, fromMigrate=True)
+    found = await read_run(oplog, LoggedRun(typed(TOOL, 500, 2), MILLIS + 500, MILLIS + 520, 2), book_of())
+    assert found is not None
+    assert (found.ops, found.documents, found.documents_exact, found.samples) == (1, 2, True, ("0", "1"))
+    assert told(await judge(oplog, book_of(ran(ANN, 500, 520, 2)))) == (Certainty.UNIQUE, [("ann", 2)])
+
+
 async def test_a_line_while_the_clock_is_doubted_has_no_entries() -> None:
     book, run = book_of(), LoggedRun(typed(TOOL, 500, 1), MILLIS + 500, MILLIS + 520, 1)
     oplog: Any = Oplog().write(503)

@@ -99,7 +99,7 @@ def as_table(found: list[Incident], *, whole: bool = False) -> str:
     for row in found if whole else fold(found):
         if isinstance(row, Fold):
             rows.append(
-                ("-", _began(row.incidents[0]), "-", row.title, "-", "-", f"{row.where}; --all shows them", "-")
+                ("-", iso(row.incidents[0].began), "-", row.title, "-", "-", f"{row.where}; --all shows them", "-")
             )
         else:
             rows.append(_cells(row))
@@ -109,7 +109,7 @@ def as_table(found: list[Incident], *, whole: bool = False) -> str:
 def _cells(incident: Incident) -> tuple[str, ...]:
     return (
         str(incident.number or "-"),
-        _began(incident),
+        iso(incident.began),
         f"{incident.last.t - incident.first.t} s" + ("+" if incident.open else ""),
         incident.title,
         documents(incident),
@@ -117,10 +117,6 @@ def _cells(incident: Incident) -> tuple[str, ...]:
         _note(incident),
         str(incident.limit),
     )
-
-
-def _began(incident: Incident) -> str:
-    return iso(incident.first_wall) if incident.first_wall else iso(incident.first.time)
 
 
 def _note(incident: Incident) -> str:

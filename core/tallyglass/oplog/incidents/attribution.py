@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from bson import Timestamp
@@ -73,7 +74,7 @@ def concerning(incidents: Iterable[Incident]) -> Callable[[str, int, int], bool]
     """Whether what ran on a namespace between two moments, in milliseconds, can concern any of these incidents."""
     by_ns: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for one in incidents:
-        first, last = walls(one)
+        first, last = one.walls
         by_ns[one.ns].append((first - SLACK_MILLIS, last + SLACK_MILLIS))
     ends: dict[str, list[int]] = {}
     for ns, spans in by_ns.items():
@@ -114,7 +115,7 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
             continue
         join = EntryJoin(incident, statements, book, source)
         # Timestamps are by the cluster's clock, which can be ahead of the server's own.
-        since, until = (one // 1000 + incident.first.t - walls(incident)[0] // 1000 for one in (first, last))
+        since, until = (one // 1000 + incident.first.t - incident.walls[0] // 1000 for one in (first, last))
         async for raw in entries_between(gateway, incident.ns, incident.op, since, until):
             join.feed(raw)
         told = join.evidence()
@@ -131,7 +132,7 @@ async def _of_writes(gateway: Gateway, incident: Incident, book: Book) -> Author
 def clients_beside_ttl(incident: Incident, book: Book) -> str:
     """What the log says that clients deleted where and while a TTL index did; empty if nothing."""
     by: Counter[tuple[str, str]] = Counter()
-    for one in book.statements(incident.ns, "d", *walls(incident)):
+    for one in book.statements(incident.ns, "d", *incident.walls):
         if one.source is Source.LOG and not one.client.is_server:
             by[one.client.user, one.client.application] += one.documents or 0
     told = [f"{count:,} by {', '.join(filter(None, who)) or 'a client'}" for who, count in by.most_common(_CLIENTS)]
@@ -140,7 +141,7 @@ def clients_beside_ttl(incident: Incident, book: Book) -> str:
 
 def bearing(incident: Incident, book: Book) -> Hashable:
     """What the evidence has on an incident, as numbers: while they are the same, so is the result."""
-    first, last = walls(incident)
+    first, last = incident.walls
     if incident.op and not incident.session:
         users = len(book.users) if incident.sessions else 0
         counts = tuple(len(_window(incident, book, source)[2]) for source in _SOURCES)
@@ -154,7 +155,7 @@ def bearing(incident: Incident, book: Book) -> Hashable:
 def _window(incident: Incident, book: Book, source: Source) -> tuple[int, int, list[Statement]]:
     """From when to when entries are read, in milliseconds by the server's clock, so that each statement of a source
     that overlaps the incident finds all of its own; and these statements."""
-    first, last = walls(incident)
+    first, last = incident.walls
     found: list[Statement] = []
     for _ in range(_EXPANSIONS + 1):
         near = book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)
@@ -176,13 +177,6 @@ def _behind_router(one: Statement, book: Book) -> Statement:
     return replace(one, client=client) if client is not None and client.user != INTERNAL_USER else one
 
 
-def walls(incident: Incident) -> tuple[int, int]:
-    """When an incident began and ended, in milliseconds since 1970 by the server's clock."""
-    first = incident.first_wall or incident.first.time
-    last = incident.last_wall or incident.last.time
-    return int(first.timestamp() * 1000), round(last.timestamp() * 1000)
-
-
 async def entries_between(gateway: Gateway, name: str, op: str, first: int, last: int) -> AsyncIterator[bytes]:
     """The deletes or updates of a namespace, as it is shown, between two moments in seconds, and some about them."""
     ns = unescape_name(name)
@@ -197,6 +191,16 @@ async def entries_between(gateway: Gateway, name: str, op: str, first: int, last
         async for batch in batches:
             for raw in entries(batch):
                 yield raw
+
+
+def writes_in(raw: bytes, name: str, op: str) -> Iterator[tuple[Entry, Entry]]:
+    """The deletes or updates of a namespace, as it is shown, in an entry, each with the entry; none that a migration
+    wrote. Raises Malformed."""
+    entry = read_entry(raw)
+    for write in operations_of(entry):
+        moved = entry.from_migrate or write.from_migrate
+        if write.op == op and not moved and clean_name(write.ns, 255) == name:
+            yield write, entry
 
 
 # The join of entries and statements
@@ -232,18 +236,12 @@ class EntryJoin:
 
     def feed(self, raw: bytes) -> None:
         """Count one entry of the oplog."""
-        try:
-            entry = read_entry(raw)
-            for write in operations_of(entry):
-                if write.op == self._incident.op and clean_name(write.ns, 255) == self._incident.ns:
-                    self._count(write, entry)
-        except Malformed:
-            return
+        with suppress(Malformed):
+            for write, entry in writes_in(raw, self._incident.ns, self._incident.op):
+                self._count(write, entry)
 
     def _count(self, write: Entry, entry: Entry) -> None:
         inside = self._incident.first <= entry.ts <= self._incident.last
-        if entry.from_migrate or write.from_migrate:
-            return
         if entry.txn_number is not None:
             if inside and self._incident.sessions:
                 session, user = entry.session_and_user
@@ -338,7 +336,7 @@ class EntryJoin:
         for one in accounts:
             statements = [self._statements[n] for n in one.statements]
             if not statements and self._incident.op:
-                first, last = walls(self._incident)
+                first, last = self._incident.walls
                 sessions = {session for session, _, _ in self._keyed}
                 statements = [
                     found
@@ -413,7 +411,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
         client = Client(user=incident.user)
     if client is None:
         return Authorship(Certainty.NONE, reason=why_none(incident, book))
-    first, last = walls(incident)
+    first, last = incident.walls
     statements = book.statements_of(session, incident.ns, first, last)
     found = _candidate(book, incident, client, [client], statements, incident.documents)
     return Authorship(Certainty.EXACT, (found,), "log" if client.connection else "sessions", _BY_SESSION)
@@ -421,7 +419,7 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
 
 def _of_definition(incident: Incident, book: Book) -> Authorship:
     names = frozenset(_NAMES.get(incident.kind, {incident.kind}))
-    first, last = walls(incident)
+    first, last = incident.walls
     near = book.definitions(names, first - EPISODE_MILLIS, last + EPISODE_MILLIS)
     exact = [one for one in near if incident.first <= one.commit <= incident.last]
     found = exact or [one for one in near if _names(one, incident)]
@@ -472,7 +470,7 @@ def _candidate(
 ) -> Candidate:
     addresses = dict.fromkeys(one.address for one in clients if one.address)
     largest = max(statements, key=lambda one: one.documents or 0, default=None)
-    first, last = walls(incident)
+    first, last = incident.walls
     beside = (
         book.beside(client, first - BESIDE_MILLIS, last + BESIDE_MILLIS)
         if client.connection and not client.is_server
@@ -509,7 +507,7 @@ def _told(ns: str, verb: str, found: Sequence[Statement]) -> str:
 
 def why_none(incident: Incident, book: Book) -> str:
     """Why nobody is named, with the lines of the log that could not be used."""
-    first, last = walls(incident)
+    first, last = incident.walls
     if not book.coverage:
         reason = " ".join(book.refused.values()) or "No log of the server was read."
     elif not book.covers(first, last):

@@ -18,7 +18,7 @@ from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
-from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, walls, why_none
+from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
 from tallyglass.oplog.incidents.by_log import missing, read_run
 from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits
 from tallyglass.oplog.incidents.recurrence import Reason
@@ -242,7 +242,7 @@ def as_routine(incident: Incident, book: Book, habits: Habits) -> Incident:
     known = incident.evidence is not None and incident.evidence.is_known
     if incident.routine or not incident.op or incident.sessions or not known:
         return incident
-    first, last = walls(incident)
+    first, last = incident.walls
     own = [
         one
         for one in book.statements(incident.ns, incident.op, first, last + SLACK_MILLIS)

@@ -7,23 +7,21 @@ line, and a large statement that an application runs at other times too is known
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tallyglass.evidence.book import Book
 from tallyglass.moment import Ts, from_millis
 from tallyglass.mongo.gateway import Gateway, closing
-from tallyglass.oplog.entry.entry import read_entry
 from tallyglass.oplog.entry.json import id_text
-from tallyglass.oplog.entry.operations import operations_of
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.incidents.attribution import entries_between, may_have_written, walls
+from tallyglass.oplog.incidents.attribution import entries_between, may_have_written, writes_in
 from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS
 from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun
 from tallyglass.oplog.incidents.rows import note_on, shown
 from tallyglass.oplog.incidents.verdict import REACH_MILLIS
 from tallyglass.oplog.snapshot import Harm, Incident
-from tallyglass.text import clean_name
 
 FOUND = "The server's log names this statement; the entries alone do not tell it from what is usual here."
 
@@ -35,7 +33,7 @@ _Written = tuple[int, Ts, str]
 
 def missing(incidents: Iterable[Incident], habits: Habits) -> list[LoggedRun]:
     """The acts of the log that none of these incidents shows, oldest first."""
-    shown = [(one.ns, one.op, *walls(one)) for one in incidents if not one.routine and one.op]
+    shown = [(one.ns, one.op, *one.walls) for one in incidents if not one.routine and one.op]
     return [
         run
         for run in habits.acts()
@@ -58,16 +56,12 @@ async def read_run(gateway: Gateway, run: LoggedRun, book: Book) -> Incident | N
     first, last = (run.began - SLACK_MILLIS) // 1_000, run.ended // 1_000
     async with closing(entries_between(gateway, one.ns, one.op, first, last)) as found:
         async for raw in found:
-            try:
-                entry = read_entry(raw)
-                for write in operations_of(entry):
-                    here = write.op == one.op and clean_name(write.ns, 255) == one.ns
-                    if here and not entry.from_migrate and may_have_written(any_of, write, entry):
+            with suppress(Malformed):
+                for write, entry in writes_in(raw, one.ns, one.op):
+                    if may_have_written(any_of, write, entry):
                         at = write.id_at
                         sample = id_text(write.raw, at, 60) if at is not None else ""
                         written.append((entry.wall_millis or 0, entry.ts, sample))
-            except Malformed:
-                continue
     for late in _LATE_MILLIS:
         own = [one for one in written if one[0] >= run.began - late]
         if len(own) >= run.documents:

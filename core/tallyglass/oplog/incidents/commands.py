@@ -161,8 +161,7 @@ def _key(row: Incident) -> CommandKey:
 
 
 def _closed(row: Incident) -> Closed:
-    first, last = row.first_wall or row.first.time, row.last_wall or row.last.time
-    return max(row.documents or 0, 1), round(first.timestamp() * 1_000), round(last.timestamp() * 1_000)
+    return max(row.documents or 0, 1), *row.walls
 
 
 def _settings_joined(rows: Iterable[Incident]) -> list[Incident]:

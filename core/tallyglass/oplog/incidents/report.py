@@ -39,7 +39,7 @@ def document_of(
     ``_id``, and statements without their constants."""
     hidden = "" if values else " Values of documents are hidden."
     return Document(
-        f"{incident.title}, {iso(incident.first_wall or incident.first.time)}",
+        f"{incident.title}, {iso(incident.began)}",
         [Facts([("deployment", deployment.label), ("server", deployment.server or f"MongoDB {deployment.version}")])],
         list(_sections(incident, others, values=values)),
         f"Made by Tallyglass {__version__}, {iso(made.replace(microsecond=0))}.{hidden}",
@@ -88,8 +88,7 @@ def _near(incident: Incident, others: Sequence[Incident]) -> list[Incident]:
 
 
 def _bar(one: Incident, chosen: Incident) -> Bar:
-    first, last = one.first_wall or one.first.time, one.last_wall or one.last.time
-    return Bar(one.title, first, max(first, last), one.number == chosen.number)
+    return Bar(one.title, one.began, max(one.began, one.ended), one.number == chosen.number)
 
 
 def _who(incident: Incident, *, values: bool) -> Iterator[Block]:
