@@ -114,15 +114,8 @@ class Known:
         return ()
 
 
-async def named(
-    oplog: Oplog,
-    book: Book,
-    *incidents: Incident,
-    log: Sequence[Statement] = (),
-    reached: Ts | None = BEGIN,
-) -> list[Incident]:
-    """The list with what the evidence adds; ``log`` are statements that are read with it, ``reached`` is how far back
-    the oplog was read."""
+def authors_of(oplog: Oplog, book: Book, log: Sequence[Statement] = ()) -> Authors:
+    """What names the authors; ``log`` are statements that were read with the evidence."""
     authors = Authors(oplog, Known(book))  # type: ignore[arg-type]
     assert book.heard is not None
     if log:
@@ -130,7 +123,19 @@ async def named(
     for one in log:
         book.heard(one)
         book.add_statement(one)
-    return list((await authors.added_to(IncidentScan(incidents, 0, reached, done=True))).incidents)
+    return authors
+
+
+async def named(
+    oplog: Oplog,
+    book: Book,
+    *incidents: Incident,
+    log: Sequence[Statement] = (),
+    reached: Ts | None = BEGIN,
+) -> list[Incident]:
+    """The list with what the evidence adds, with ``log`` too; ``reached`` is how far back the oplog was read."""
+    scan = IncidentScan(incidents, 0, reached, done=True)
+    return list((await authors_of(oplog, book, log).added_to(scan)).incidents)
 
 
 def a_delete(**how: Any) -> Incident:

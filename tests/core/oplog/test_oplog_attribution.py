@@ -15,6 +15,7 @@ from bson import Binary, Int64, Timestamp
 
 from builders.authors import (
     ANN,
+    BEGIN,
     BOB,
     JOB,
     LSID,
@@ -28,6 +29,7 @@ from builders.authors import (
     T,
     a_delete,
     a_log,
+    authors_of,
     book_of,
     deletes,
     named,
@@ -481,6 +483,45 @@ async def test_a_line_while_the_clock_is_doubted_has_no_entries() -> None:
     assert await read_run(oplog, run, book) is not None
     book.doubt_clock(MILLIS + 500)
     assert await read_run(oplog, run, book) is None
+
+
+@pytest.mark.parametrize("ahead", [2, 3, 30])
+async def test_the_entries_of_a_line_are_found_where_the_cluster_s_clock_is_ahead(ahead: int) -> None:
+    """Timestamps go on where they were when a member whose clock was fast was primary."""
+    oplog: Any = Oplog()
+    stamps = [Timestamp(T + ahead, n) for n in (1, 2)]
+    oplog.raw = [
+        bson.encode(bson.decode(raw) | {"ts": ts}) for raw, ts in zip(deletes(503, 2).raw, stamps, strict=True)
+    ]
+    known = typed(TOOL, 500, 2, after=Ts(T + ahead, 0))
+    found = await read_run(oplog, LoggedRun(known, known.began, known.ended, 2), book_of())
+    assert found is not None
+    assert (found.first, found.last, found.documents) == (Ts(T + ahead, 1), Ts(T + ahead, 2), 2)
+
+
+async def test_the_entries_of_a_line_are_looked_for_until_a_secondary_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    behind, scan = Oplog(), IncidentScan((), 0, BEGIN, done=True)
+    authors, late = authors_of(behind, book_of(), a_log(typed(SHELL, 3))), authors_module.LATE_SECONDS
+    assert (await authors.added_to(scan)).incidents == ()
+    behind.raw += deletes(5).raw
+    for seconds, count in ((-1.0, 0), (late, 1)):
+        monkeypatch.setattr(authors_module, "LATE_SECONDS", seconds)
+        assert len((await authors.added_to(scan)).incidents) == count
+    behind.raw.clear()  # what was found once stays
+    assert len((await authors.added_to(scan)).incidents) == 1
+
+
+async def test_so_many_acts_of_the_log_alone_are_looked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authors_module, "LOGGED_LIMIT", 1)
+    log = a_log(typed(SHELL, 3), replace(typed(SHELL, 60_003), ns="shop.other"))
+    oplog = deletes(5).many(range(60_005, 60_017), ns="shop.other")
+    authors = authors_of(oplog, book_of(), log)
+    found = (await authors.added_to(IncidentScan((), 0, BEGIN, done=True))).incidents
+    assert [one.ns for one in found] == [NS]
+    # What is no longer looked for makes room: the entries show it, or lie before what is left of the oplog.
+    for incidents, reached in (((replace(a_delete(), last_wall=from_seconds(T + 0.016)),), BEGIN), ((), Ts(T + 1, 0))):
+        found = (await authors.added_to(IncidentScan(incidents, 0, reached, done=True))).incidents
+        assert "shop.other" in [one.ns for one in found]
 
 
 async def test_its_number_comes_after_those_of_the_entries() -> None:

@@ -20,7 +20,7 @@ from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
 from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
 from tallyglass.oplog.incidents.by_log import missing, read_run
-from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits
+from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun
 from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
@@ -31,6 +31,9 @@ ends, which may wait for other members."""
 
 LOGGED_LIMIT = 500
 """The most acts that only the log tells; each costs a read of its part of the oplog."""
+
+LATE_SECONDS = 60.0
+"""How long the entries of an act of the log are looked for: a secondary that is behind has them later."""
 
 _DEFINITIONS = ("collMod", "createIndexes")
 
@@ -67,8 +70,9 @@ class Authors:
         """Incidents that were compared with the newest evidence, as they began."""
         self._habits = Habits(observer.book)
         observer.book.heard = self._habits.note
-        self._logged: dict[object, Incident | None] = {}
-        """What the log alone tells to be an act, by when it began; None where the oplog has no such entries."""
+        self._logged: dict[object, tuple[Incident | None, float]] = {}
+        """What the log alone tells to be an act, by when it began: None where the oplog has no such entries. And when
+        they were first looked for."""
 
     async def begin(self) -> None:
         """Read the server's memory of its log, before more of it is overwritten, unless there are files."""
@@ -102,18 +106,32 @@ class Authors:
 
     async def _by_log(self, scan: IncidentScan) -> list[Incident]:
         """The acts that the log alone tells. Their numbers come after those of the entries, which stay the same."""
-        last, found = max((one.number for one in scan.incidents), default=0), list[Incident]()
-        for run in missing(scan.incidents, self._habits) if scan.done and not scan.ns else ():
-            key, oldest = (run.largest.ns, run.largest.op, run.began, run.documents), scan.reached
-            if oldest is None or run.began < oldest.t * 1_000:
-                continue
-            if key not in self._logged and len(self._logged) < LOGGED_LIMIT:
-                self._observer.spend()
-                with suppress(TallyglassError):
-                    self._logged[key] = await read_run(self._gateway, run, self._observer.book)
-            one = self._logged.get(key)
+        last, found, oldest = max((one.number for one in scan.incidents), default=0), list[Incident](), scan.reached
+        if not scan.done or scan.ns or oldest is None:
+            return []
+        runs = {
+            (run.largest.ns, run.largest.op, run.began, run.documents): run
+            for run in missing(scan.incidents, self._habits)
+            if run.began >= oldest.t * 1_000
+        }
+        self._logged = {key: one for key, one in self._logged.items() if key in runs}
+        for key, run in runs.items():
+            one = await self._logged_act(key, run)
             if one is not None:
                 found.append(replace(one, number=last + len(found) + 1))
+        return found
+
+    async def _logged_act(self, key: object, run: LoggedRun) -> Incident | None:
+        """An act of the log with its entries, which are looked for again for a while if they are not there."""
+        now = asyncio.get_running_loop().time()
+        found, since = self._logged.get(key, (None, now))
+        is_new = key not in self._logged and len(self._logged) < LOGGED_LIMIT
+        again = key in self._logged and now - since <= LATE_SECONDS and self._observer.is_due(urgent=True)
+        if found is None and (is_new or again):
+            self._observer.spend()
+            with suppress(TallyglassError):
+                found = await read_run(self._gateway, run, self._observer.book)
+                self._logged[key] = (found, since)
         return found
 
     async def _read(self, *, urgent: bool = False) -> None:

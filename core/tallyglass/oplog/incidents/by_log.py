@@ -53,7 +53,9 @@ async def read_run(gateway: Gateway, run: LoggedRun, book: Book) -> Incident | N
     if run.statements > 1:
         any_of = replace(any_of, floor=0, after=Ts(0, 0), before=None, ids=None, fields=None)
     written: list[_Written] = []
-    first, last = (run.began - SLACK_MILLIS) // 1_000, run.ended // 1_000
+    # Timestamps are by the cluster's clock, which can be ahead of the server's own: the client knew it.
+    ahead = max(one.after.t - one.began // 1_000, 0)
+    first, last = (run.began - SLACK_MILLIS) // 1_000, run.ended // 1_000 + ahead
     async with closing(entries_between(gateway, one.ns, one.op, first, last)) as found:
         async for raw in found:
             with suppress(Malformed):
