@@ -39,6 +39,7 @@ from builders.authors import (
 from tallyglass.errors import InputError
 from tallyglass.evidence.book import Book, Coverage, LineTally
 from tallyglass.evidence.facts import INTERNAL_USER, Client, Definition, Source, Statement
+from tallyglass.evidence.log_files import FOUND_BYTES
 from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.moment import Ts, from_seconds
 from tallyglass.oplog.incidents import authors as authors_module
@@ -320,16 +321,57 @@ async def test_a_drop_that_only_the_profile_has_is_unique() -> None:
     assert told(await judge(oplog, book_of(dropped, other), kind="drop", op="")) == (Certainty.EXACT, [("bob", None)])
 
 
-async def test_log_files_are_read_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    read: list[object] = []
-    monkeypatch.setattr(authors_module, "read_files", lambda _, files, *__, **___: read.extend(files))
-    observer: Any = Known(Book())
-    observer.last_lines = {}
-    authors = Authors(Oplog(), observer, [tmp_path / "mongod.log"])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("logs", "beside", "kept", "read", "members", "begun"),
+    [
+        (["mongod.log"], "beside.log", True, [("mongod.log", 0), ("a_1_1795409595.log", 0)], ["", "a_1"], 0),
+        (["mongod.log"], "beside.log", False, [("mongod.log", 0)], [""], 0),
+        ([], "beside.log", False, [("beside.log", FOUND_BYTES)], [""], 0),
+        ([], "beside.log", True, [("a_1_1795409595.log", 0)], ["a_1"], 0),
+        ([], "", False, [], [], 1),
+    ],
+    ids=["named and kept", "named", "found beside", "kept", "none"],
+)
+async def test_log_files_are_read_once_and_before_the_memory_of_the_server(
+    logs: list[str],
+    beside: str,
+    kept: bool,
+    read: list[tuple[str, int]],
+    members: list[str],
+    begun: int,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    found = list[tuple[str, int]]()
+    reads = list[bool]()
+
+    def read_files(_: Book, files: list[Path], __: object, *, most: int = 0, others: object = ()) -> dict[str, str]:
+        found.extend((file.name, most) for file in files)
+        return {"a line": "a file"}
+
+    async def log_beside(_: object) -> Path | None:
+        return tmp_path / beside if beside else None
+
+    class Counting(Known):
+        def __init__(self) -> None:
+            super().__init__(Book())
+            self.last_lines: dict[str, object] = {}
+
+        async def read(self, *, urgent: bool) -> None:
+            reads.append(urgent)
+
+    monkeypatch.setattr(authors_module, "read_files", read_files)
+    monkeypatch.setattr(authors_module, "log_beside", log_beside)
+    observer: Any = Counting()
+    observer.folder = EvidenceFolder(tmp_path / "kept")
+    if kept:
+        (tmp_path / "kept" / "a_1_1795409595.log").touch()
+    authors = Authors(Oplog(), observer, [tmp_path / name for name in logs])  # type: ignore[arg-type]
     await authors.begin()
+    assert (reads, found) == ([False] * begun, [])
     for _ in range(3):
         await authors.added_to(IncidentScan((), 0, None, done=True))
-    assert read == [tmp_path / "mongod.log"]
+    assert (found, observer.last_lines) == (read, {member: {"a line": "a file"} for member in members})
 
 
 async def test_for_an_incident_of_nobody_the_log_is_read_soon_three_times() -> None:
