@@ -836,7 +836,7 @@ async def test_the_next_incident_may_be_newer_than_a_list_that_holds_still(scree
         await screen.press("I")
         assert "incident 30." in screen.text
         await screen.press("end")
-        screen.app.screen.incidents.set_filter(IncidentFilter.parse("ns:a"))
+        screen.app.screen.incidents.set_filter("ns:a")
         await screen.press("I")
         assert "No incident that matches 'ns:a'." in screen.text
 

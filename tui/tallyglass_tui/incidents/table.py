@@ -15,8 +15,8 @@ from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
 from tallyglass.text import clean
 from tallyglass_tui import bound, clock
-from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, as_known, incident_cell
-from tallyglass_tui.incidents.filter import IncidentFilter
+from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, about, as_known, incident_cell
+from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP, IncidentFilter
 from tallyglass_tui.incidents.fold import Fold, fold
 from tallyglass_tui.incidents.report import ask_for_report
 from tallyglass_tui.shell.feed import Feed
@@ -28,6 +28,8 @@ from tallyglass_tui.widgets.live_table import Column, LiveTable
 
 if TYPE_CHECKING:
     from tallyglass.restore.plan.at_hand import SourcesAtHand
+
+INCIDENT_PROMPT = f"Filter incidents: {INCIDENT_FILTER_HELP}"
 
 
 class IncidentTable(LiveTable):
@@ -107,10 +109,14 @@ class IncidentTable(LiveTable):
         """An incident as it is known now; None if it no longer exists."""
         return self.find(key_of(incident))
 
-    def set_filter(self, wanted: IncidentFilter) -> None:
-        """Show only the incidents that ``wanted`` lets through."""
-        self.filter = wanted
+    def set_filter(self, text: str) -> None:
+        """Show only the incidents that match. Raises InputError if the text is not a valid filter."""
+        self.filter = IncidentFilter.parse(text)
         self.release()
+
+    def about(self, width: int) -> list[Piece]:
+        """The incident under the cursor, in one line."""
+        return about(self.selected, width) if self.selected else []
 
     def show_sources(self, sources: SourcesAtHand) -> None:
         """Show from where each could come back."""

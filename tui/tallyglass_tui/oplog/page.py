@@ -10,17 +10,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from tallyglass.oplog.snapshot import OplogRow
+from tallyglass.oplog.snapshot import IncidentScan, OplogRow
 from tallyglass_tui import bound
 from tallyglass_tui import format as fmt
-from tallyglass_tui.incidents.table import IncidentTable
+from tallyglass_tui.incidents.table import INCIDENT_PROMPT, IncidentTable
 from tallyglass_tui.oplog.following import TIME_PROMPT, Following
-from tallyglass_tui.oplog.incident_view import IncidentView
 from tallyglass_tui.oplog.jumps import Jumps
 from tallyglass_tui.oplog.opened_text import OpenedText
 from tallyglass_tui.oplog.rate_list import RateList
 from tallyglass_tui.oplog.search import RowSearch
 from tallyglass_tui.oplog.selection import Selection
+from tallyglass_tui.oplog.state import scan_lines
 from tallyglass_tui.oplog.tail import Tail
 from tallyglass_tui.shell.messages import OplogRequested, SearchRequested, Visit
 from tallyglass_tui.widgets.input_line import InputLine
@@ -64,7 +64,7 @@ class OplogPage(Selection, RowSearch):
         super().__init__()
         self.following = Following(self)
         self._jumps = Jumps(self, self.following)
-        self._incident_view = IncidentView(self, self._jumps)
+        self._reads_incidents = False
         self._visited = False
 
     def compose_body(self) -> ComposeResult:
@@ -122,7 +122,7 @@ class OplogPage(Selection, RowSearch):
     def action_filter(self) -> None:
         """Type a filter: for the incidents if they are on top, otherwise for the entries."""
         if self.view == "incidents":
-            self._incident_view.ask_for_filter(self._input)
+            self._input.open(INCIDENT_PROMPT, self._filter_incidents, self.incidents.filter.text, live=True)
         else:
             self._input.open(
                 _FILTER_PROMPT,
@@ -207,7 +207,19 @@ class OplogPage(Selection, RowSearch):
 
     def read_incidents(self) -> None:
         """Read the incidents, if they are not read yet."""
-        self._incident_view.read()
+        if not self._reads_incidents:
+            self._reads_incidents = True
+            self.incidents.follow(self._show_scan)
+            self.incidents.show_scan(None)
+
+    def _show_scan(self, scan: IncidentScan) -> None:
+        self.incidents.show_scan(scan)
+        self._jumps.take_scan(scan)
+
+    def _filter_incidents(self, text: str) -> None:
+        self.incidents.set_filter(text)
+        self.show_lines()
+        self.refresh_bindings()
 
     @on(Tail.Chosen, "#incidents")
     def _incident_chosen(self, message: Tail.Chosen) -> None:
@@ -244,8 +256,8 @@ class OplogPage(Selection, RowSearch):
 
     def back(self) -> None:
         """Go back one view; then to the live tail; then clear the filter."""
-        if self.view == "incidents" and self._incident_view.wanted_text:
-            self._incident_view.set_filter("")
+        if self.view == "incidents" and self.incidents.filter.text:
+            self._filter_incidents("")
         elif len(self._views) > 1:
             self._views.pop()
             self._show_view()
@@ -296,8 +308,12 @@ class OplogPage(Selection, RowSearch):
         """Update the lines around the view; the rates have none of their own."""
         width = self.size.width
         if self.view == "incidents":
-            lines = self._incident_view.lines(width)
-            self.query_one("#about", TextLines).show(self._incident_view.about(width))
+            listed = self.incidents
+            lines = scan_lines(
+                listed.scan, width, listed.filter.text, len(listed.incidents), with_routine=listed.with_routine,
+                silent=listed.lost,
+            )  # fmt: skip
+            self.query_one("#about", TextLines).show(listed.about(width))
         else:
             lines = self.following.lines(width, silent=self.incidents.lost)
         if self.view == "rates" and self.following.last is not None:
