@@ -173,6 +173,39 @@ async def test_a_count_says_nothing_of_a_part_of_its_time() -> None:
     assert told(found) == (Certainty.AMBIGUOUS, [("ann", 20)])
 
 
+@pytest.mark.parametrize(
+    ("counts", "last", "grade", "named"),
+    [
+        ([37], 37, Certainty.UNIQUE, [("ann", 35)]),  # two of forty lie beyond: at least 35 of 38 are its own
+        ([36], 37, Certainty.AMBIGUOUS, [("ann", 36)]),
+        ([40], 37, Certainty.UNIQUE, [("ann", 38)]),
+        ([41], 37, Certainty.AMBIGUOUS, [("ann", 38)]),  # more than there are: a line is of something else
+        ([None], 37, Certainty.AMBIGUOUS, [("ann", 38)]),  # stopped, and its line says nothing that can be read
+        ([2, 37], 37, Certainty.UNIQUE, [("bob", 35)]),
+        ([2, 30], 37, Certainty.AMBIGUOUS, [("bob", 30), ("ann", 2)]),
+        ([36], 39, Certainty.UNIQUE, [("ann", 36)]),
+        ([35], 39, Certainty.AMBIGUOUS, [("ann", 35)]),
+    ],
+)
+async def test_who_wrote_nearly_all_is_named_by_the_count_alone(
+    counts: list[int | None], last: int, grade: Certainty, named: list[tuple[str, int]]
+) -> None:
+    """Of forty documents changed in the time of the statements, the first ones are of the incident."""
+    lines = [ran(one, 9, 51, count) for one, count in zip((ANN, BOB), counts, strict=False)]
+    found = await judge(Oplog().many(range(10, 50)), book_of(*lines), last=last)
+    assert told(found) == (grade, named)
+    # An open statement, and one whose session is not known, names nobody however many it counts.
+    unsure = [replace(one, in_session=None) for one in lines]
+    assert (await judge(Oplog().many(range(10, 50)), book_of(*unsure), last=last)).grade is Certainty.AMBIGUOUS
+
+
+async def test_without_entries_no_statement_is_named() -> None:
+    """An incident whose entries are gone, or of another kind: what a stopped statement counts is all of nothing."""
+    for documents in (None, 1):
+        found = await judge(Oplog().write(10, ns="shop.other"), book_of(ran(ANN, 9, 41, documents)))
+        assert told(found) == (Certainty.NONE, [])
+
+
 @pytest.mark.parametrize(("keys", "grade"), [(60, Certainty.UNIQUE), (61, Certainty.AMBIGUOUS)])
 async def test_a_stopped_statement_counts_index_keys(keys: int, grade: Certainty) -> None:
     found = await judge(Oplog().many(range(10, 40)), book_of(ran(ANN, 9, 41, None, keys=keys)))

@@ -26,7 +26,7 @@ class AlikeEntries(NamedTuple):
 
 class Demand(NamedTuple):
     """What a statement says of itself: how many entries it wrote, or, if it was stopped, how many index keys it
-    removed; and who ran it, None if its entries may be of another kind after all."""
+    removed, 0 if that is unknown; and who ran it, None if its entries may be of another kind after all."""
 
     entries: int | None
     keys: int
@@ -91,7 +91,7 @@ def _wanted(entries: int, statements: Sequence[tuple[int, Demand]]) -> dict[int,
     rest = entries - sum(wanted.values())
     if len(stopped) == 1:
         one, demand = stopped[0]
-        if rest <= 0 or demand.keys % rest:
+        if rest <= 0 or not demand.keys or demand.keys % rest:
             return None
         wanted[one], rest = rest, 0
     return wanted if rest == 0 and len(stopped) < 2 else None
