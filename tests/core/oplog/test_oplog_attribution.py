@@ -407,6 +407,37 @@ async def test_log_files_are_read_once_and_before_the_memory_of_the_server(
     assert (found, observer.last_lines) == (read, {member: {"a line": "a file"} for member in members})
 
 
+@pytest.mark.parametrize(
+    ("session", "names"), [(b"s" * 16, ["ann, shell"] * 3), (b"", ["ann, shell", "", "ann, shell and 1 more"])]
+)
+async def test_who_wrote_what_goes_on(session: bytes, names: list[str]) -> None:
+    """What a session writes is its client's, however long it goes on. Of a statement the new entries are later than the
+    evidence, until more is read."""
+
+    class Busy(Known):
+        spent = 0
+        due = False
+
+        def is_due(self, *, urgent: bool) -> bool:
+            return self.due
+
+        def spend(self, commands: int = 1) -> None:
+            self.spent += commands
+
+    book = book_of((session, 3, ANN), ran(ANN, 9, 41, 30))
+    observer, found = Busy(book), list[str]()
+    authors = Authors(Oplog().many(range(10, 70)), observer)  # type: ignore[arg-type]
+    begun = a_delete(session=session.hex(), sessions=int(bool(session)))
+    grown = replace(begun, last=Ts(T, 60), last_wall=from_seconds((MILLIS + 69) / 1000), ops=60, documents=60)
+    for incident in (begun, grown, grown):
+        (one,) = (await authors.added_to(IncidentScan((incident,), 0, None, done=True))).incidents
+        found.append(one.by)
+        if incident is grown:
+            observer.due = True
+            book.add_statement(ran(BOB, 9, 71, 30, floor=MILLIS + 40))
+    assert (found, observer.spent) == (names, 0 if session else 2)
+
+
 async def test_for_an_incident_of_nobody_the_log_is_read_soon_three_times() -> None:
     class Counting(Known):
         reads = 0

@@ -94,12 +94,17 @@ def concerning(incidents: Iterable[Incident]) -> Callable[[str, int, int], bool]
     return concerns
 
 
+def needs_entries(incident: Incident) -> bool:
+    """Whether its entries must be read again: a session, or the line of a definition, tells who it was by itself."""
+    return bool(incident.op) and not incident.session
+
+
 async def attribute(gateway: Gateway, incident: Incident, book: Book) -> Authorship:
     """Compare one incident with the evidence. Reads its part of the oplog again where that decides.
 
     Raises the errors of the gateway.
     """
-    if incident.op and not incident.session:
+    if needs_entries(incident):
         return await _of_writes(gateway, incident, book)
     if incident.session:
         return _of_session(incident, book)
@@ -142,7 +147,7 @@ def clients_beside_ttl(incident: Incident, book: Book) -> str:
 def bearing(incident: Incident, book: Book) -> Hashable:
     """What the evidence has on an incident, as numbers: while they are the same, so is the result."""
     first, last = incident.walls
-    if incident.op and not incident.session:
+    if needs_entries(incident):
         users = len(book.users) if incident.sessions else 0
         counts = tuple(len(_window(incident, book, source)[2]) for source in _SOURCES)
         return (counts, users, book.covers(first, last))

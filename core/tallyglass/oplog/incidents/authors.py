@@ -18,7 +18,14 @@ from tallyglass.evidence.store import EvidenceFolder
 from tallyglass.mongo.cluster_gateway import ClusterGateway
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.incidents.across_shards import Named
-from tallyglass.oplog.incidents.attribution import attribute, bearing, clients_beside_ttl, concerning, why_none
+from tallyglass.oplog.incidents.attribution import (
+    attribute,
+    bearing,
+    clients_beside_ttl,
+    concerning,
+    needs_entries,
+    why_none,
+)
 from tallyglass.oplog.incidents.by_log import missing, read_run
 from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun
 from tallyglass.oplog.incidents.recurrence import Reason
@@ -139,17 +146,17 @@ class Authors:
         await self._observer.read(urgent=urgent)
 
     async def _of(self, incident: Incident) -> Authorship:
-        known, book = self._known[_key(incident)], self._observer.book
+        known, book, reads = self._known[_key(incident)], self._observer.book, needs_entries(incident)
         near = bearing(incident, book)
         if known.found is not None and (known.is_known or near == known.near):
             return known.found
-        if known.found is None and _beginning(incident) in self._up_to_date:
+        if known.found is None and reads and _beginning(incident) in self._up_to_date:
             # It has grown since: its new entries are later than the evidence.
             return Authorship(Certainty.NONE, reason=why_none(incident, book))
         known.near = near
         self._up_to_date.add(_beginning(incident))
         try:
-            self._observer.spend()
+            self._observer.spend(int(reads))
             known.found = await attribute(self._gateway, incident, book)
         except TallyglassError as error:
             known.found = Authorship(Certainty.NONE, reason=f"Its entries could not be read again: {error}")
