@@ -213,10 +213,9 @@ def writes_in(raw: bytes, name: str, op: str) -> Iterator[tuple[Entry, Entry]]:
 
 @dataclass(slots=True)
 class _Account:
-    """What one client is known to have written, or may have."""
+    """What one client is known to have written, or may have: by the sessions of the entries, or by some statements."""
 
     client: Client
-    grade: Certainty = Certainty.EXACT
     documents: int = 0
     clients: dict[Client, None] = field(default_factory=dict)
     statements: dict[int, None] = field(default_factory=dict)
@@ -225,6 +224,12 @@ class _Account:
 def _who(client: Client) -> Hashable:
     """Clients with the same account and application are one; without an account also the connection counts."""
     return (client.user, client.application) if client.user else (client.application, client.address, client.connection)
+
+
+def _account_of(accounts: dict[Hashable, _Account], client: Client) -> _Account:
+    account = accounts.setdefault(_who(client), _Account(client))
+    account.clients[client] = None
+    return account
 
 
 class EntryJoin:
@@ -272,7 +277,7 @@ class EntryJoin:
             total += count
             client = _session_client(self._book, session, txn, user)
             if client is not None:
-                self._credit(accounts, client, Certainty.EXACT, count)
+                _account_of(accounts, client).documents += count
         demands = [
             Demand(one.documents, one.keys or 0, _who(one.client) if one.in_session is False else None)
             for one in self._statements
@@ -286,19 +291,12 @@ class EntryJoin:
             share = shares.get(group)
             if share is not None and share.certain:
                 for n, number in share.by.items():
-                    client = self._statements[n].client
-                    self._credit(accounts, client, Certainty.UNIQUE, number).statements[n] = None
+                    account = _account_of(accounts, self._statements[n].client)
+                    account.documents += number
+                    account.statements[n] = None
             for n in share.possible if share else group.fits:
                 possible[n] += count
         return self._verdict(accounts, possible, total)
-
-    @staticmethod
-    def _credit(accounts: dict[Hashable, _Account], client: Client, grade: Certainty, count: int) -> _Account:
-        account = accounts.setdefault(_who(client), _Account(client))
-        account.grade = Certainty.UNIQUE if grade is Certainty.UNIQUE else account.grade
-        account.documents += count
-        account.clients[client] = None
-        return account
 
     def _verdict(self, accounts: dict[Hashable, _Account], possible: dict[int, int], total: int) -> Authorship:
         ranked = sorted(accounts.values(), key=lambda one: -one.documents)
@@ -306,18 +304,16 @@ class EntryJoin:
         if ranked and total and ranked[0].documents >= MOST * total:
             ranked, known = ranked[:1], total
         if ranked and known >= MOST * total:
-            exact = all(one.grade is Certainty.EXACT for one in ranked)
-            return self._shown(
-                Certainty.EXACT if exact else Certainty.UNIQUE, ranked, _BY_SESSION if exact else _BY_STATEMENT
-            )
+            if any(one.statements for one in ranked):
+                return self._shown(Certainty.UNIQUE, ranked, _BY_STATEMENT)
+            return self._shown(Certainty.EXACT, ranked, _BY_SESSION)
         counted = self._by_count(total)
         if counted is not None:
             return self._shown(Certainty.UNIQUE, [counted], _BY_COUNT)
         for n, count in possible.items():
             statement = self._statements[n]
-            account = accounts.setdefault(_who(statement.client), _Account(statement.client))
+            account = _account_of(accounts, statement.client)
             account.documents = max(account.documents, min(count, statement.documents or count))
-            account.clients[statement.client] = None
             account.statements[n] = None
         if accounts:
             ranked = sorted(accounts.values(), key=lambda one: -one.documents)
@@ -333,7 +329,7 @@ class EntryJoin:
             inside = sum(count for group, count in self._groups.items() if group.inside and n in group.fits)
             least = (one.documents or 0) - (within - inside)
             if total and within >= (one.documents or 0) and least >= MOST * total:
-                return _Account(one.client, Certainty.UNIQUE, least, {one.client: None}, {n: None})
+                return _Account(one.client, least, {one.client: None}, {n: None})
         return None
 
     def _shown(self, grade: Certainty, accounts: Iterable[_Account], reason: str) -> Authorship:
