@@ -21,6 +21,16 @@ _HARM_ORDER = {Harm.LOSS: 0, Harm.CHANGE: 1, Harm.DEFINITION: 2}
 _SINGLE = (Form.LOOP, Form.SINGLE, Form.BATCH, Form.FAN_OUT)
 """Forms of single writes, which may be several of one document."""
 
+_WORDS = {
+    Form.MANY: ("{verb}Many", "{verb}Many"),
+    Form.SINGLE: ("{noun}", "{noun} by one session"),
+    Form.BATCH: ("batch", "bulkWrite of {noun}"),
+    Form.FAN_OUT: ("fan_out", "{noun} by many sessions at once"),
+    Form.LOOP: ("{noun}", "single {noun} without a session"),
+    Form.SLOW: ("slow_loop", "slow {noun} one by one"),
+}
+"""The kind and the title of an act."""
+
 _SECOND = timedelta(seconds=1)
 
 
@@ -116,20 +126,9 @@ def _kind_and_title(finding: Finding, family: Family) -> tuple[str, str]:
     ns, noun = shown(family.ns), _NOUN[family.op]
     if finding.reason is Reason.RETURN:
         return "return", f"a restore by Tallyglass: {noun} on {ns}"
-    many = "deleteMany" if family.op == "d" else "updateMany"
-    match finding.form:
-        case Form.SINGLE:
-            how = "findAndModify " if finding.burst.find_and_modify else ""
-            return noun, f"{how}{noun} by one session on {ns}"
-        case Form.BATCH:
-            return "batch", f"bulkWrite of {noun} on {ns}"
-        case Form.FAN_OUT:
-            return "fan_out", f"{noun} by many sessions at once on {ns}"
-        case Form.LOOP:
-            return noun, f"single {noun} without a session on {ns}"
-        case Form.SLOW:
-            return "slow_loop", f"slow {noun} one by one on {ns}"
-    return many, f"{many} on {ns}"
+    kind, title = (words.format(verb=_VERB[family.op], noun=noun) for words in _WORDS[finding.form])
+    how = "findAndModify " if finding.form is Form.SINGLE and finding.burst.find_and_modify else ""
+    return kind, f"{how}{title} on {ns}"
 
 
 def _row(finding: Finding, family: Family, kind: str, title: str, note: str) -> Incident:
