@@ -397,6 +397,32 @@ def test_a_prepared_transaction_counts_from_its_commit_and_an_aborted_one_never(
             assert (one.first, one.last, one.point, one.documents) == (first, commit, commit, 150)
 
 
+@pytest.mark.parametrize(
+    ("flags", "before", "wanted"),
+    [
+        ({}, Timestamp(0, 0), [(10, "deletes")]),
+        ({"prepare": True}, Timestamp(0, 0), []),  # it may still be aborted
+        ({"partialTxn": True}, Timestamp(0, 0), []),  # more of it follows
+        ({}, Timestamp(999, 1), []),  # more of it came before
+    ],
+)
+def test_a_small_transaction_counts_as_writes_of_its_session_if_it_is_whole(
+    flags: dict[str, bool], before: Timestamp, wanted: list[tuple[int, str]]
+) -> None:
+    log, previous = Log(), {"prevOpTime": {"ts": before, "t": Int64(-1)}}
+    log.apply(0, [delete("shop.orders", n) for n in range(10)], flags, **SESSION, **previous)
+    assert [(one.documents, one.kind) for one in log.incidents()] == wanted
+
+
+@pytest.mark.parametrize(("step", "rows"), [(1, [12]), (2, [6, 6])])
+def test_small_transactions_are_one_run_of_their_session_by_their_numbers(step: int, rows: list[int]) -> None:
+    log, previous = Log(), {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+    for n in range(2):
+        number = SESSION | {"txnNumber": Int64(7 + n * step)}
+        log.apply(30 * n, [delete("shop.orders", 6 * n + one) for one in range(6)], **number, **previous)
+    assert [one.documents for one in sorted(log.incidents(), key=lambda one: one.first)] == rows
+
+
 def test_a_transaction_is_named_after_all_its_entries_and_removes_data_if_one_operation_does() -> None:
     """The last entry has the smaller part, on another collection, and the only delete stands after many inserts."""
     log, later = Log(), {"prevOpTime": {"ts": Timestamp(1_000, 1), "t": Int64(1)}}

@@ -224,7 +224,7 @@ class Grouper:
     def _in_session(self, entry: Entry, counts: Counter[tuple[str, str]]) -> None:
         session, user = entry.session_and_user
         for (op, ns), count in counts.items():
-            burst = burst_in(entry, count, -1 if entry.txn_number is None else entry.txn_number)
+            burst = burst_in(entry, count, entry.txn_number or 0)
             burst.session, burst.user = session, user
             self._inner[EntryClass.SESSION_WRITE, op, ns].append(burst)
 
