@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -62,24 +62,25 @@ def _mark(collection: Any, query: dict[str, Any]) -> list[Any]:
     return [collection.update_many(query, {"$set": {"fixed": 1, "at": time.time()}})]
 
 
-def _few(size: int) -> dict[str, Any]:
+def few(size: int) -> dict[str, Any]:
+    """The filter of an act on so many documents: it is done on the first of the collection, by ``_id``."""
     return {"$limit": size}
 
 
 KINDS = (
     *(
-        Kind(f"deleteMany {size} of {ns}", ns, "d", _few(size), lambda c, q: [c.delete_many(q)])
+        Kind(f"deleteMany {size} of {ns}", ns, "d", few(size), lambda c, q: [c.delete_many(q)])
         for ns in ("orders.order", "rest.people", "http_cache.responses", "orders.archive")
         for size in (3, 15, 60)
     ),
     *(
-        Kind(f"updateMany {size} of {ns}", ns, "u", _few(size), _mark)
+        Kind(f"updateMany {size} of {ns}", ns, "u", few(size), _mark)
         for ns in ("orders.order", "rest.drafts", "orders.archive")
         for size in (4, 40)
     ),
-    Kind("pipeline of rest.people", "rest.people", "u", _few(12),
+    Kind("pipeline of rest.people", "rest.people", "u", few(12),
          lambda c, q: [c.update_many(q, [{"$set": {"copy": time.time()}}])]),
-    Kind("loop of deleteOne, orders", "orders.order", "d", _few(10),
+    Kind("loop of deleteOne, orders", "orders.order", "d", few(10),
          lambda c, q: [c.delete_one({"_id": one}) for one in q["_id"]["$in"]]),
     Kind("deleteMany all drafts", "rest.drafts", "d", {}, lambda c, q: [c.delete_many({})]),
     Kind("drop", "scratch.import", "c", {}, lambda c, q: c.drop()),
@@ -91,71 +92,76 @@ def _ids(query: dict[str, Any]) -> list[Any]:
     return query["_id"]["$in"]  # type: ignore[no-any-return]
 
 
-def _each(name: str, *rest: Any) -> Callable[[Any, dict[str, Any]], Any]:
+def each(name: str, *rest: Any) -> Callable[[Any, dict[str, Any]], Any]:
     """A loop of single writes."""
     return lambda c, q: [getattr(c, name)({"_id": one}, *rest) for one in _ids(q)]
 
 
-def _pool(collection: Any, query: dict[str, Any]) -> Any:
+def pool(collection: Any, query: dict[str, Any]) -> Any:
+    """Single deletes by eight threads."""
     with ThreadPoolExecutor(8) as threads:
         return list(threads.map(lambda one: collection.delete_one({"_id": one}), _ids(query)))
 
 
-def _in_transaction(collection: Any, query: dict[str, Any]) -> Any:
+def in_transaction(collection: Any, query: dict[str, Any]) -> Any:
+    """Single deletes in one transaction."""
     with collection.database.client.start_session() as session, session.start_transaction():
         return [collection.delete_one({"_id": one}, session=session) for one in _ids(query)]
 
 
-def _delete(ns: str, size: int) -> Kind:
-    return Kind(f"deleteMany {size} of {ns}", ns, "d", _few(size), lambda c, q: [c.delete_many(q)])
+def delete(ns: str, size: int) -> Kind:
+    """A deleteMany of so many documents."""
+    return Kind(f"deleteMany {size} of {ns}", ns, "d", few(size), lambda c, q: [c.delete_many(q)])
 
 
-def _update(ns: str, size: int, change: Any = None) -> Kind:
+def update(ns: str, size: int, change: Any = None) -> Kind:
+    """An updateMany of so many documents."""
     to = change or {"$set": {"checked": True}}
-    return Kind(f"updateMany {size} of {ns}", ns, "u", _few(size), lambda c, q: [c.update_many(q, to)])
+    return Kind(f"updateMany {size} of {ns}", ns, "u", few(size), lambda c, q: [c.update_many(q, to)])
 
 
-def _command(op: str, ns: str, do: Callable[[Any, dict[str, Any]], Any], name: str = "") -> Kind:
+def command(op: str, ns: str, do: Callable[[Any, dict[str, Any]], Any], name: str = "") -> Kind:
+    """A change of definitions, whose entry is the command ``op``."""
     return Kind(name or f"{op} {ns}", ns, op, {}, do)
 
 
 _BULK = 350
 RARE = (
-    _delete("shop.reviews", 2_400), _delete("shop.reviews", 3), _delete("shop.customers", 12),
-    _delete("shop.invoices", 300), _delete("shop.carts", 30), _delete("shop.pages", 25),
-    _update("shop.customers", 1_700), _update("shop.customers", 40, {"$set": {"vip": 1}}),
-    _update("shop.invoices", 2_500, {"$set": {"paid": True}}), _update("shop.stock", 400, {"$mul": {"left": 2}}),
-    _update("shop.tickets", 120, [{"$set": {"copy": "$n"}}]),
-    Kind("deleteOne loop 60 of shop.addresses", "shop.addresses", "d", _few(60), _each("delete_one"), True),
-    Kind("updateOne loop 200 of shop.tickets", "shop.tickets", "u", _few(200),
-         _each("update_one", {"$set": {"state": "closed"}}), True),
-    Kind("replaceOne loop 40 of shop.pages", "shop.pages", "u", _few(40), _each("replace_one", {"text": ""}), True),
-    Kind("findOneAndDelete loop 30 of shop.tickets", "shop.tickets", "d", _few(30), _each("find_one_and_delete"), True),
-    Kind("bulkWrite 300 of shop.addresses", "shop.addresses", "d", _few(300),
+    delete("shop.reviews", 2_400), delete("shop.reviews", 3), delete("shop.customers", 12),
+    delete("shop.invoices", 300), delete("shop.carts", 30), delete("shop.pages", 25),
+    update("shop.customers", 1_700), update("shop.customers", 40, {"$set": {"vip": 1}}),
+    update("shop.invoices", 2_500, {"$set": {"paid": True}}), update("shop.stock", 400, {"$mul": {"left": 2}}),
+    update("shop.tickets", 120, [{"$set": {"copy": "$n"}}]),
+    Kind("deleteOne loop 60 of shop.addresses", "shop.addresses", "d", few(60), each("delete_one"), True),
+    Kind("updateOne loop 200 of shop.tickets", "shop.tickets", "u", few(200),
+         each("update_one", {"$set": {"state": "closed"}}), True),
+    Kind("replaceOne loop 40 of shop.pages", "shop.pages", "u", few(40), each("replace_one", {"text": ""}), True),
+    Kind("findOneAndDelete loop 30 of shop.tickets", "shop.tickets", "d", few(30), each("find_one_and_delete"), True),
+    Kind("bulkWrite 300 of shop.addresses", "shop.addresses", "d", few(300),
          lambda c, q: [c.bulk_write([DeleteOne({"_id": one}) for one in _ids(q)])], True),
-    Kind("pool 200 of shop.addresses", "shop.addresses", "d", _few(200), _pool, True),
-    Kind("transaction 40 of shop.coupons", "shop.coupons", "applyOps", _few(40), _in_transaction, True),
-    Kind("350 updateOnes on 2 of shop.coupons", "shop.coupons", "u", _few(2),
+    Kind("pool 200 of shop.addresses", "shop.addresses", "d", few(200), pool, True),
+    Kind("transaction 40 of shop.coupons", "shop.coupons", "applyOps", few(40), in_transaction, True),
+    Kind("350 updateOnes on 2 of shop.coupons", "shop.coupons", "u", few(2),
          lambda c, q: [c.update_one({"_id": _ids(q)[n % 2]}, {"$set": {"n": -n}}) for n in range(_BULK)]),
-    _update("shop.coupons", 100, {"$set": {"ends": 1}}), _delete("shop.coupons", 90),
-    _delete("orders.order", 400), _update("orders.archive", 300, {"$set": {"seen": None}}),
-    _delete("http_cache.responses", 700), _delete("flask_session.sessions", 200), _delete("rest.people", 15),
-    _update("rest.people", 18, {"$set": {"n": 0}}), _delete("fireworks.fireworks", 100),
-    _update("fireworks.launches", 60, {"$set": {"state": "LOST"}}), _delete("broker.messages", 60),
-    _delete("warehouse.summary", 200), _update("warehouse.readings", 300, {"$set": {"value": 0}}),
-    _delete("aiogram_fsm.states_and_data", 150), _delete("site.articles", 800),
-    _update("site.articles", 1_000, [{"$set": {"title": "$n"}}]),
-    _update("staging.accounts", 150, {"$set": {"email": ""}}), _delete("sacred.metrics", 2),
-    _command("dropIndexes", "shop.tickets", lambda c, q: c.drop_index("n_1")),
-    _command("createIndexes", "shop.pages", lambda c, q: c.create_index("at", expireAfterSeconds=10**6)),
-    _command("collMod", "shop.pages", lambda c, q: c.database.command("collMod", c.name, validationLevel="off")),
-    _command("renameCollection", "shop.pages", lambda c, q: c.rename("pages_old")),
-    _command("renameCollection", "shop.tickets",
+    update("shop.coupons", 100, {"$set": {"ends": 1}}), delete("shop.coupons", 90),
+    delete("orders.order", 400), update("orders.archive", 300, {"$set": {"seen": None}}),
+    delete("http_cache.responses", 700), delete("flask_session.sessions", 200), delete("rest.people", 15),
+    update("rest.people", 18, {"$set": {"n": 0}}), delete("fireworks.fireworks", 100),
+    update("fireworks.launches", 60, {"$set": {"state": "LOST"}}), delete("broker.messages", 60),
+    delete("warehouse.summary", 200), update("warehouse.readings", 300, {"$set": {"value": 0}}),
+    delete("aiogram_fsm.states_and_data", 150), delete("site.articles", 800),
+    update("site.articles", 1_000, [{"$set": {"title": "$n"}}]),
+    update("staging.accounts", 150, {"$set": {"email": ""}}), delete("sacred.metrics", 2),
+    command("dropIndexes", "shop.tickets", lambda c, q: c.drop_index("n_1")),
+    command("createIndexes", "shop.pages", lambda c, q: c.create_index("at", expireAfterSeconds=10**6)),
+    command("collMod", "shop.pages", lambda c, q: c.database.command("collMod", c.name, validationLevel="off")),
+    command("renameCollection", "shop.pages", lambda c, q: c.rename("pages_old")),
+    command("renameCollection", "shop.tickets",
              lambda c, q: list(c.aggregate([{"$match": {"n": 1}}, {"$out": c.name}])), "out over shop.tickets"),
-    _command("convertToCapped", "shop.addresses",
+    command("convertToCapped", "shop.addresses",
              lambda c, q: c.database.command("convertToCapped", c.name, size=100_000)),
-    _command("drop", "shop.coupons", lambda c, q: c.drop()),
-    _command("dropDatabase", "hr.people", lambda c, q: c.database.client.drop_database("hr")),
+    command("drop", "shop.coupons", lambda c, q: c.drop()),
+    command("dropDatabase", "hr.people", lambda c, q: c.database.client.drop_database("hr")),
 )  # fmt: skip
 """Each is done once, in random order but for the commands, which come last."""
 
@@ -212,7 +218,7 @@ def act(kind: Kind, person: Client, admin: Client) -> dict[str, Any]:
 
 
 def _acts(
-    uri_of: Callable[[str], str], admin: Client, seconds: float, rng: random.Random, *, rare: bool
+    uri_of: Callable[[str], str], admin: Client, seconds: float, rng: random.Random, rare: Sequence[Kind]
 ) -> Iterator[dict[str, Any]]:
     people = {
         (name, retries): MongoClient[dict[str, Any]](uri_of(name), appname=application, retryWrites=retries)
@@ -220,8 +226,8 @@ def _acts(
         for retries in (False, True)
     }
     until, number = time.monotonic() + seconds, 0
-    writes = [kind for kind in RARE if kind.op in ("d", "u", "applyOps")]
-    once = iter([*rng.sample(writes, len(writes)), *(kind for kind in RARE if kind not in writes)])
+    writes = [kind for kind in rare if kind.op in ("d", "u", "applyOps")]
+    once = iter([*rng.sample(writes, len(writes)), *(kind for kind in rare if kind not in writes)])
     while time.monotonic() < until:
         time.sleep(rng.uniform(*(RARE_PAUSE if rare else PAUSE)))
         kind = next(once, None) if rare else rng.choice(KINDS)
@@ -237,51 +243,65 @@ def _acts(
             name = kind.name if rare else f"{number} {kind.name}"
             held = hashlib.sha256(name.encode()).digest()[0] % HELD_BACK == 0
             application = person.options.pool_options.appname
-            sessions = int(kind.in_sessions) * (8 if kind.do is _pool else 1)
+            sessions = int(kind.in_sessions) * (8 if kind.do is pool else 1)
             yield {"name": name, "user": user, "app": application, **found, "sessions": sessions, "expect": found["n"],
                    "held": held}  # fmt: skip
     for one in people.values():
         one.close()
 
 
-def record(folder: Path, seconds: float, seed: int, *, rare: bool) -> None:
-    """Run everything and write the three files."""
+def program_of(name: str) -> list[str]:
+    """The command that runs one of the applications, without its URI."""
+    return [sys.executable, "-W", "ignore", "-m", "bench._record", "--application", name]
+
+
+PROGRAMS = {one.__name__: program_of(one.__name__) for one in APPLICATIONS}
+
+
+def record(
+    folder: Path, seconds: float, seed: int, rare: Sequence[Kind] = (), programs: Mapping[str, list[str]] = PROGRAMS
+) -> None:
+    """Run everything and write the three files. Each of ``rare`` is done once; without, those of :data:`KINDS` again
+    and again. ``programs`` are the commands of the applications by name; the URI is added."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as keys:
         key = Path(keys) / "key"
         key.touch(0o600)
         key.write_text("c2VjcmV0Zm9ydGhlbWVtYmVycw")
         with ReplicaSet(1, options=[f"--keyFile={key}", "--slowms=-1"]) as servers:
-            _record(servers, folder, seconds, random.Random(seed), rare=rare)
+            _record(servers, folder, seconds, random.Random(seed), rare, programs)
 
 
-def _record(servers: ReplicaSet, folder: Path, seconds: float, rng: random.Random, *, rare: bool) -> None:
+def _record(
+    servers: ReplicaSet,
+    folder: Path,
+    seconds: float,
+    rng: random.Random,
+    rare: Sequence[Kind],
+    programs: Mapping[str, list[str]],
+) -> None:
     def uri_of(name: str) -> str:
         return servers.uri.replace("mongodb://", f"mongodb://{name}:{PASSWORD}@") + "&authSource=admin"
 
     with servers.client() as first:
         first.admin.command("createUser", "root", pwd=PASSWORD, roles=["root"])
     admin: Client = MongoClient(uri_of("root"))
-    for name in (*PEOPLE, *(one.__name__ for one in APPLICATIONS)):
+    for name in (*PEOPLE, *programs):
         admin.admin.command("createUser", name, pwd=PASSWORD, roles=ROLES)
     for ns, size in STATIC.items():
         db, _, collection = ns.partition(".")
         admin[db][collection].insert_many([{"_id": n, "n": n, "left": 5} for n in range(size)])
     admin.shop.tickets.create_index("n")
-    words = [sys.executable, "-W", "ignore", "-m", "bench._record", "--application"]
-    running = [
-        subprocess.Popen([*words, one.__name__, uri_of(one.__name__)], stdout=subprocess.DEVNULL)
-        for one in APPLICATIONS
-    ]
+    running = {
+        name: subprocess.Popen([*argv, uri_of(name)], stdout=subprocess.DEVNULL) for name, argv in programs.items()
+    }
     try:
         time.sleep(90 if rare else 10)
-        rows = list(_acts(uri_of, admin, seconds, rng, rare=rare))
+        rows = list(_acts(uri_of, admin, seconds, rng, rare))
         time.sleep(60 if rare else 0)
-        missing = [
-            one.__name__ for one, process in zip(APPLICATIONS, running, strict=True) if process.poll() is not None
-        ]
+        missing = [name for name, process in running.items() if process.poll() is not None]
     finally:
-        for process in running:
+        for process in running.values():
             process.terminate()
             process.wait(30)
     with gzip.open(folder / "oplog.bson.gz", "wb") as file:
@@ -306,7 +326,7 @@ def main() -> None:
     if given.application:
         next(one for one in APPLICATIONS if one.__name__ == given.application)(given.folder, threading.Event())
     else:
-        record(Path(given.folder), given.seconds, given.seed, rare=given.rare)
+        record(Path(given.folder), given.seconds, given.seed, RARE if given.rare else ())
 
 
 if __name__ == "__main__":
