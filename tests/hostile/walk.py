@@ -60,7 +60,7 @@ STOPS = (
     Stop("loss", (TAB,), "comes back"),
     Stop("reissue", (TAB,), "No counter would", data=False),
     Stop("commands", (TAB,), "Save the oplog first", data=False),
-    Stop("commands, next rows", ("j" * 10,), "Load it into the live set"),
+    Stop("commands, next rows", ("j" * 11,), "Load it into the live set"),
     Stop("backup", ("b",), "Esc"),
 )
 

@@ -71,7 +71,7 @@ async def test_a_time_series_file_without_some_of_its_buckets(scene: Scene) -> N
     since = scene.now()
     shop.weather.drop()
     scene.settle()
-    limit = scene.first_entry({"o.drop": "system.buckets.weather"}, since)
+    limit = scene.first_entry({"op": "d", "ns": "shop.system.views"}, since)
     assert (await scene.plan(backup, limit)).level is not Level.BLOCK
     file = backup / "shop" / "system.buckets.weather.bson"
     file.write_bytes(b"".join(list(documents(file))[1:]))
