@@ -26,7 +26,7 @@ from tallyglass.restore.undo.account import DocumentState as State
 from tallyglass.restore.undo.account import DocumentTrace
 from tallyglass.restore.undo.beside import _holds
 from tallyglass.restore.undo.expiry import expiry_of
-from tallyglass.restore.undo.judgement import judge_documents
+from tallyglass.restore.undo.judgement import Judgement, judge_documents
 
 Step = tuple[str, str, dict[str, Any]]
 COPY = {"_id": 1, "status": "ok", "name": "n", "balance": 5, "addr": {"zip": 7, "street": "s"}, "tags": [1, 2]}
@@ -240,6 +240,12 @@ SESSION = {"lsid": {"id": Binary.from_uuid(UUID(int=1))}, "txnNumber": 1, "stmtI
 FIELDS = {"_id": 0, "s": "ok", "flag": False, "n": 0}
 
 
+def judgements(
+    source: Server, spare: Server, accident: Accident, *, ns: str = "s.c", began: Ts | None = None
+) -> AsyncIterator[Judgement]:
+    return judge_documents(cast("Gateway", source), cast("Gateway", spare), accident, ns, Ts(100, 1), began, None)
+
+
 def update(second: int, id_: int, **more: Any) -> dict[str, Any]:
     return entry(second, "u", diff(u=more), id_)
 
@@ -269,9 +275,7 @@ async def test_an_update_beside_the_accident_that_set_the_same_is_listed_while_i
     source = Server(oplog, *live)
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD", "flag": True})))).stored()
     accident = Accident("updates", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect, entries=4)
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
-    )  # fmt: skip
+    found = judgements(source, spare, accident, began=Ts(300, 1))
     assert {one.state async for one in found} == states
 
 
@@ -311,9 +315,7 @@ async def test_an_insert_beside_the_accidents_updates_is_listed(
     )
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
     accident = Accident("updates", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect, entries=3)
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
-    )  # fmt: skip
+    found = judgements(source, spare, accident, began=Ts(300, 1))
     assert {one.key[1] async for one in found if one.state is State.BESIDE} == listed
 
 
@@ -334,9 +336,7 @@ async def test_a_value_that_some_of_the_accidents_updates_left_alike_is_looked_f
     accident = Accident(
         "updates", "s.c", Ts(101, 1), Ts(100 + of, 1), updates=True, effect=effect, entries=of, proven=True
     )  # fmt: skip
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), Ts(300, 1), None
-    )  # fmt: skip
+    found = judgements(source, spare, accident, began=Ts(300, 1))
     assert {one.state async for one in found if one.key[1] == 99} == states
 
 
@@ -347,9 +347,7 @@ async def test_an_insert_beside_deletes_of_another_collection_is_none_of_the_acc
     source, spare = Server(oplog, {"_id": 50}, {"_id": 51}), Server([], {"_id": 1}, {"_id": 2})
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
     accident = Accident("everything", "s.c", Ts(101, 1), Ts(104, 1), updates=True, effect=effect)
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.d", Ts(100, 1), Ts(300, 1), None
-    )  # fmt: skip
+    found = judgements(source, spare, accident, ns="s.d", began=Ts(300, 1))
     assert [one.state async for one in found] == [State.MISSING] * 2
 
 
@@ -375,10 +373,7 @@ async def test_what_others_made_right_was_not_restored(
     accident = Accident("updates", "s.c", Ts(102, 1), Ts(102, 1), updates=True, effect=effect, entries=1)
     live = [] if later["op"] == "d" else [FIELDS | {"_id": 0, "s": "BAD"} | later["o"]["diff"]["u"]]
     oplog = [entry(100, "n", {}, ns=""), update(102, 0, s="BAD"), later | SESSION]
-    rows = judge_documents(
-        cast("Gateway", Server(oplog, *live)), cast("Gateway", Server([], FIELDS)), accident, "s.c", Ts(100, 1),
-        Ts(began, 1), None,
-    )  # fmt: skip
+    rows = judgements(Server(oplog, *live), Server([], FIELDS), accident, began=Ts(began, 1))
     assert [(one.state, one.restored, one.theirs) async for one in rows] == [judged]
 
 
@@ -404,9 +399,7 @@ async def test_live_documents_are_asked_for_many_at_once(
         Server([], *({"_id": n} for n in range(count))),
         Accident("deletes", "s.c", Ts(101, 1), Ts(200, 1)),
     )
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-    )  # fmt: skip
+    found = judgements(source, spare, accident)
     assert [(one.key[1], one.state) async for one in found] == [(n, State.MISSING) for n in range(count)]
     assert source.asked == asked
 
@@ -420,9 +413,7 @@ async def test_large_live_documents_are_asked_for_in_smaller_groups(
     source = Counting([entry(100, "n", {}, ns=""), *(entry(101 + n, "d", {"_id": n}) for n in range(3))])
     spare = Server([], *({"_id": n} for n in range(3)))
     accident = Accident("deletes", "s.c", Ts(101, 1), Ts(200, 1))
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-    )  # fmt: skip
+    found = judgements(source, spare, accident)
     assert len([one async for one in found]) == 3
     assert source.asked == asked
 
@@ -490,9 +481,7 @@ async def test_a_delete_without_a_session_by_a_field_of_a_ttl_index_is_no_decisi
     source.indexes = indexes
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
     accident = Accident("updates", "s.c", Ts(102, 1), Ts(102, 1), updates=True, effect=effect, entries=1)
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-    )  # fmt: skip
+    found = judgements(source, spare, accident)
     assert [one.state async for one in found] == [state]
 
 
@@ -501,9 +490,7 @@ async def test_what_is_live_must_be_what_the_oplog_says() -> None:
     spare = Server([], {"_id": 1}, {"_id": 2})
     source = Server(oplog, {"_id": 2, "from": "nowhere"})
     accident = Accident("deletes", "s.c", Ts(101, 1), Ts(102, 1))
-    rows = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-    )  # fmt: skip
+    rows = judgements(source, spare, accident)
     assert {one.key: one.state async for one in rows} == {
         b"\x10\x01\0\0\0": State.MISSING, b"\x10\x02\0\0\0": State.DIFFERS,
     }  # fmt: skip
@@ -528,9 +515,7 @@ async def test_a_live_document_that_was_read_earlier_or_later_is_a_state_through
     spare = Server([], {"_id": 0, "s": "new", "n": 1})
     effect = UpdateEffect(changes_of(bson.encode(diff(u={"s": "BAD"})))).stored()
     accident = Accident("updates", "s.c", Ts(101, 1), Ts(101, 1), updates=True, effect=effect, entries=1)
-    found = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-    )  # fmt: skip
+    found = judgements(source, spare, accident)
     assert [one.state async for one in found] == [state]
 
 
@@ -543,9 +528,7 @@ async def test_what_a_rename_brought_back_is_compared_with_what_was_removed() ->
     source = Server(oplog, {"_id": 1, "v": 2}, {"_id": 2, "v": 1})
     accident = Accident("deletes", "s.c", Ts(102, 1), Ts(102, 1))
     spare = Server([], {"_id": 1, "v": 1}, {"_id": 2, "v": 1})
-    rows = judge_documents(
-        cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-    )  # fmt: skip
+    rows = judgements(source, spare, accident)
     assert {one.key: (one.state, one.restored) async for one in rows} == {
         b"\x10\x01\0\0\0": (State.RIGHT, False), b"\x10\x02\0\0\0": (State.DIFFERS, False),
     }  # fmt: skip
@@ -565,9 +548,7 @@ async def test_what_went_with_its_collection_is_not_right_where_another_one_was_
         ([dropped, renamed, again], [State.RENAMED, State.RIGHT]),
     ):
         source, spare = Server([*deleted, *later]), Server([], {"_id": 1}, {"_id": 2})
-        rows = judge_documents(
-            cast("Gateway", source), cast("Gateway", spare), accident, "s.c", Ts(100, 1), None, None
-        )  # fmt: skip
+        rows = judgements(source, spare, accident)
         assert [one.state async for one in rows] == states
 
 
