@@ -141,6 +141,9 @@ def test_whole_numbers_of_all_types_are_the_same(value: Any, same: Any) -> None:
         ({"key": {"a": 1}, "name": "a_1"}, {"locale": "simple"}),
         ({"key": {"a": 1}, "name": "a_1", "collation": {"locale": "fr"}}, {"locale": "fr"}),
         ({"key": {"_id": 1}, "name": "_id_"}, None),
+        ({"v": 1, "key": {"a": 1}, "name": "a_1"}, None),
+        ({"v": Int64(1), "key": {"a": 1}, "name": "a_1"}, None),
+        ({"v": 2, "key": {"a": 1}, "name": "a_1"}, {"locale": "simple"}),
     ],
 )
 def test_an_index_does_not_inherit_the_collation_of_its_collection(spec: dict[str, Any], collation: Any) -> None:

@@ -87,11 +87,11 @@ def cells() -> Iterator[Any]:
 
 def fill(db: Any) -> None:
     db.orders.insert_many([{"_id": n, "v": n, "text": "x" * n} for n in range(60)])
-    db.orders.create_index("v")
+    db.orders.create_index("v", v=1)
     db.others.insert_many([{"_id": n} for n in range(30, 50)])
     db.old_name.insert_many([{"_id": n, "v": n} for n in range(9)])
     for one in ("v", "w", "x"):
-        db.old_name.create_index(one)
+        db.old_name.create_index(one, v=1)
     db.create_collection("shown", viewOn="orders", pipeline=[{"$match": {"v": 3}}])
     db.create_collection("weather", timeseries={"timeField": "at", "metaField": "where"})
     db.create_collection("log", capped=True, size=2**16)

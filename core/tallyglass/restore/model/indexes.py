@@ -47,8 +47,9 @@ def canonical_index(spec: Mapping[str, Any]) -> str:
 
 def buildable(spec: Mapping[str, Any], kind: str = "collection") -> dict[str, Any]:
     """An index as createIndexes takes it. One without a collation would get that of its collection; a ``timeseries``
-    takes none beside a partial filter."""
-    own = "collation" in spec or is_id_index(spec) or (kind == "timeseries" and "partialFilterExpression" in spec)
+    takes none beside a partial filter, nor does an index that was built before 3.4 (``v`` 1), which has none."""
+    own = "collation" in spec or is_id_index(spec) or same_numbers(spec.get("v")) == 1
+    own = own or (kind == "timeseries" and "partialFilterExpression" in spec)
     simple = {} if own else {"collation": {"locale": "simple"}}
     return {name: value for name, value in spec.items() if name not in _NOT_BUILT} | simple
 

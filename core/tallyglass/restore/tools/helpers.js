@@ -282,7 +282,7 @@ async function putTogether(ns, staging, kept, paths) {
   }
   await shell.print(quoted(ns) + " was created again while it was replaced: what was written there since stays");
   const indexes = (await collection(staging).getIndexes()).filter((one) => one.name !== "_id_")
-    .map((one) => ({collation: {locale: "simple"}, ...one}));
+    .map((one) => ({...(Number(one.v) === 1 ? {} : {collation: {locale: "simple"}}), ...one}));
   if (indexes.length > 0) {
     await write(name, {createIndexes: rest, indexes: indexes});
   }
