@@ -141,7 +141,7 @@ class Gateway(Protocol):
     async def catch_up(self) -> float | None:
         """From here on each find reads what is there now, or later: a secondary that lags is waited for.
 
-        Returns what the server's clock says (seconds since 1970), None if it is not told. Nothing is waited for on
+        Returns what the server's clock says (seconds since 1970), None if it does not say. Nothing is waited for on
         servers without a logical clock, nor behind a router unless the connection string chooses secondaries.
         """
         ...

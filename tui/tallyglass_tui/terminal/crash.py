@@ -9,7 +9,7 @@ from tallyglass.text import clean_block
 
 _ADVICE = "This is a defect of Tallyglass, not of your server. It only reads: nothing was changed there."
 _FRAMES = 12
-"""The innermost frames of a traceback, which are told: those above belong to Textual and asyncio."""
+"""The innermost frames of a traceback, which are shown: those above belong to Textual and asyncio."""
 
 _LIMIT = 8_000
 """Characters of a report, some hundred lines of a terminal: the innermost frames are the last."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 _KEPT_TIMES: Final = 1024
-"""The latest fetches, of which the median and the 99th percentile are told: ten of them lie above the latter."""
+"""The latest fetches, of which the median and the 99th percentile are reported: ten of them lie above the latter."""
 _COUNTS: Final = ("issued", "burned", "fetches", "retries", "failures", "stalls", "collisions")
 CLOSED: Final = "closed"
 """The note for ids burned as expected, because their allocator was closed."""

@@ -201,7 +201,7 @@ async def _top(reader: IdReader, ids: IdSpan, issued: int) -> tuple[int, ...]:
 
 
 def _together(found: Sequence[LargestId]) -> LargestId:
-    """The ids of all the targets of a counter as those of one: which of them are next to it is not told."""
+    """The ids of all the targets of a counter as those of one: which of them are next to it is left out."""
     first, *more = found
     if not more:
         return first

@@ -35,7 +35,7 @@ MOST = 0.9
 the rest at the same time."""
 
 BESIDE_MILLIS = 600_000
-"""How long before and after an incident the other statements of its connection are told."""
+"""How long before and after an incident the other statements of its connection are shown."""
 
 _BESIDE_LIMIT = 20
 """The most lines of what else a connection wrote: a page has room for no more."""
