@@ -98,15 +98,16 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     if grade is Grade.CERTAIN and not used and own and own.issuperset(finding.targets):
         grade, evidence = Grade.LIKELY, f"Beside one that is in use: {evidence}"
     found = bool(finding.targets)
+    seen: UsageFinding | Match = finding if found else match
     return replace(
         match,
         grade=grade,
         evidence=evidence,
-        semantics=finding.semantics if found else match.semantics,
+        semantics=seen.semantics,
         targets=used or match.targets,
-        step=finding.step if found else match.step,
+        step=seen.step,
         ids_apart=finding.ids_apart if used else match.ids_apart,
-        block=finding.block if found else match.block,
+        block=seen.block,
         text=finding.text or match.text,
         int64_ids=found and finding.int64_ids,
         cycles_in_use=found and isinstance(name, str) and name in finding.cycling,
