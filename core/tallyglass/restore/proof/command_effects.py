@@ -72,8 +72,9 @@ class Commands:
         makes them what they must be.
 
         mongorestore does not connect the indexes of a time series in the oplog with those in the backup's metadata,
-        knows none that a copy of the data files or a renamed collection has, and would build one as ``prepareUnique``
-        and ``unique``. A unique index that is dropped must be gone at once: a value may be twice afterwards.
+        and knows none that a copy of the data files or a renamed collection has. Of other changes it repeats an expiry
+        in place of another, and ``hidden``: tools before 100.15 stop at all else. A unique index that is dropped must
+        be gone at once: a value may be twice afterwards.
         """
         name = entry.command
         ns = f"{entry.db}.{entry.o.get(name)}"
@@ -81,15 +82,20 @@ class Commands:
         if found is None:
             return False
         if name == "collMod" and set(entry.o) == {"collMod", "index"}:
-            known, lost = (bool(one) for one in (_named(found.indexes, _meant(entry)), self._is_lost(ns, entry)))
-            return found.kind == "timeseries" or (known and (lost or bool(entry.o["index"].get("unique"))))
+            known = _named(found.indexes, _meant(entry))
+            return found.kind == "timeseries" or (bool(known) and not self._is_repeated(ns, entry))
         if found.kind == "timeseries":
             return name in (*_BUILDS, *_DROPS)
         return self.running and name in _DROPS and not self._drops_unique(found, entry)
 
-    def _is_lost(self, ns: str, entry: Entry) -> bool:
-        """Whether the index that a collMod names is not in mongorestore's list."""
-        return not _named(self.catalog.listed.get(ns, {}), _meant(entry))
+    def _is_repeated(self, ns: str, entry: Entry) -> bool:
+        """Whether mongorestore makes the change of an index in its list."""
+        listed = self.catalog.listed.get(ns, {})
+        specs = [listed[name] for name in _named(listed, _meant(entry))]
+        changes = list(_changes(entry.o["index"]))
+        return bool(specs) and (
+            changes == ["hidden"] or (changes == ["expireAfterSeconds"] and all(changes[0] in spec for spec in specs))
+        )
 
     def _drops_unique(self, found: Collection, entry: Entry) -> bool:
         return any(found.built[name].get("unique") for name in _named(found.built, entry.o.get("index")))
@@ -179,17 +185,16 @@ class Commands:
                 self.kinds.add("validators")
 
     def _change_index(self, ns: str, change: Mapping[str, Any], entry: Entry) -> None:
-        if not self.is_left_to_repair(entry):
-            if self._is_lost(ns, entry):
+        if not self.is_left_to_repair(entry) and not self._is_repeated(ns, entry):
+            if _named(self.catalog.listed.get(ns, {}), _meant(entry)):
+                text = f"collMod changes an index of {clean_name(ns)} at {entry.ts} as the tools cannot repeat"
+                self.problem("unknown-command", text, entry)
+            else:
                 text = f"collMod of {clean_name(ns)} at {entry.ts} names an index it will not find"
                 self.problem("collmod-lost-index", text, entry)
-            elif change.get("unique"):
-                text = f"collMod makes an index of {clean_name(ns)} unique at {entry.ts}, which the tools cannot repeat"
-                self.problem("unknown-command", text, entry)
-        changes = {key: value for key, value in change.items() if key not in ("name", "keyPattern")}
         for indexes in self._changed_by(ns, entry):
             for name in _named(indexes, _meant(entry)):
-                indexes[name] |= changes
+                indexes[name] |= _changes(change)
                 if change.get("unique"):
                     indexes[name].pop("prepareUnique", None)
 
@@ -230,3 +235,8 @@ def _meant(entry: Entry) -> object:
     """The name or the key pattern of the index that a collMod changes; None without one."""
     change = entry.o.get("index")
     return change.get("name", change.get("keyPattern")) if isinstance(change, Mapping) else None
+
+
+def _changes(change: Mapping[str, Any]) -> dict[str, Any]:
+    """What a collMod changes of an index."""
+    return {key: value for key, value in change.items() if key not in ("name", "keyPattern")}
