@@ -164,9 +164,15 @@ class Scene:
         return self.newest_of({"ts": {"$lt": Timestamp(ts.t, ts.i)}})
 
     def now(self) -> Ts:
-        """The newest timestamp that a majority has. A set of 4.4 that was started a moment ago knows none yet."""
-        while (majority := self.client.admin.command("hello")["lastWrite"].get("majorityOpTime")) is None:
-            self.settle()
+        """The timestamp of what was written last, once a majority has it: before 5.0 a write by default waits for one
+        member, and a set that was started a moment ago knows no majority yet."""
+        newest: Any = None
+        majority: Any = None
+        while majority is None or majority["ts"] < newest["ts"]:
+            written = self.client.admin.command("hello")["lastWrite"]
+            newest, majority = newest or written["opTime"], written.get("majorityOpTime")
+            if majority is None:
+                self.settle()
         return Ts(majority["ts"].time, majority["ts"].inc)
 
     def first_entry(self, query: dict[str, Any], since: Ts) -> Ts:
