@@ -36,11 +36,11 @@ from tallyglass.oplog.incidents import commands, recurrence, verdict
 from tallyglass.oplog.incidents.attribution import attribute, concerning
 from tallyglass.oplog.incidents.authors import as_routine
 from tallyglass.oplog.incidents.burst import Burst
-from tallyglass.oplog.incidents.by_log import missing, read_run
+from tallyglass.oplog.incidents.by_log import missing, read_run, with_unusual_runs
 from tallyglass.oplog.incidents.compaction import Compactor
 from tallyglass.oplog.incidents.grouper import Grouper
 from tallyglass.oplog.incidents.habits import Habits
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.oplog.snapshot import Incident, IncidentScan
 
 BATCH = 2_000
 ABLATION_WORLDS = 200
@@ -300,14 +300,17 @@ def lines_above(folder: Path, slowms: int) -> Iterator[str]:
             yield line
 
 
-async def with_log(recording: Recording, folder: Path, incidents: Sequence[Incident], slowms: int) -> list[Incident]:
+async def with_log(recording: Recording, folder: Path, grouper: Grouper, slowms: int) -> list[Incident]:
     """The list of a recording with what its log decides."""
+    incidents = grouper.incidents()
     book, oplog = Book(), _Oplog(recording)
     habits = Habits(book)
     book.heard = habits.note
     reader = LogReader(book, "recorded", concerning(one for one in incidents if not one.routine))
     reader.feed(lines_above(folder, slowms))
     reader.flush()
+    scan = with_unusual_runs(IncidentScan(incidents, 0, None, done=True, recurring=grouper.recurring), book)
+    incidents = scan.incidents
     logged = [await read_run(oplog, run, book) for run in missing(incidents, habits)]  # type: ignore[arg-type]
     found = []
     for one in (*filter(None, logged), *incidents):
@@ -539,13 +542,14 @@ def main(arguments: list[str]) -> None:
         recording = Recording.read(folder)
         for backward in (False, True):
             began = time.process_time()
-            found = grouped(recording, backward=backward).incidents()
+            grouper = grouped(recording, backward=backward)
+            found = grouper.incidents()
             rate = len(recording.entries) / (time.process_time() - began)
             print(f"recording, {'backward' if backward else 'forward'}, {rate:,.0f} entries/s")
             print(score(recording, found, verbose=given.verbose and not backward))
         for slowms in SLOWMS if given.log else ():
             print(f"recording, with its log above {slowms} ms")
-            told = asyncio.run(with_log(recording, folder, found, slowms))
+            told = asyncio.run(with_log(recording, folder, grouper, slowms))
             print(score(recording, told, verbose=given.verbose))
         if given.flips:
             print(flips(recording))

@@ -5,7 +5,7 @@ A source adds facts, the join asks for those that could explain an incident. Not
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
@@ -79,6 +79,7 @@ class Coverage:
 
 
 _end = attrgetter("ended")
+_at = attrgetter("at")
 
 
 class Timelines(Generic[Key]):
@@ -137,7 +138,8 @@ class Book:
     _by_ns: Timelines[tuple[str, str]] = field(default_factory=Timelines)
     _by_session: Timelines[bytes] = field(default_factory=Timelines)
     _by_client: Timelines[tuple[str, str]] = field(default_factory=Timelines)
-    _definitions: deque[Definition] = field(default_factory=lambda: deque(maxlen=SESSION_LIMIT))
+    _definitions: list[Definition] = field(default_factory=list)
+    """In the order of their lines' times."""
 
     def client(self, member: str, connection: str) -> Client:
         """What is known of a connection of a member now."""
@@ -193,7 +195,8 @@ class Book:
 
     def add_definition(self, definition: Definition) -> None:
         """Add a change of definitions."""
-        self._definitions.append(definition)
+        insort(self._definitions, definition, key=_at)
+        del self._definitions[:-SESSION_LIMIT]
         self.version += 1
 
     def statements(self, ns: str, op: str, first: int, last: int) -> list[Statement]:
@@ -213,8 +216,10 @@ class Book:
         return self._commands.get((session, txn))
 
     def definitions(self, names: frozenset[str], first: int, last: int) -> list[Definition]:
-        """The changes of definitions by these commands that were logged between two moments."""
-        return [one for one in self._definitions if one.name in names and first <= one.at <= last]
+        """The changes of definitions by these commands that were logged between two moments, oldest first."""
+        start = bisect_left(self._definitions, first, key=_at)
+        end = bisect_right(self._definitions, last, lo=start, key=_at)
+        return [one for one in self._definitions[start:end] if one.name in names]
 
     def doubt_clock(self, at: int) -> None:
         """Note that about this moment, in milliseconds, a log's clock was ahead of that of the entries."""

@@ -395,12 +395,25 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True)
+class Recurring:
+    """The commands that one row of routine, ``row``, consists of.
+
+    ``runs`` are those that are known one by one, oldest first; ``folded`` is the row of ``times`` more that are not.
+    """
+
+    row: Incident
+    runs: tuple[Incident, ...]
+    folded: Incident | None = None
+    times: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentScan:
     """Progress of a scan of the past: incidents so far, worst first; how far back it has come.
 
     ``unread`` names the shards that cannot be read: their incidents are missing. ``running`` are the deletes, updates,
     drops and index builds that run now and have done so for more than a second. ``ns`` is the one collection that it is
-    limited to.
+    limited to. ``recurring`` are the commands of its routine, until the server's records were compared with it.
     """
 
     incidents: tuple[Incident, ...]
@@ -411,6 +424,7 @@ class IncidentScan:
     unread: tuple[str, ...] = ()
     running: tuple[RunningOperation, ...] = ()
     ns: str = ""
+    recurring: tuple[Recurring, ...] = ()
 
     @property
     def routine(self) -> int:

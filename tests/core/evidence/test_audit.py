@@ -48,11 +48,11 @@ def test_definitions_of_mongodb_and_percona() -> None:
     rename = changed(DROP, atype="renameCollection", param={"old": "sales.a", "new": "sales.b"})
     user = changed(DROP, atype="createUser", param={"user": "eve", "db": "admin"})
     found = definitions(read(DROP, PERCONA, rename, user))
-    assert [(one.name, one.ns, one.client.user, one.client.address, one.at) for one in found[:2]] == [
+    assert [(one.name, one.ns, one.client.user, one.client.address, one.at) for one in found[::3]] == [
         ("drop", "sales.inventory", "ann@admin", "127.0.0.1:51928", 1628516700661),
         ("dropDatabase", "sales", "bob@admin", "10.0.8.1:49152", 1781620328456),
     ]
-    assert [one.text for one in found[2:]] == ["rename sales.a sales.b", "createUser(eve)"]
+    assert [one.text for one in found[1:3]] == ["rename sales.a sales.b", "createUser(eve)"]
 
 
 def test_what_failed_or_was_replicated_is_no_ones() -> None:

@@ -541,6 +541,39 @@ def test_memory_is_bounded_and_what_is_forgotten_is_counted(backward: bool) -> N
     assert len(found) + grouper.left_out == len(log.entries)
 
 
+def test_a_command_of_which_not_every_run_is_kept_counts_them_all() -> None:
+    log = Log()
+    for n in range(2 * FINISHED_LIMIT + 2):
+        log.add(20 * n, "c", "shop.$cmd", {"drop": "cache"}, {"numRecords": 3})
+    grouper = Grouper()
+    for raw in log.entries:
+        grouper.feed_batch(raw)
+    (found,), (recurring,) = grouper.incidents(), grouper.recurring
+    assert (found.ops, found.documents, found.note.partition(" times")[0]) == (4_002, 12_006, "4,002")
+    assert (found.first.t, found.last.t) == (1_000, 1_000 + 20 * 4_001)
+    assert (len(recurring.runs) + recurring.times, recurring.row.ops) == (4_002, 4_002)
+    assert recurring.folded is not None
+    assert recurring.folded.ops == recurring.times > 3_900
+
+
+@pytest.mark.parametrize(
+    ("sessions", "users", "told"),
+    [(b"s", b"u", ("73" * 16, 1, "75" * 32)), (b"st", b"u", ("", 2, "75" * 32)), (b"stv", b"uuw", ("", 3, ""))],
+)
+def test_routine_names_a_session_or_user_only_where_it_is_the_only_one(
+    sessions: bytes, users: bytes, told: tuple[str, int, str]
+) -> None:
+    log = Log()
+    for n in range(30):
+        lsid = {"id": Binary(bytes([sessions[n % len(sessions)]]) * 16, 4)}
+        lsid["uid"] = Binary(bytes([users[n % len(users)]]) * 32)
+        inner = [delete("shop.orders", f"{n}-{k}") for k in range(40)]
+        log.apply(20 * n, inner, lsid=lsid, txnNumber=Int64(n))
+    (found,) = log.incidents()
+    assert (found.kind, found.txn) == ("job", None)
+    assert (found.session, found.sessions, found.user_hash) == told
+
+
 def test_backward_then_forward_finds_the_same_as_forward() -> None:
     log = Log()
     for n in range(6):

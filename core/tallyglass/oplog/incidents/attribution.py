@@ -418,12 +418,26 @@ def _of_session(incident: Incident, book: Book) -> Authorship:
     return Authorship(Certainty.EXACT, (found,), "log" if client.connection else "sessions", _BY_SESSION)
 
 
-def _of_definition(incident: Incident, book: Book) -> Authorship:
+def client_of_command(incident: Incident, book: Book) -> Client | None:
+    """Who ran a command or transaction, if one client alone can have; None where only a router is known."""
+    if incident.session:
+        return _session_client(book, bytes.fromhex(incident.session), incident.txn, bytes.fromhex(incident.user_hash))
+    found, _ = _definitions_of(incident, book)
+    clients = {_who(one.client): one.client for one in found if one.client.user != INTERNAL_USER}
+    return clients.popitem()[1] if len(clients) == 1 else None
+
+
+def _definitions_of(incident: Incident, book: Book) -> tuple[list[Definition], bool]:
+    """The lines that may be of a command, and whether they name its timestamp."""
     names = frozenset(_NAMES.get(incident.kind, {incident.kind}))
     first, last = incident.walls
     near = book.definitions(names, first - EPISODE_MILLIS, last + EPISODE_MILLIS)
     exact = [one for one in near if incident.first <= one.commit <= incident.last]
-    found = exact or [one for one in near if _names(one, incident)]
+    return exact or [one for one in near if _names(one, incident)], bool(exact)
+
+
+def _of_definition(incident: Incident, book: Book) -> Authorship:
+    found, exact = _definitions_of(incident, book)
     if not found:
         return Authorship(Certainty.NONE, reason=why_none(incident, book))
     accounts: dict[Hashable, list[Definition]] = defaultdict(list)

@@ -26,7 +26,7 @@ from tallyglass.oplog.incidents.attribution import (
     needs_entries,
     why_none,
 )
-from tallyglass.oplog.incidents.by_log import missing, read_run
+from tallyglass.oplog.incidents.by_log import missing, read_run, with_unusual_runs
 from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun
 from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
@@ -102,8 +102,9 @@ class Authors:
             await self._read(urgent=unknown)
             for tried in known.values():
                 tried.tries += 1
+        scan = with_unusual_runs(scan, self._observer.book)
         logged = await self._by_log(scan)
-        acting += logged
+        acting = [*(one for one in scan.incidents if not one.routine), *logged]
         found = {_key(one): await self._of(one) for one in acting}
         self._known = defaultdict(_Known, {key: self._known[key] for key in found})
         book, defined = self._observer.book, {one.ns for one in acting if one.kind in _DEFINITIONS}

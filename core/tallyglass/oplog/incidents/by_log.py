@@ -1,4 +1,4 @@
-"""What the server's log decides: a statement that it names is an act, or the routine of an application.
+"""What the server's log decides: a statement or command that it names is an act, or the routine of an application.
 
 The size of a statement of the log does not matter, so an act of the size that is usual where it ran is found by its
 line, and a large statement that an application runs at other times too is known to be routine.
@@ -6,7 +6,8 @@ line, and a large statement that an application runs at other times too is known
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -15,13 +16,20 @@ from tallyglass.moment import Ts, from_millis
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.incidents.attribution import entries_between, may_have_written, writes_in
+from tallyglass.oplog.incidents.attribution import (
+    client_of_command,
+    entries_between,
+    may_have_written,
+    writes_in,
+)
 from tallyglass.oplog.incidents.burst import SAMPLES
+from tallyglass.oplog.incidents.commands import closed_of, loops_of, recurring_of
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS
-from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun
+from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun, Program
+from tallyglass.oplog.incidents.recurrence import Recurrence, Window
 from tallyglass.oplog.incidents.rows import note_on, shown
 from tallyglass.oplog.incidents.verdict import REACH_MILLIS
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
 
 FOUND = "The server's log names this statement; the entries alone do not tell it from what is usual here."
 
@@ -69,6 +77,52 @@ async def read_run(gateway: Gateway, run: LoggedRun, book: Book) -> Incident | N
         if len(own) >= run.documents:
             return _incident(run, own)
     return None
+
+
+def with_unusual_runs(scan: IncidentScan, book: Book) -> IncidentScan:
+    """The scan with those of its recurring commands as rows of their own that were run by somebody who does not run
+    them regularly. Their numbers come after those of the entries, which stay the same."""
+    found, rest = list[Incident](), dict[object, Incident | None]()
+    for one in scan.recurring:
+        unusual = list(_unusual(one.runs, book, whole=not one.times))
+        if unusual:
+            ts = {run.first for run in unusual}
+            usual = [run for run in one.runs if run.first not in ts]
+            rest[one.row.kind, one.row.ns, one.row.first] = (
+                recurring_of(usual, one.folded, one.times).row if usual else None
+            )
+            found += loops_of(unusual)
+    last, kept = max((one.number for one in scan.incidents), default=0), list[Incident]()
+    for incident in scan.incidents:
+        row = rest.get((incident.kind, incident.ns, incident.first), incident)
+        if row is not None:
+            kept.append(row if row is incident else replace(row, number=incident.number, point=row.limit))
+    numbered = (replace(one, number=n, point=one.limit) for n, one in enumerate(found, last + 1))
+    return replace(scan, incidents=(*numbered, *kept), recurring=())
+
+
+def _unusual(runs: Sequence[Incident], book: Book, *, whole: bool) -> Iterator[Incident]:
+    """Those of the runs of a command that a person in a shell does not run regularly, or an application at no other
+    time. Of an application that is only known where the log names who ran each of the ``whole``."""
+    by: defaultdict[Program, list[Incident]] = defaultdict(list)
+    for run in runs:
+        client = client_of_command(run, book)
+        if client is not None:
+            by[client.application, client.user].append(run)
+    is_known = whole and sum(map(len, by.values())) == len(runs)
+    for program, own in by.items():
+        seen, is_shell = Recurrence(), program[0].startswith(SHELLS)
+        seen.add_all(map(closed_of, own))
+        for run in own:
+            covered = book.covering(*run.walls)
+            window = None if covered is None else Window(covered.first, covered.last)
+            if window is None or not (is_shell or (is_known and not window.is_young)):
+                continue
+            verdict = seen.judge_size(*closed_of(run), window)
+            if not verdict.reason and (is_shell or not verdict.apart):
+                who = program[0] or program[1] or "a client"
+                note = "; ".join(filter(None, (run.note, f"others run this regularly, {who} does not, by the log")))
+                yield replace(run, note=note, confidence="low" if verdict.apart else "high")
 
 
 def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
@@ -25,7 +25,7 @@ from tallyglass.oplog.incidents.recurrence import (
     often,
 )
 from tallyglass.oplog.incidents.rows import joined, millis_after, rank
-from tallyglass.oplog.snapshot import Harm, Incident, time_series_of
+from tallyglass.oplog.snapshot import Harm, Incident, Recurring, time_series_of
 from tallyglass.text import clean_name
 
 FINISHED_LIMIT = 2_000
@@ -44,22 +44,37 @@ ADMINISTRATION = frozenset({"users", "setFCV", "sharding"})
 CommandKey = tuple[str, str]
 
 
+@dataclass(slots=True)
+class _Folded:
+    """Commands of one kind and namespace that are no longer known one by one: when they were, and as one row."""
+
+    seen: Recurrence = field(default_factory=Recurrence)
+    times: int = 0
+    whole: Incident | None = None
+
+    def add(self, row: Incident) -> None:
+        self.seen.add_all([closed_of(row)])
+        self.times += 1
+        self.whole = row if self.whole is None else joined(self.whole, row)
+
+
 class CommandRows:
     """All commands that are incidents, in any order of time. Bounded."""
 
     def __init__(self) -> None:
         self._rows: list[Incident] = []
         self._created: dict[str, list[tuple[Ts, datetime | None]]] = {}
-        self._folded: defaultdict[CommandKey, Recurrence] = defaultdict(Recurrence)
-        self._times: Counter[CommandKey] = Counter()
+        self._folded: defaultdict[CommandKey, _Folded] = defaultdict(_Folded)
+        self._small: defaultdict[CommandKey, Recurrence] = defaultdict(Recurrence)
+        """When transactions were seen that are too small for a row."""
         self.left_out = 0
 
     def add(self, row: Incident, window: Window) -> None:
         """Add the row of one command; the oldest ones are folded where there are too many. A small transaction is no
         incident, but may be what makes a larger one usual."""
         if row.kind == TRANSACTION and (row.documents or 0) < MANY:
-            if len(self._folded) < DEFINITIONS_LIMIT:
-                self._folded[_key(row)].add_all([_closed(row)])
+            if len(self._small) < DEFINITIONS_LIMIT:
+                self._small[_key(row)].add_all([closed_of(row)])
             return
         self._rows.append(row)
         if len(self._rows) > 2 * FINISHED_LIMIT:
@@ -72,15 +87,15 @@ class CommandRows:
             if len(times) < 2 * FINISHED_LIMIT:
                 times.append((entry.ts, None if entry.wall_millis is None else from_millis(entry.wall_millis)))
 
-    def rows(self, window: Window) -> list[Incident]:
+    def rows(self, window: Window) -> tuple[list[Incident], list[Recurring]]:
         """Each that is an act, and those that recur in one row for each kind and namespace."""
-        found: list[Incident] = []
+        found, recurring = list[Incident](), list[Recurring]()
         for key, rows in _by_key(self._together()).items():
             verdicts = self._judged(key, rows, window)
             # Commands are rare. Transactions are not: where everything is new those of an application are too.
             young = key[0] == TRANSACTION and window.is_young
             acts = [(row, "low" if young or one.apart else "high") for row, one in verdicts if not one.reason]
-            found += _loops(replace(row, confidence=confidence) for row, confidence in acts)
+            found += loops_of(replace(row, confidence=confidence) for row, confidence in acts)
             routine = [row for row, one in verdicts if one.reason]
             if key[0] == TRANSACTION:
                 loops = _unusual_loops(routine, window)
@@ -91,16 +106,19 @@ class CommandRows:
                     if not any(row.session == loop.session and loop.first <= row.first <= loop.last for loop in loops)
                 ]
             if routine:
-                found.append(_routine(routine, self._times[key]))
-        return found
+                folded = self._folded.get(key, _Folded())
+                recurring.append(recurring_of(routine, folded.whole, folded.times))
+        return found, recurring
 
     def _judged(self, key: CommandKey, rows: Sequence[Incident], window: Window) -> list[tuple[Incident, Judgment]]:
         if key[0] in ADMINISTRATION:
             return [(row, Judgment(0)) for row in rows]
         seen = Recurrence()
         if key in self._folded:
-            seen.unite(self._folded[key])
-        closed = [_closed(row) for row in rows]
+            seen.unite(self._folded[key].seen)
+        if key in self._small:
+            seen.unite(self._small[key])
+        closed = [closed_of(row) for row in rows]
         seen.add_all(closed)
         return [(row, seen.judge_size(*one, window)) for row, one in zip(rows, closed, strict=True)]
 
@@ -140,8 +158,7 @@ class CommandRows:
             folded = [row for row, verdict in self._judged(key, rows, window) if verdict.reason]
             folded.sort(key=lambda row: row.first)
             for row in folded[SAMPLES:-SAMPLES]:
-                self._folded[key].add_all([_closed(row)])
-                self._times[key] += 1
+                self._folded[key].add(row)
                 routine.add(id(row))
         kept = [row for row in self._rows if id(row) not in routine]
         self._rows = bounded(kept)
@@ -160,7 +177,8 @@ def _key(row: Incident) -> CommandKey:
     return row.kind, without_numbers(row.ns)
 
 
-def _closed(row: Incident) -> Closed:
+def closed_of(row: Incident) -> Closed:
+    """A command as the rule of recurrence wants it."""
     return max(row.documents or 0, 1), *row.walls
 
 
@@ -181,7 +199,7 @@ def _settings_joined(rows: Iterable[Incident]) -> list[Incident]:
     return found
 
 
-def _loops(rows: Iterable[Incident]) -> list[Incident]:
+def loops_of(rows: Iterable[Incident]) -> list[Incident]:
     """The rows in order of time, with the transactions of a session that follow on each other as one."""
     found: list[Incident] = []
     last: dict[str, int] = {}
@@ -202,12 +220,12 @@ def _loops(rows: Iterable[Incident]) -> list[Incident]:
 def _unusual_loops(rows: Sequence[Incident], window: Window) -> list[Incident]:
     """The loops among transactions that are usual one by one: what a session wrote without a pause, as much at once as
     no other session."""
-    loops, single = _loops(rows), set(map(id, rows))
+    loops, single = loops_of(rows), set(map(id, rows))
     seen = Recurrence()
-    seen.add_all(map(_closed, loops))
+    seen.add_all(map(closed_of, loops))
     found = []
     for loop in loops:
-        documents, first, last = _closed(loop)
+        documents, first, last = closed_of(loop)
         if id(loop) in single or last - first >= CLUMP_MILLIS * documents:
             continue
         verdict = seen.judge_size(documents, first, last, window)
@@ -232,12 +250,19 @@ def _last_of(drops: Sequence[Incident], database: Incident) -> list[Incident]:
     return found[::-1]
 
 
-def _routine(rows: list[Incident], folded: int) -> Incident:
-    """Commands that recur, as one row."""
-    rows.sort(key=lambda row: row.first)
-    whole = functools.reduce(joined, rows[:-1], rows[-1])
-    note = often(len(rows) + folded, interval(_closed(row)[1] for row in rows))
-    return replace(whole, kind="job", reason=Reason.RECURS, point=None, note=note, samples=())
+def recurring_of(rows: Iterable[Incident], folded: Incident | None, times: int) -> Recurring:
+    """Commands that recur as one row, with the one of so many more that are no longer known one by one."""
+    runs = sorted(rows, key=lambda row: row.first)
+    pieces = [*runs[:-1], *filter(None, [folded])]
+    whole = functools.reduce(joined, pieces, runs[-1])
+    note = often(len(runs) + times, interval(closed_of(row)[1] for row in runs))
+    row = replace(whole, kind="job", reason=Reason.RECURS, point=None, note=note, samples=(), txn=None)
+    sessions, users = ({one.session for one in (row, *pieces)}, {one.user_hash for one in (row, *pieces)})
+    if len(sessions) > 1:
+        row = replace(row, session="", sessions=len(sessions))
+    if len(users) > 1:
+        row = replace(row, user_hash="")
+    return Recurring(row, tuple(runs), folded, times)
 
 
 def bounded(rows: Iterable[Incident]) -> list[Incident]:

@@ -22,7 +22,7 @@ from tallyglass.oplog.incidents.explanations import Explanations, is_staging, re
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, Window
 from tallyglass.oplog.incidents.transaction_runs import TransactionRuns
 from tallyglass.oplog.incidents.verdict import judge
-from tallyglass.oplog.snapshot import BUCKETS, Harm, Incident
+from tallyglass.oplog.snapshot import BUCKETS, Harm, Incident, Recurring
 from tallyglass.text import clean_name
 
 __all__ = ["FINISHED_LIMIT", "ROUTINE_LIMIT", "Grouper"]
@@ -62,6 +62,8 @@ class Grouper:
         self._timed, self._ahead_millis = ZERO, 0
         self._cut = 0
         self.known = Explanations()
+        self.recurring: tuple[Recurring, ...] = ()
+        """The commands of the routine of the last list."""
         self._users: dict[str, str] = {}
         self.fed = 0
         self.damaged = 0
@@ -152,7 +154,10 @@ class Grouper:
     def incidents(self) -> tuple[Incident, ...]:
         """All so far, worst first; ``number`` counts them from 1 by time, oldest first."""
         window = self._window()
-        found = [*self._commands.rows(window), *self._transactions.with_known_end(), *self._write_rows(window)]
+        commands, recurring = self._commands.rows(window)
+        self.recurring = tuple(recurring)
+        routine_commands = (one.row for one in recurring)
+        found = [*commands, *routine_commands, *self._transactions.with_known_end(), *self._write_rows(window)]
         acting, routine = [one for one in found if not one.routine], [one for one in found if one.routine]
         shown = [*bounded(acting), *sorted(routine, key=rows.rank)[:ROUTINE_LIMIT]]
         self._cut = len(found) - len(shown)

@@ -200,7 +200,8 @@ class _IncidentReader:
         trouble = " ".join(
             filter(None, (self._link, self._trouble, self._lost, damaged, left_out, self._definitions.refused))
         )
-        return IncidentScan(incidents, grouper.fed, reached, done, trouble, ns=self._ns)
+        recurring = grouper.recurring if done and not self._ns else ()
+        return IncidentScan(incidents, grouper.fed, reached, done, trouble, ns=self._ns, recurring=recurring)
 
 
 def _only(ns: str) -> dict[str, Any]:
