@@ -122,7 +122,8 @@ def authors_of(oplog: Oplog, book: Book, log: Sequence[Statement] = ()) -> Autho
         book.coverage["a:1"] = [Coverage(log[0].began, log[-1].ended)]
     for one in log:
         book.heard(one)
-        book.add_statement(one)
+        if one.documents != 0:
+            book.add_statement(one)
     return authors
 
 

@@ -52,8 +52,8 @@ def command(at: int, millis: int = 8, ctx: str = "conn9", **body: Any) -> str:
     return line(51803, at, attr, ctx=ctx)
 
 
-def read(*lines: str, **how: int) -> Book:
-    book = Book(**how)  # type: ignore[arg-type]
+def read(*lines: str, **how: Any) -> Book:
+    book = Book(**how)
     reader = LogReader(book, "a:1")
     reader.feed(lines)
     reader.flush()

@@ -127,7 +127,8 @@ class Book:
     version: int = 0
     limit: int = STATEMENT_LIMIT
     heard: Callable[[Statement], bool] | None = None
-    """Called with every delete and update that the log names; returns whether it is to be kept."""
+    """Called with every delete and update that the log names, also with those that changed nothing; returns whether it
+    is to be kept."""
     forgotten: int = 0
     """Statements that ended before this moment were dropped for lack of room; milliseconds since 1970."""
     _doubted: Recent[int, bool] = field(default_factory=lambda: Recent(SESSION_LIMIT))

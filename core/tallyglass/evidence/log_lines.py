@@ -267,7 +267,8 @@ class LogReader:
         wrote = self._wrote.get(session)
         if wrote and after != ZERO and (after.t + 1) * 1_000 + _CLOCK_MILLIS < wrote:
             self._book.doubt_clock(line.at)
-        own = any(began - _SLACK_MILLIS <= one.began for one in self._pending.get(line.thread, ()))
+        waiting = self._pending.get(line.thread, ())
+        own = any(began - _SLACK_MILLIS <= one.began and one.documents != 0 for one in waiting)
         self._wrote[session] = began if _is_told(body) and (own or line.attr.get("ninserted")) else 0
 
     def _settle(self, thread: str, parent: _Parent | None) -> None:
@@ -298,6 +299,8 @@ class LogReader:
             self._book.tally.apart += 1
             return
         kept = self._book.heard is not None and self._book.heard(write)
+        if write.documents == 0:
+            return
         if not kept and self._wanted is not None and not self._wanted(write.ns, write.began, write.ended):
             who = (write.client.user, write.client.application)
             self._beside[who] += 1

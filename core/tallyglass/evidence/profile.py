@@ -60,7 +60,7 @@ def _add_write(book: Book, row: dict[str, Any], body: Document, client: Client, 
     write = write_of(row, client, began, ended, 0, book.tally, Source.PROFILE)
     session, txn, after = session_of(body)
     book.add_command(session, txn, client)
-    if write is not None:
+    if write is not None and write.documents != 0:
         in_session = txn is not None if session else _in_session(row, body)
         book.add_statement(replace(write, session=session, txn=txn, in_session=in_session, after=after))
 

@@ -45,7 +45,7 @@ def write_of(
     tally: LineTally,
     source: Source = Source.LOG,
 ) -> Statement | None:
-    """The delete or update of a line; None if it changed nothing, or if the line does not say how much it changed."""
+    """The delete or update of a line; None if the line does not say how much it changed."""
     body = attr["command"] if isinstance(attr.get("command"), dict) else {}
     removes = attr.get("type", attr.get("op")) == "remove" or bool(body.get("remove"))
     op = "d" if removes else "u"
@@ -57,7 +57,7 @@ def write_of(
     many = (body.get("limit") == 0 if op == "d" else bool(body.get("multi"))) or (counts[0] or 0) > 1
     shape = hash((many, _shape(query), _shape(update, replaces=True))) if isinstance(query, dict) else 0
     if not body or any(map(is_redacted, (query, body.get("limit"), body.get("multi")))):
-        tally.redacted += 1
+        tally.redacted += counts[0] != 0
         query = update = None
     whole = "truncated" not in attr
     return Statement(
@@ -85,13 +85,13 @@ def is_duration(millis: object) -> TypeGuard[int]:
 
 def _counts_of(attr: dict[str, Any], tally: LineTally, *, removes: bool) -> tuple[int | None, int | None] | None:
     """How many documents were changed, None where a statement was stopped before they were counted, and how many index
-    keys such a one removed; None for no change, or where the line does not say."""
+    keys such a one removed; None where the line does not say."""
     count = attr.get("ndeleted" if removes else "nModified")
     stopped = "errCode" in attr or "errName" in attr
     given = attr.get("keysDeleted") if removes and stopped else None
     keys = given if isinstance(given, int) else None
     if isinstance(count, int):
-        return (count, keys) if count else None
+        return count, keys
     if not stopped or "truncated" in attr:
         tally.cut += attr.get("type") != "command"
         return None
@@ -165,7 +165,7 @@ def _shape(value: object, nesting: int = 0, *, replaces: bool = False) -> Hashab
     if nesting >= _NESTING:
         return None
     if isinstance(value, list):
-        return frozenset(_shape(one, nesting + 1) for one in value[:_WIDTH])
+        return frozenset(_shape(one, nesting + 1) for one in value[:_WIDTH] or [None])  # no value is any value
     if not isinstance(value, dict) or (len(value) == 1 and _VALUES.issuperset(value)):
         return None
     if replaces and not all(key.startswith("$") for key in value):

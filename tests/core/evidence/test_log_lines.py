@@ -167,10 +167,17 @@ def test_hostile_text_is_made_visible() -> None:
     assert "\\u{1b}" in found.client.application
 
 
-def test_stopped_statements_count_keys_and_those_without_effect_are_left_out() -> None:
+def test_stopped_statements_count_keys_and_those_without_effect_are_only_heard() -> None:
     stopped = {"ok": 0, "errName": "Interrupted", "errCode": 11601, "keysDeleted": 46}
-    book = read(remove(20, 0), remove(30, None, **stopped), remove(40, None, errCode=50))
+    heard: list[int | None] = []
+    book = read(
+        remove(20, 0),
+        remove(30, None, **stopped),
+        remove(40, None, errCode=50),
+        heard=lambda one: bool(heard.append(one.documents)),
+    )
     assert [(one.documents, one.keys) for one in statements(book)] == [(None, 46)]
+    assert heard == [0, None]
 
 
 def test_updates_find_and_modify_and_ids() -> None:
@@ -280,6 +287,8 @@ def test_a_clock_is_doubted_if_a_client_knows_an_older_time_than_its_own_write(
     assert not doubted.is_clock_doubted(MILLIS - 300_000, MILLIS - 290_000)
     removed = [remove(95, 3), command(100), *lines(4)[1:]]
     assert read(*removed).is_clock_doubted(MILLIS, MILLIS + 300)
+    nothing = [remove(95, 0), command(100), *lines(4)[1:]]
+    assert not read(*nothing).is_clock_doubted(MILLIS, MILLIS + 300)
     others = [remove(50, 3), command(100, millis=8), *lines(4)[1:]]
     assert not read(*others).is_clock_doubted(MILLIS, MILLIS + 300), "the delete may be of a line that is missing"
     without = [one.replace(SESSION, "x") for one in lines(4)]
@@ -294,5 +303,6 @@ def test_statements_that_differ_in_values_only_have_one_shape() -> None:
 
     assert shape({"s": 1}) == shape({"s": {"$oid": "0" * 24}}) != shape({"t": 1})
     assert shape({"_id": {"$in": [1]}}) == shape({"_id": {"$in": [2, 3]}}) != shape({"_id": {"$gt": 1}})
+    assert shape({"_id": {"$in": []}}) == shape({"_id": {"$in": [1]}}) != shape({"_id": {"$in": [{"a": 1}]}})
     assert shape({"a.7": 1}) == shape({"a.12": 1})
     assert shape({"s": 1}) != shape({"s": 1}, many=1)

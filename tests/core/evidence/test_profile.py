@@ -24,7 +24,7 @@ def read(*rows: dict[str, Any]) -> Book:
 
 def test_a_delete_and_an_update_of_many() -> None:
     update = profiled(9, op="update", command={"q": {}, "u": {"$set": {"z.y": 1}}, "multi": True}, nModified=3)
-    book = read(profiled(7), update)
+    book = read(profiled(7), update, profiled(8, ndeleted=0))
     (removed,), (changed,) = (book.statements("shop.orders", op, 0, MILLIS * 2) for op in "du")
     assert (removed.began, removed.ended, removed.documents) == (MILLIS + 2, MILLIS + 7, 20)
     assert removed.client == Client("alice@admin", "nightly", "10.0.0.7")

@@ -70,7 +70,8 @@ CHANGE = {"q": {"s": 1}, "u": {"$set": {"a.b": 1}, "$rename": {"c": "d.e"}}, "mu
     ("attr", "counts", "tally"),
     [
         ({"ndeleted": 3, "command": {"q": {}, "limit": 0}}, (3, None), (0, 0)),
-        ({"ndeleted": 0, "command": {"q": {}, "limit": 0}}, None, (0, 0)), ({"command": {"q": {}}}, None, (1, 0)),
+        ({"ndeleted": 0, "command": {"q": {}, "limit": 0}}, (0, None), (0, 0)),
+        ({"ndeleted": 0, "command": {"q": "###"}}, (0, None), (0, 0)), ({"command": {"q": {}}}, None, (1, 0)),
         ({"errName": "Interrupted", "keysDeleted": 8, "command": {"q": {}}}, (None, 8), (0, 0)),
         ({"errCode": 11601, "keysDeleted": 0, "command": {"q": {}}}, None, (0, 0)),
         ({"errCode": 11601, "keysDeleted": 8, "truncated": {}, "command": {"q": {}}}, None, (1, 0)),

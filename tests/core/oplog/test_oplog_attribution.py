@@ -648,6 +648,8 @@ async def test_what_the_same_application_runs_at_other_times_is_routine() -> Non
     (one,) = await named(oplog, book_of(), row, log=a_log(now, before))
     assert (one.routine, one.kind, one.number) == (True, "job", 1)
     assert one.note == "shop runs this statement at other times too, by the log"
+    (one,) = await named(oplog, book_of(), row, log=a_log(now, replace(before, documents=0)))
+    assert one.routine, "one that found nothing to change is another time"
     for log in (
         a_log(now),
         a_log(now, replace(before, shape=2)),
@@ -657,6 +659,12 @@ async def test_what_the_same_application_runs_at_other_times_is_routine() -> Non
     ):
         (one,) = await named(oplog, book_of(), row, log=log)
         assert not one.routine
+
+
+async def test_a_statement_that_changed_nothing_is_no_act() -> None:
+    assert await named(deletes(5), book_of(), log=a_log(typed(SHELL, 3, 0))) == []
+    (one,) = await named(deletes(5), book_of(), log=a_log(typed(SHELL, -2_000, 0), typed(SHELL, 3)))
+    assert (one.documents, one.first) == (12, Ts(T, 1))
 
 
 async def test_a_loop_is_not_what_its_application_runs_at_other_times() -> None:

@@ -117,6 +117,8 @@ class Habits:
             return False
         habit = self._statements.setdefault(shape, _Habit())
         habit.note(one)
+        if one.documents == 0:
+            return False
         # What may change many carries a session in a transaction only; the line of a long command is cut before it.
         if one.in_session or one.ns.startswith(INTERNAL) or (one.in_session is None and not one.many):
             return False
