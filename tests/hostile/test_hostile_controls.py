@@ -16,7 +16,7 @@ from pseudo_terminal import Terminal, dashboard, environment
 
 pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
-UNGUARDED_PASTE = "import tallyglass_tui.terminal.driver as driver\ndriver.clean_paste = lambda event: event"
+UNGUARDED_PASTE = "import tallyglass_tui.terminal.driver as driver\ndriver.clean_paste = driver.Paste"
 SPOOF = "\x1b[200~x\u202e\x9b31m[/]\x1b[201~"
 FROM_DATA = {"pwned"}
 """Texts that escape sequences in the data put into the clipboard."""

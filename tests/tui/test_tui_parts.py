@@ -26,6 +26,7 @@ from tallyglass_tui.oplog.row_ring import RowRing
 from tallyglass_tui.oplog.rows import entry_lines
 from tallyglass_tui.shell.refresh_rate import RefreshRate
 from tallyglass_tui.terminal import driver as terminal_driver
+from tallyglass_tui.terminal.app import TerminalApp
 from tallyglass_tui.terminal.driver import BastionDriver, InputDecoder, NonBlockingWriter
 from tallyglass_tui.terminal.theme import choose_theme, needs_plain_glyphs
 from tallyglass_tui.widgets.line_view import changed_run
@@ -291,6 +292,62 @@ def test_a_paste_whose_first_piece_is_small_is_one_paste(
     (pasted,) = seen
     assert isinstance(pasted, Paste)
     assert pasted.text == (first + rest).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    ("reads", "keys"),
+    [
+        ([b"\x1b2"], ["escape", "2"]),
+        ([b"\x1bj\x1bk"], ["escape", "j", "escape", "k"]),
+        ([b"\x1b\r"], ["escape", "enter"]),
+        ([b"\x1b/orders"], ["escape", "slash", *"orders"]),
+        ([b"\x1b", b"3i"], ["escape", "3", "i"]),
+        ([b"3\x1b", b""], ["3", "escape"]),
+        ([b"\x1b", b"[A"], ["up"]),
+        ([b"\x1b\x1b[A"], ["escape", "up"]),
+        ([b"\x1b\x1bi"], ["escape", "escape", "i"]),
+        ([b"\x1b[", b"B\x1bOP"], ["down", "f1"]),
+        ([b"\x1bx\x1bj"], ["alt+x", "escape", "j"]),
+        ([b"\x1bb\x1bf\x1b\t"], ["ctrl+left", "ctrl+right", "shift+tab"]),
+        ([b"\x1b[200~a\x1b2\x1b[201~3"], ["paste", "3"]),
+        ([b"\x1b[200~a", b"\x1b2", b"\x1b[201~", b"\x1b3"], ["paste", "escape", "3"]),
+        ([b"\x1b[200~a\x1b", b"", b"q\x1b[20", b"", b"1~3"], ["paste", "3"]),
+        ([b"\x1b[20", b"", b"0~ab\x1b", b"[201~3"], ["paste", "3"]),
+    ],
+    ids=repr,
+)
+def test_escape_and_a_key_that_arrive_together_are_two_keys(
+    monkeypatch: pytest.MonkeyPatch, reads: list[bytes], keys: list[str]
+) -> None:
+    monkeypatch.setattr(terminal_driver, "_PIECE_PAUSE", 0.0)
+    reader, keyboard = os.pipe()
+    seen: list[str] = []
+    waiting = iter(reads)
+
+    class Select:
+        """The terminal has something to read as long as ``reads`` has, of which an empty one is a pause."""
+
+        @staticmethod
+        def select(*_: object) -> tuple[list[int], list[int], list[int]]:
+            data = next(waiting, b"")
+            os.write(keyboard, data)
+            if not data:
+                quiet.append(1)
+            if len(quiet) > 3:
+                reading.exit_event.set()
+            return [reader] if data else [], [], []
+
+    quiet: list[int] = []
+    reading = BastionDriver.__new__(BastionDriver)
+    reading.fileno, reading.exit_event, reading._debug = reader, threading.Event(), False
+    reading._app = TerminalApp()
+    monkeypatch.setattr(reading._app, "alt_keys", {"alt+x"})
+    monkeypatch.setattr(terminal_driver, "select", Select)
+    monkeypatch.setattr(reading, "process_message", lambda event: seen.append(getattr(event, "key", "paste")))
+    reading.run_input_thread()
+    os.close(reader)
+    os.close(keyboard)
+    assert seen == keys
 
 
 def test_a_writer_never_waits_and_says_when_it_can_go_on() -> None:

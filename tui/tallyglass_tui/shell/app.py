@@ -97,6 +97,7 @@ class Dashboard(TerminalApp):
         super().__init__()
         self._keys = KeyOrder(self, super().on_event)
         self._keymap_file = dict(keymap or {})
+        self.alt_keys = frozenset(key.strip() for chosen in self._keymap_file.values() for key in chosen.split(","))
         firsts = {name: chosen.split(",")[0].strip() for name, chosen in self._keymap_file.items()}
         bound.choose({name: self.get_key_display(Binding(first, "")) for name, first in firsts.items()})
         self.profiles = profiles

@@ -7,6 +7,7 @@ Private names of Textual are used only here and in :mod:`tallyglass_tui.terminal
 from __future__ import annotations
 
 import sys
+from collections.abc import Set
 
 from rich.text import Text
 from textual.app import App
@@ -25,6 +26,9 @@ _LONGEST_NOTIFICATION = 200
 
 class TerminalApp(App[None]):
     """The parts of the app for which Textual has no public API."""
+
+    alt_keys: Set[str] = frozenset()
+    """The keys with Alt that mean something. A terminal sends Escape and the key for each, and for Escape before it."""
 
     @property
     def congested(self) -> bool:

@@ -16,14 +16,13 @@ import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from textual._parser import ParseError
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Paste, Resize
+from textual.events import Key, Paste, Resize
 from textual.geometry import Size
-from textual.message import Message
 
 from tallyglass.text import clean
 from tallyglass_tui.terminal.pen import Pen
@@ -50,13 +49,18 @@ is a pasted text. As many keys would keep the program busy for minutes, in which
 _NO_KEY = "\ufffd"
 """What bytes become that are not UTF-8."""
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;:?<>=]*[@-~]|O.|[^\[O])?")
+_ESCAPE_AND_KEY = re.compile("\x1b(?=([^\\[\\]OPX^_\\\\bf\t\x7f]))")
+"""Escape before a key with which it begins no sequence. Both arrive at once if they are typed in quick succession, or
+over a slow link, and the parser would make one key of them: a letter with Alt, another sign, or the second key alone.
+"""
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 _PEN_RESET = b"\x1b[0m"
 _RESET = _PEN_RESET + b"\x1b[?2004l\x1b[?7h\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 
 # An X10 mouse report: three bytes after ESC [ M, which need not be UTF-8.
 _X10_MOUSE = re.compile(rb"\x1b\[M[\x20-\xff]{3}", re.DOTALL)
-_X10_START = re.compile(rb"\x1b\[(M[\x20-\xff]{0,2})?\Z", re.DOTALL)
+_INCOMPLETE = re.compile(rb"\x1b\[(M[\x20-\xff]{0,2}|2(0[01]?)?)?\Z", re.DOTALL)
+"""Such a report, or the mark before or after a pasted text, of which the rest has not arrived yet."""
 
 _CONTINUATION = re.compile(rb"[\x80-\xbf]")
 """A byte of a character in UTF-8 that is not its first."""
@@ -73,12 +77,12 @@ class InputDecoder:
         self._held = b""
 
     def decode(self, data: bytes) -> str:
-        """The text of ``data``. An incomplete mouse report at the end is held until the rest arrives.
+        """The text of ``data``. An incomplete report or mark at the end is held until the rest arrives.
 
         ESC alone is not held: it is a key.
         """
         data = _X10_MOUSE.sub(b"", self._held + data)
-        partial = _X10_START.search(data)
+        partial = _INCOMPLETE.search(data)
         self._held = data[partial.start() :] if partial else b""
         data = data[: len(data) - len(self._held)]
         if data and not _CONTINUATION.match(data):
@@ -179,11 +183,39 @@ class NonBlockingWriter(threading.Thread):
             self._waiting = 0
 
 
-def clean_paste(event: Message) -> Message:
-    """``event``; the control characters of a pasted text are made visible, line by line."""
-    if not isinstance(event, Paste):
-        return event
-    return Paste("\n".join(clean(line, _PASTE_LIMIT) for line in event.text[:_PASTE_LIMIT].splitlines()))
+class MarkedPastes:
+    """The texts that a terminal marks as pasted. They never reach the parser: to it an ESC in one would be a key."""
+
+    def __init__(self) -> None:
+        self._pasted: list[str] | None = None
+        self._length = 0
+
+    def has_none(self, text: str) -> bool:
+        """Whether all of ``text``, which comes next, is keys."""
+        return self._pasted is None and _PASTE_START not in text
+
+    def split(self, text: str) -> Iterator[tuple[str, str]]:
+        """The keys, and the paste after them; either may be empty. A paste is given once it has ended."""
+        while text:
+            keys = ""
+            if self._pasted is None:
+                keys, start, text = text.partition(_PASTE_START)
+                if not start:
+                    yield keys, ""
+                    return
+                self._pasted, self._length = [], 0
+            pasted, end, text = text.partition(_PASTE_END)
+            if self._length < _PASTE_LIMIT:
+                self._pasted.append(pasted)
+                self._length += len(pasted)
+            yield keys, "".join(self._pasted) if end else ""
+            if end:
+                self._pasted = None
+
+
+def clean_paste(text: str) -> Paste:
+    """A pasted text, of which the control characters are made visible, line by line."""
+    return Paste("\n".join(clean(line, _PASTE_LIMIT) for line in text[:_PASTE_LIMIT].splitlines()))
 
 
 class BastionDriver(LinuxDriver):
@@ -191,7 +223,6 @@ class BastionDriver(LinuxDriver):
 
     _writer: NonBlockingWriter | None = None
     _exit_timer: threading.Timer | None = None
-    _bracketed = False
 
     @property
     def congested(self) -> bool:
@@ -265,35 +296,40 @@ class BastionDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until the driver stops or the terminal is lost."""
-        decoder = InputDecoder()
+        decoder, pastes = InputDecoder(), MarkedPastes()
         parser = XTermParser(self._debug)
-        rest_until = 0.0
+        rest_until, escape = 0.0, ""
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], 0.1)[0]:
                 data = os.read(self.fileno, 4096)
                 if not data:
                     self._terminal_lost()
                     return
-                text = self._with_its_rest(decoder.decode(data), decoder)
-                if self._is_raw_paste(text, goes_on=time.monotonic() < rest_until):
-                    pasted = self._read_paste(text, decoder)
-                    rest_until = time.monotonic() + _PASTE_REST
+                text = self._with_its_rest(escape + decoder.decode(data), decoder)
+                # What follows tells whether it is a key or begins a sequence.
+                text, escape = (text[:-1], "\x1b") if text.endswith("\x1b") else (text, "")
+                if pastes.has_none(text) and self._is_raw_paste(text, goes_on=time.monotonic() < rest_until):
+                    pasted = self._read_paste(text + escape, decoder)
+                    rest_until, escape = time.monotonic() + _PASTE_REST, ""
                     # A single line with Enter behind it may as well be typed ahead: Enter keeps its meaning.
                     line, enter = (pasted[:-1], "\r") if pasted.find("\r") == len(pasted) - 1 else (pasted, "")
-                    self.process_message(clean_paste(Paste(line)))
+                    self.process_message(clean_paste(line))
                     parser = self._feed(parser, enter)
                 else:
-                    parser = self._feed(parser, text)
+                    for keys, paste in pastes.split(text):
+                        parser = self._feed_keys(parser, keys)
+                        if paste:
+                            self.process_message(clean_paste(paste))
+            elif escape and pastes.has_none(""):
+                escape = ""
+                self.process_message(Key("escape", "\x1b"))
             for event in parser.tick():
                 self.process_message(event)
 
-    def _is_raw_paste(self, text: str, *, goes_on: bool) -> bool:
+    @staticmethod
+    def _is_raw_paste(text: str, *, goes_on: bool) -> bool:
         """Whether a text arrived at once that nobody types, from a terminal without bracketed paste. Where one may
         go on, more than one key is enough; an arrow that is held sends sequences."""
-        start, end = text.rfind(_PASTE_START), text.rfind(_PASTE_END)
-        was_bracketed, self._bracketed = self._bracketed, self._bracketed if start == end else start > end
-        if was_bracketed or start >= 0:
-            return False
         typed = _SEQUENCE.sub("", text)
         several = goes_on or _NO_KEY in typed
         different = len(set(typed)) > _DIFFERENT_KEYS
@@ -322,12 +358,25 @@ class BastionDriver(LinuxDriver):
                 length += len(parts[-1])
         return "".join(parts)
 
+    def _feed_keys(self, parser: XTermParser, text: str) -> XTermParser:
+        """Process the keys in ``text``; returns the parser to continue with."""
+        alt_keys, done = getattr(self._app, "alt_keys", ()), 0
+        for typed in _ESCAPE_AND_KEY.finditer(text):
+            parser = self._feed(parser, text[done : typed.start()])
+            key = typed[1]
+            with_alt = f"alt+shift+{key.lower()}" if key.isupper() else f"alt+{key}"
+            is_alt = with_alt in alt_keys
+            self.process_message(Key(with_alt, key) if is_alt else Key("escape", "\x1b"))
+            done = typed.end(1) if is_alt else typed.end()
+        return self._feed(parser, text[done:])
+
     def _feed(self, parser: XTermParser, text: str) -> XTermParser:
-        """Process the events in ``text``; returns the parser to continue with, a new one after an invalid sequence."""
+        """As ``_feed_keys``, for a text without an Escape before another key. A new parser follows on an invalid
+        sequence."""
         try:
             # To the parser, an empty text is the end of the input.
             for event in parser.feed(text) if text else ():
-                self.process_message(clean_paste(event))
+                self.process_message(event)
         except (ValueError, ParseError):
             return XTermParser(self._debug)
         return parser
