@@ -89,6 +89,8 @@ def test_a_saved_oplog_without_backups_is_not_left_out(tmp_path: Path) -> None:
     ("words", "code"),
     [
         (["check", "mongodb://127.0.0.1:1/", "--crit-days=nan"], 3),
+        (["check", "mongodb://127.0.0.1:1/", "--warn-days=inf"], 3),
+        (["check", "mongodb://127.0.0.1:1/", "--oplog-hours-crit=inf"], 3),
         (["restore", "window", "--backups=/", "--head-room=nan"], 3),
         (["restore", "window", "--backups=/", "--at-least=-1"], 3),
         (["counters", "mongodb://127.0.0.1:1/", "--timeout=nan"], 2),

@@ -21,10 +21,18 @@ HELP = {"": "tallyglass", "counters": "tallyglass counters", "restore plan": "ta
 
 @pytest.mark.parametrize(
     "words",
-    [["counters", ""], ["counters", "--profile="], ["--profile=", "counters"], ["counters", DEAD, "--password-file="]],
+    [
+        ["counters", ""],
+        ["counters", "--profile="],
+        ["--profile=", "counters"],
+        ["counters", DEAD, "--password-file="],
+        ["oplog", DEAD, "--op="],
+        ["oplog", DEAD, "--id="],
+        ["oplog", DEAD, "--text="],
+    ],
     ids=str,
 )
-def test_an_unset_variable_is_not_another_deployment(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unset_variable_is_not_another_deployment_or_all(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TALLYGLASS_URI", DEAD)
     found = CliRunner().invoke(main, words)
     assert (found.exit_code, found.stdout) == (2, "")

@@ -55,10 +55,12 @@ class EvidenceFolder:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             mode = self.path.stat().st_mode
+            is_own = all(_NAME.match(path.name) for path in self.path.iterdir())
         except OSError as error:
             raise self._refusal(error) from None
-        if mode & 0o077:
-            raise InputError(f"Others may read {clean(str(self.path))}.", f"chmod 700 {shell_quote(str(self.path))}")
+        if mode & 0o077:  # of a folder with anything else in it, such as /tmp, that may be on purpose
+            advice = f"chmod 700 {shell_quote(str(self.path))}" if is_own else "Name a folder for the evidence alone."
+            raise InputError(f"Others may read {clean(str(self.path))}.", advice)
 
     def write(self, member: str, lines: Iterable[str]) -> None:
         """Append the lines that are evidence. Raises InputError if the folder cannot be written."""

@@ -22,7 +22,7 @@ from tallyglass.connection.target import Driver, Target
 from tallyglass.errors import ConnectError, InputError
 from tallyglass.mongo.client_certificate import ClientCertificate
 from tallyglass.mongo.cluster_gateway import ClusterGateway
-from tallyglass.mongo.driver_texts import CONNECTION_STRING, meaning_of, not_resolved
+from tallyglass.mongo.driver_texts import not_resolved, unusable
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.mongo.link import Link, OpenClient
 from tallyglass.mongo.mongo_gateway import MongoGateway, only_asked_member
@@ -150,7 +150,4 @@ def _refused(error: Exception, target: Target) -> InputError | ConnectError:
             )
     if isinstance(error, OSError):
         return InputError(f"A file in the connection string cannot be used: {message}.", "Check its path.")
-    known = meaning_of(message, CONNECTION_STRING)
-    if known:
-        return InputError(*known)
-    return InputError(f"The connection string cannot be used: {message.rstrip('.')}.", "Check host, port and options.")
+    return unusable(message)

@@ -13,6 +13,7 @@ from pymongo.errors import (
     ConnectionFailure,
     ExecutionTimeout,
     InvalidName,
+    InvalidURI,
     NotPrimaryError,
     OperationFailure,
     PyMongoError,
@@ -21,7 +22,7 @@ from pymongo.errors import (
 
 from tallyglass.connection.secret import scrub
 from tallyglass.errors import ConnectError, DeploymentError, PrivilegeError, ReadError, RefusedError, TallyglassError
-from tallyglass.mongo.driver_texts import login_refused, lost, not_resolved, unreachable
+from tallyglass.mongo.driver_texts import login_refused, lost, not_resolved, unreachable, unusable
 from tallyglass.mongo.gateway import OPLOG
 from tallyglass.text import clean
 
@@ -106,9 +107,9 @@ def translate(error: PyMongoError, what: str) -> TallyglassError:
     if isinstance(error, ConnectionFailure):
         return _failed(*lost(_message(error)), _details_code(error))
     if isinstance(error, (ConfigurationError, InvalidName)):
-        unusable = not_resolved(message) or _incompatible(message)
-        if unusable:
-            return unusable
+        known = _misconfigured(error, message)
+        if known:
+            return known
         # The driver refuses names that servers accept, such as a..b. The code distinguishes this from a lost server.
         return _failed(
             f"{what} cannot be sent: {message}.", code=INVALID_NAMESPACE if isinstance(error, InvalidName) else None
@@ -135,14 +136,22 @@ def _failed(title: str, advice: str = "", code: int | None = None) -> ReadError:
     return ReadError(title, advice) if code is None else RefusedError(title, advice, code=code)
 
 
-def _incompatible(message: str) -> TallyglassError | None:
-    """Return the error of a server that is too old or too new for the driver, or None if the text says otherwise."""
+def _misconfigured(error: PyMongoError, message: str) -> TallyglassError | None:
+    """The error of a seed list or a server with which the driver cannot work; None if the text says otherwise."""
+    unresolved = not_resolved(message)
+    if unresolved:
+        return unresolved
+    if isinstance(error, InvalidURI):  # of a seed list, which the driver reads when it connects
+        return unusable(message)
     old = re.search(r"reports wire version (\d+), .* at least \d+ \(MongoDB ([\d.]+)\)", message)
     if old:
         version = _RELEASES.get(int(old[1]), "This version of MongoDB")
         return DeploymentError(f"{version} is too old: MongoDB {old[2]} or newer is needed.", "")
     if re.search(r"requires wire version \d+", message):
         return DeploymentError("This server is too new for the installed PyMongo.", "Install a newer tallyglass.")
+    if "load balancing mode" in message:
+        title = "The connection string has loadBalanced=true, and there is no load balancer."
+        return ConnectError(title, "Remove loadBalanced from it.")
     return None
 
 

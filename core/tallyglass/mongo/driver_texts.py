@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from tallyglass.connection.secret import scrub
-from tallyglass.errors import ConnectError, ReadError
+from tallyglass.errors import ConnectError, InputError, ReadError
 from tallyglass.text import clean
 
 CLOSED = "The server closes every connection."
@@ -118,10 +118,14 @@ CONNECTION_STRING: Meanings = (
     (r"TLS has not been enabled", "The connection string has TLS options, and not tls=true.", ""),
     (r"^Cannot specify multiple hosts with directConnection", "directConnection=true needs a single host.", ""),
     (r"^minPoolSize must be", "minPoolSize is larger than maxPoolSize.", ""),
+    (r"^Must provide at least one hostname", "The connection string names no host.", "Write mongodb://host:27017/."),
 )
 """Why the driver refuses a connection string."""
 
 _ADDRESS = re.compile(r"(?:(?<![\w.])[A-Za-z0-9][\w.-]*|\[[0-9A-Fa-f:.]+\]|\S*\.sock):\d{1,5}\b|/\S+\.sock\b")
+
+_BARE_IPV6 = re.compile(r"(?<![\w.:\[])((?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f.]{0,15}):(\d{1,5})\b")
+"""An address as the driver writes it, which is unclear without brackets."""
 
 
 def meaning_of(message: str, meanings: Meanings) -> tuple[str, str] | None:
@@ -151,7 +155,7 @@ def login_refused(message: str) -> ConnectError | None:
 
 
 def _addresses(detail: str) -> str:
-    return ", ".join(dict.fromkeys(_ADDRESS.findall(detail)))
+    return ", ".join(dict.fromkeys(_ADDRESS.findall(_BARE_IPV6.sub(r"[\1]:\2", detail))))
 
 
 def lost(message: str) -> tuple[str, str]:
@@ -169,3 +173,14 @@ def not_resolved(message: str) -> ConnectError | None:
     unknown = re.search(r"does not exist|does not contain an answer", message)
     advice = "Its name is not known: check it." if unknown else "Check that a name server answers on this machine."
     return ConnectError("The DNS seed list returns no servers.", advice)
+
+
+def unusable(message: str) -> InputError:
+    """Return the error of a connection string that the driver refuses, of which the reason is in ``message``."""
+    known = meaning_of(message, CONNECTION_STRING)
+    title = f"The connection string cannot be used: {_sentence(message)}"
+    return InputError(*known) if known else InputError(title, "Check host, port and options.")
+
+
+def _sentence(message: str) -> str:
+    return message if message.endswith(("?", "!")) else f"{message.rstrip('.')}."

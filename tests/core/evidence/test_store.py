@@ -85,6 +85,14 @@ def test_a_folder_that_others_may_enter_is_refused(tmp_path: Path, mode: int) ->
     with pytest.raises(InputError, match="Others may read") as refused:
         EvidenceFolder(folder)
     assert refused.value.advice == f"chmod 700 '{folder}'"
+    (folder / "a_1_0000498000.log").touch()
+    with pytest.raises(InputError) as refused:
+        EvidenceFolder(folder)
+    assert refused.value.advice == f"chmod 700 '{folder}'"
+    (folder / "of somebody else").touch()
+    with pytest.raises(InputError) as refused:
+        EvidenceFolder(folder)
+    assert refused.value.advice == "Name a folder for the evidence alone."
 
 
 def test_a_path_that_is_no_folder_and_a_link_in_its_place(tmp_path: Path) -> None:

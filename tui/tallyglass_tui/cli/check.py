@@ -38,7 +38,7 @@ def _share_option(short: str, name: str, default: str, text: str) -> Callable[[C
 
 
 def _span_option(name: str, unit: str, text: str, default: float | None = None) -> Callable[[Command], Command]:
-    kind = Number(min=0)
+    kind = Number(min=0, finite=True)
     return click.option(name, type=kind, default=default, show_default=default is not None, metavar=unit, help=text)
 
 

@@ -39,7 +39,7 @@ def timeout_of(default: float, *names: str) -> Callable[[Command], Command]:
         default=default,
         show_default=True,
         metavar="SECONDS",
-        help="Wait so long for an answer.",
+        help="Wait at most this long.",
     )
 
 

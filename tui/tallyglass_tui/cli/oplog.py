@@ -13,7 +13,7 @@ from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, warn
 from tallyglass_tui.cli.headless import ask, each_within, timeout_option
 from tallyglass_tui.cli.oplog_lines import CANONICAL, RELAXED, TEXT, Printer
 from tallyglass_tui.cli.oplog_window import require_window
-from tallyglass_tui.cli.options import ConnectionOptions, connection_options, time_of
+from tallyglass_tui.cli.options import ConnectionOptions, connection_options, not_empty, time_of
 from tallyglass_tui.cli.shards import named_shards
 from tallyglass_tui.cli.while_read import while_read
 
@@ -29,11 +29,15 @@ if TYPE_CHECKING:
 @click.option("--since", metavar="T", help="Start at this time, inclusive.")
 @click.option("--until", metavar="T", help="End before this time.")
 @click.option("--ns", "namespaces", multiple=True, metavar="GLOB", help="Match namespaces: shop.*, not !shop.tmp.")
-@click.option("--op", "letters", default="", metavar="iudc", help="Match inserts, updates, deletes, commands.")
-@click.option("--id", "document", default="", metavar="ID", help="Print the history of one document.")
-@click.option("--text", default="", metavar="TEXT", help="Match entries with TEXT, or matching /TEXT/.")
+@click.option("--op", "letters", metavar="iudc", callback=not_empty, help="Match inserts, updates, deletes, commands.")
+@click.option("--id", "document", metavar="ID", callback=not_empty, help="Print the history of one document.")
+@click.option("--text", metavar="TEXT", callback=not_empty, help="Match entries with TEXT, or matching /TEXT/.")
 @click.option(
-    "--limit", type=click.IntRange(min=0), default=0, metavar="N", help="Print N from --since, else the newest N."
+    "--limit",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Print N from --since, else the newest; 0: all.",
 )
 @click.option("--follow", "-f", is_flag=True, help="Follow new entries until Ctrl-C.")
 @click.option("--json", "wants_json", is_flag=True, help="Print whole entries as Extended JSON, one per line.")
@@ -44,9 +48,9 @@ def command(
     since: str | None,
     until: str | None,
     namespaces: tuple[str, ...],
-    letters: str,
-    document: str,
-    text: str,
+    letters: str | None,
+    document: str | None,
+    text: str | None,
     limit: int,
     follow: bool,
     wants_json: bool,
@@ -65,10 +69,10 @@ def command(
         since=time_of("--since", since),
         until=time_of("--until", until),
         namespaces=namespaces,
-        ops=_operations(letters),
-        id=document,
-        text=text,
-        noops="n" in letters,
+        ops=_operations(letters or ""),
+        id=document or "",
+        text=text or "",
+        noops="n" in (letters or ""),
     )
     if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
         raise InputError("That range of time is empty: --until is not after --since.")

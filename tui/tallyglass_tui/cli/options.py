@@ -64,12 +64,17 @@ class _Path(click.Path):
 
 
 class Number(click.FloatRange):
-    """A number within a range, and not NaN: nothing is below that, so a limit would be none."""
+    """A number within a range, and not NaN: nothing is below that, so a limit would be none. Where it is ``finite``,
+    infinity is refused, too: no such threshold can be written into perfdata."""
+
+    def __init__(self, min: float, *, finite: bool = False) -> None:
+        super().__init__(min=min)
+        self._finite = finite
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number that was typed. Fails for any other text, and outside the range."""
         number: float = super().convert(value, param, ctx)
-        if math.isnan(number):
+        if math.isnan(number) or (self._finite and math.isinf(number)):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
 
@@ -98,22 +103,20 @@ evidence_option = click.option(
 )
 
 
-def _not_empty(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Refuse an empty word, as of an unset variable: what it stands for would be another deployment than was meant."""
+def not_empty(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Refuse an empty word, as of an unset variable: it would stand for another deployment, or for all entries."""
     if value == "":
         raise click.BadParameter("It is empty.", ctx, parameter)
     return value
 
 
-_URI = click.argument("uri", metavar="[URI]", required=False, callback=_not_empty)
+_URI = click.argument("uri", metavar="[URI]", required=False, callback=not_empty)
 _SHARD = click.option(
     "--shard", "shards", multiple=True, metavar="URI", help="Read this shard instead of URI; repeat for each."
 )
-_PROFILE = click.option(
-    "--profile", metavar="NAME", callback=_not_empty, help="Read the deployment from profiles.toml."
-)
+_PROFILE = click.option("--profile", metavar="NAME", callback=not_empty, help="Read the deployment from profiles.toml.")
 _PASSWORD_FILE = click.option(
-    "--password-file", metavar="FILE", callback=_not_empty, help="Read the password from FILE; - is stdin."
+    "--password-file", metavar="FILE", callback=not_empty, help="Read the password from FILE; - is stdin."
 )
 _DRIVER = click.option(
     "--driver", type=click.Choice(["pymongo", "motor"]), metavar="NAME", help="Connect with pymongo (default) or motor."

@@ -371,7 +371,7 @@ class BastionDriver(LinuxDriver):
         return self._feed(parser, text[done:])
 
     def _feed(self, parser: XTermParser, text: str) -> XTermParser:
-        """As ``_feed_keys``, for a text without an Escape before another key. A new parser follows on an invalid
+        """Process what the parser finds in ``text``; returns the parser to continue with, a new one after an invalid
         sequence."""
         try:
             # To the parser, an empty text is the end of the input.
