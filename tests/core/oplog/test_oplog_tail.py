@@ -127,9 +127,18 @@ def test_the_newest_entries_come_first_and_then_what_is_new() -> None:
     assert [(row.ts.t, row.majority) for row in rows(found)] == [(102, True), (103, True), (104, False), (105, False)]
     assert (last.matched, last.last, last.behind_seconds) == (4, Ts(105, 1), 4.0)
     assert last.older_unread, "there is one more than was asked for"
-    assert max(update.per_second for update in found) == 2 / 5, "new ones, over five seconds"
+    assert max(update.per_second for update in found) == 2 / 2, "new ones, over the two seconds that were watched"
+    assert min(update.per_second for update in found if update.per_second) == 2 / 5, "over five seconds"
     assert (last.per_second, last.trouble, last.connected_to) == (0.0, "", "host:1")
     assert [(rate.ns, rate.inserts > 0) for rate in last.rates] == [("a.b", True)]
+
+
+def test_many_small_batches_are_all_counted_in_the_rate() -> None:
+    script: list[bytes | Exception | float] = [entry(3)]
+    for n in range(4, 3_004):
+        script += [0.002, entry(n)]
+    found = updates(Member([entry(3)], tuple(script)), lambda found: found[-1].seen > 2_500)
+    assert found[-1].per_second == pytest.approx(500, rel=0.01)
 
 
 @pytest.mark.parametrize("cut", [False, True])
@@ -253,7 +262,7 @@ def test_the_tails_of_shards_are_one_and_of_a_lost_one_only_what_it_had() -> Non
     before = [update for update in found if update.seen == 4 and not update.trouble][-1]
     assert (before.connected_to, before.majority, before.behind_seconds) == ("s0 host:1, s1 host:1", Ts(103, 1), 2.0)
     assert (before.matched, before.last) == (4, Ts(108, 1))
-    assert max(update.per_second for update in found) == 4 / 5
+    assert max(update.per_second for update in found) == 4 / 1, "within the second since the tails began"
     after = found[-1]
     assert (after.trouble, after.connected_to, after.behind_seconds) == ("s1 is not read: no", "s0 host:1", 0.0)
     assert (after.matched, after.seen, after.last, after.per_second) == (5, 5, Ts(109, 1), 1 / 5)

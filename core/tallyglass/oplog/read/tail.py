@@ -37,6 +37,9 @@ QUIET_SECONDS = 1.0
 _ATTEND_SECONDS, _WINDOW_SECONDS = 0.5, 10.0
 """How often the member is asked for the majority point, which a row shows, and for the window, which changes slowly."""
 
+_RATE_SECONDS = 5.0
+"""The span over which entries a second are counted."""
+
 _MUTE_SECONDS = 4.0
 """A member that has not answered for so long, some awaits of a second, is said not to answer."""
 
@@ -97,7 +100,8 @@ class _Tail:
     answered: float = field(default_factory=time.monotonic)
     arrived: float = field(default_factory=time.monotonic)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=400))
+    _recent: deque[tuple[float, int]] = field(default_factory=deque)
+    _began: float | None = None
 
     def __post_init__(self) -> None:
         self.wanted.check()
@@ -130,6 +134,7 @@ class _Tail:
     async def _begin(self) -> OplogStream:
         await require_oplog(self.gateway)
         anchor = await safe_end(self.gateway)
+        self._began = time.monotonic()
         await self._catch_up(anchor.ts.next)
         return OplogStream(
             self.gateway, anchor.ts, self.wanted.on_server(), anchor=anchor, prefer_secondary=self.prefer_secondary,
@@ -228,9 +233,12 @@ class _Tail:
         return f"{self.connected_to or 'The server'} has not answered for {mute:.0f} s.", since
 
     def _per_second(self) -> float:
-        """Entries a second over the last five seconds of this clock."""
+        """Entries a second over the last five seconds of this clock, or since what is new began."""
         now = time.monotonic()
-        return sum(count for at, count in self._recent if now - at <= 5.0) / 5.0
+        while self._recent and now - self._recent[0][0] > _RATE_SECONDS:
+            self._recent.popleft()
+        watched = now - self._began if self._began is not None else 0.0
+        return sum(count for _, count in self._recent) / min(max(watched, 1.0), _RATE_SECONDS)
 
     def _behind(self) -> float | None:
         if self.newest is None or self.collector.last is None:
