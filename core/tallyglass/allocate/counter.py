@@ -28,7 +28,7 @@ from tallyglass.allocate.errors import CounterMissing, Exhausted, again
 from tallyglass.allocate.layout import MANUAL, Layout, granted, increment, number_in
 from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
 from tallyglass.counters.limits import INT64_MIN
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 
 class CounterCore(RangeCore):
@@ -112,7 +112,7 @@ class CounterCore(RangeCore):
         remaining = max(0, self.highest - start + 1)
         if remaining < least:
             raise Exhausted(
-                f"{self.where} has {remaining} ids left, but {n} were requested.",
+                f"{self.where} has {plural(remaining, 'id')} left, and {plural(n, 'id was', 'ids were')} requested.",
                 "Raise its ceiling, or use another counter.",
                 remaining=remaining,
                 maximum=self.highest,

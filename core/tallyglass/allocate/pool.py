@@ -28,7 +28,7 @@ from tallyglass.allocate.errors import CounterMissing, PoolEmpty, PoolOverlap, a
 from tallyglass.allocate.layout import granted, increment, number_in
 from tallyglass.allocate.pool_map import PoolDocument, PoolLayout, PoolMap, check_apart
 from tallyglass.allocate.ranges import AsyncRanges, RangeCalls, RangeCore, Ranges
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 
 class PoolCore(RangeCore):
@@ -174,7 +174,7 @@ class PoolCore(RangeCore):
 
     def _empty(self, n: int, room: int) -> PoolEmpty:
         return PoolEmpty(
-            f"No document of the pool {self.where} has {n} ids left; {room} are left in all.",
+            f"No document of the pool {self.where} has {plural(n, 'id')} left; {plural(room, 'id is', 'ids are')} left in all.",
             "Add documents with spans above the existing ones, or take smaller ranges.",
             remaining=room,
         )

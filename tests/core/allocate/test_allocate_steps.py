@@ -406,8 +406,10 @@ def test_the_last_ids_before_the_ceiling_are_handed_out(server: Server, client: 
     with pytest.raises(Exhausted) as end:
         server.run(orders.core.take(10, least=1), None, at(100))
     assert (end.value.remaining, end.value.maximum) == (0, 100)
-    with pytest.raises(Exhausted):
-        server.run(orders.core.take(10), None, at(100))
+    with pytest.raises(Exhausted, match=r" has 1 id left, and 10 ids were requested\."):
+        server.run(orders.core.take(10), None, at(99))
+    with pytest.raises(Exhausted, match=r" has 0 ids left, and 1 id was requested\."):
+        server.run(orders.core.take(1), None, at(100))
 
 
 def test_an_old_answer_of_a_new_primary_is_no_rewound_counter(server: Server, client: MongoClient[Any]) -> None:
@@ -489,14 +491,14 @@ def test_a_range_of_a_pool_stays_inside_its_document(server: Server, client: Mon
 def test_a_pool_is_read_once_more_before_it_is_called_empty(server: Server, client: MongoClient[Any]) -> None:
     ids = pool(client)
     with pytest.raises(
-        PoolEmpty, match=r"No document of the pool s\.pool has 11 ids left; 10 are left in all"
+        PoolEmpty, match=r"No document of the pool s\.pool has 11 ids left; 10 ids are left in all"
     ) as empty:
         server.run(ids.core.take(11), rows(110, 110))
     assert empty.value.remaining == 10
     with pytest.raises(PoolEmpty):
         server.run(ids.core.take(11), rows(110, 115))
     assert server.run(ids.core.take(5), {"COUNT": Int64(115)}) == range(115, 120)
-    with pytest.raises(PoolEmpty, match="1 ids left; 0 are left in all"):
+    with pytest.raises(PoolEmpty, match="1 id left; 0 ids are left in all"):
         server.run(ids.core.take(1), rows(110, 120))
 
 
