@@ -174,7 +174,8 @@ class PoolCore(RangeCore):
 
     def _empty(self, n: int, room: int) -> PoolEmpty:
         return PoolEmpty(
-            f"No document of the pool {self.where} has {plural(n, 'id')} left; {plural(room, 'id is', 'ids are')} left in all.",
+            f"No document of the pool {self.where} has {plural(n, 'id')} left; "
+            f"{plural(room, 'id is', 'ids are')} left in all.",
             "Add documents with spans above the existing ones, or take smaller ranges.",
             remaining=room,
         )

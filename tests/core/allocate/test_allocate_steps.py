@@ -877,6 +877,26 @@ def test_numbers_without_gaps_need_a_server_that_has_transactions(
 
 
 @pytest.mark.parametrize(
+    ("details", "advice"),
+    [
+        (
+            {"errmsg": 'not authorized on s to execute command { update: "counters", ordered: true, lsid: { id: 1 } }'},
+            "The user may not run update on s.counters: grant it readWrite on the database s.",
+        ),
+        ({"errmsg": "Document failed validation"}, "Document failed validation"),
+        (None, "as the driver says it"),
+    ],
+)
+def test_a_refusal_says_what_to_grant(
+    server: Server, client: MongoClient[Any], details: dict[str, Any] | None, advice: str
+) -> None:
+    refusal = errors.OperationFailure("as the driver says it", 13, details)
+    with pytest.raises(AllocationRefused, match=r"refuses to work on s\.c") as refused:
+        server.run(counter(client).core.take(1), refusal)
+    assert (refused.value.advice, refused.value.code) == (advice, 13)
+
+
+@pytest.mark.parametrize(
     ("hello", "concern", "notes"),
     [
         (HELLO, None, []),

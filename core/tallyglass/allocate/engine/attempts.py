@@ -6,6 +6,7 @@ Every allocator that increments goes through :func:`attempt`; the table of outco
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ from tallyglass.allocate.errors import (
 )
 from tallyglass.counters.limits import INT64_MAX
 from tallyglass.text import clean
+
+_NOT_AUTHORIZED: Final = re.compile(r'not authorized on (\S+) to execute command \{ (\w+): "([^"]+)"')
 
 _FIRST_PAUSE: Final = 0.02
 """Seconds before the second try: a write conflict is over by then."""
@@ -217,4 +220,11 @@ def refused(error: PyMongoError, where: str) -> AllocationRefused:
             code=int(ServerCode.DUPLICATE_KEY),
         )
     code = error.code if isinstance(error, OperationFailure) else None
-    return AllocationRefused(f"The server refuses to work on {where}.", clean(str(error), 200), code=code)
+    text = ((isinstance(error, OperationFailure) and error.details) or {}).get("errmsg") or str(error)
+    lacks = _NOT_AUTHORIZED.match(text)
+    if lacks:
+        db, command, collection = (clean(part, 120) for part in lacks.groups())
+        advice = f"The user may not run {command} on {db}.{collection}: grant it readWrite on the database {db}."
+    else:
+        advice = clean(text, 200)
+    return AllocationRefused(f"The server refuses to work on {where}.", advice, code=code)
