@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -111,6 +111,19 @@ def test_a_trouble_keeps_its_first_time_and_ends_with_the_next_value() -> None:
     feed.show_trouble(replace(feed.trouble, since=long.since))
     feed.fail(ReadError("No server answers."))
     assert feed.trouble.since > first.since, "it answered until now"
+
+
+def test_a_feed_that_begins_while_the_server_is_lost_does_not_change_since_when(feeds: Feeds) -> None:
+    async def hold(_: Any) -> AsyncIterator[int]:
+        await asyncio.Event().wait()
+        yield 0
+
+    early, late, other = (feeds.follow(name, hold) for name in ("counters", "incidents", "oplog"))
+    moments = [datetime(2026, 11, 28, 20, 25, second, tzinfo=UTC) for second in (46, 58, 50)]
+    titles = ("It does not answer.", "It does not answer.", "It is full.")
+    for feed, at, title in zip((early, late, other), moments, titles, strict=True):
+        feed.show_trouble(FeedTrouble(title, "", at, lost=True))
+    assert [(one.title, one.since.second) for one in feeds.troubles] == [(titles[0], 46), (titles[2], 50)]
 
 
 def test_the_trouble_of_a_feed_is_over_once_it_is_stopped() -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tallyglass.connection.target import Target
@@ -213,9 +214,11 @@ class Feeds:
 
     @property
     def troubles(self) -> tuple[FeedTrouble, ...]:
-        """The current problems of all feeds, each sentence once, the oldest first."""
-        found = {feed.trouble.title: feed.trouble for feed in self._feeds.values() if feed.trouble}
-        return tuple(sorted(found.values(), key=lambda trouble: trouble.since))
+        """The current problems of all feeds, each sentence once, since when it began first; the oldest first."""
+        found: dict[str, FeedTrouble] = {}
+        for trouble in sorted((feed.trouble for feed in self._feeds.values() if feed.trouble), key=attrgetter("since")):
+            found.setdefault(trouble.title, trouble)
+        return tuple(found.values())
 
     def close(self, seconds: float = 1.2) -> None:
         """Stop all feeds and the thread; wait at most ``seconds``, since a frozen server may not let go."""
