@@ -14,7 +14,7 @@ import pytest
 from builders.counters import counter, snapshot
 from builders.virtual_time import run
 from tallyglass.connection.target import Target
-from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterTrouble, Forecast, MissingCounter
+from tallyglass.counters.snapshot import Absence, CountersSnapshot, CounterTrouble, Forecast, Members, MissingCounter
 from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.deployment.members import SetMember
 from tallyglass.errors import ConnectError
@@ -142,6 +142,8 @@ def test_the_counters_of_a_profile_that_are_not_there_are_gone_or_not_read() -> 
     assert with_counters(FINE, replace(found, discovering=True)).lacking == (), "it is not read yet"
     denied = replace(found, troubles=(CounterTrouble("", "Not allowed."), CounterTrouble("", "Slow.", partial=True)))
     assert with_counters(replace(FINE, lacking=("Oplog.",)), denied).lacking == ("Oplog.", "Counters: Not allowed.")
+    group = replace(found, counters=(counter(7), replace(counter(8), members=Members(3_000, (counter(8),)))))
+    assert with_counters(FINE, group).counters == 3_001, "as on the page of the counters"
     none = (with_counters(FINE, replace(found, counters=(), missing=rows)).counters for rows in ((), (unread,)))
     assert [*none] == [0, None]
 

@@ -198,13 +198,26 @@ async def test_filter_sort_and_back(screen_at: Any) -> None:
         assert "1 with 'typegoose'" in screen.text
         assert "orders1" not in screen.text
         await screen.press("slash", *" [/x", "enter")
-        assert "None of 3 counters matches" in screen.text
+        assert "None of 3 rows matches the filter. Esc clears it." in screen.text
         await screen.press("escape")
         assert "3 counters" in screen.text
         await screen.press("s", "s")
         assert "by value, descending" in screen.text
         rows = [line for line in screen.lines[4:] if "shop.cou" in line]
         assert "orders9" in rows[0]
+
+
+async def test_the_counters_of_a_group_are_counted_though_they_share_a_row(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        group = replace(counter(1), key="g", members=Members(1_000, (counter(1),)))
+        await screen.put("counters", snapshot(counter(2), group))
+        assert "1,001 counters: 1,001 fine" in screen.text
+        await screen.put("counters", snapshot(replace(URGENT, members=Members(30, (URGENT,))), group))
+        await screen.press("s", "S")
+        assert "1,030 counters: 1 urgent · 1,000 fine" in screen.text
+        await screen.press("slash", *"tenant7", "enter")
+        none = "None of 2 rows matches the filter. 1,028 counters of a group have no row of their own."
+        assert none in " ".join(screen.text.split())
 
 
 @pytest.mark.parametrize(

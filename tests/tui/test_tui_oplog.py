@@ -895,6 +895,22 @@ async def test_without_an_oplog_the_panel_says_why(screen_at: Any) -> None:
         assert "standalone" not in screen.text
 
 
+async def test_what_may_not_be_read_is_neither_followed_nor_being_read(screen_at: Any) -> None:
+    async with screen_at() as screen:
+        await screen.press("3", "i")
+        assert "Reading the oplog back ..." in screen.text
+        for name in ("oplog", "incidents"):
+            screen.feeds.named[name].fail(PrivilegeError("This user may not run find on it.", "Ask for a role."))
+        screen.app.flush_now()
+        await screen.pilot.pause()
+        assert "Reading the oplog" not in screen.text
+        assert " The oplog cannot be read." in screen.lines
+        assert screen.text.count("This user may not run find on it. Ask for a role.") == 2, "the banner and the list"
+        await screen.press("escape")
+        assert "following" not in screen.text
+        assert " the oplog cannot be read: nothing to follow" in screen.lines
+
+
 @pytest.mark.parametrize("what", ["[/x]", "[@click=app.quit]x", "x" * 5000, "宽" * 100])
 async def test_texts_from_the_server_are_only_text(screen_at: Any, what: str) -> None:
     async with screen_at() as screen:

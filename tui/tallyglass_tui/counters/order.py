@@ -41,12 +41,17 @@ class RowOrder:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """How many counters are urgent, have a warning, are fine, and are not sure to be counters."""
+    """How many rows are urgent, have a warning, are fine, and are not sure to be counters.
+
+    A row may stand for many counters: ``more`` of all, and ``more_fine`` of the fine ones, have no row of their own.
+    """
 
     urgent: int = 0
     warned: int = 0
     fine: int = 0
     unsure: int = 0
+    more: int = 0
+    more_fine: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,10 @@ def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRo
     if kept is not None:
         return replace(before, rows=tuple(kept))
     parts = _by_level(counters, now)
-    groups = Groups(*map(len, parts))
+    urgent, warned, fine, unsure = parts
+    groups = Groups(
+        len(urgent), len(warned), len(fine), len(unsure), more=_without_row(counters), more_fine=_without_row(fine)
+    )
     if order.by == SORTS[0]:
         wanted = _by_level(shown, now) if order.words else parts
         rows = [counter for part in wanted for counter in part]
@@ -138,6 +146,10 @@ def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[C
             return None
         places[rank] = counter
     return places
+
+
+def _without_row(counters: Iterable[CounterView]) -> int:
+    return sum(counter.members.count - 1 for counter in counters if counter.members)
 
 
 def _by_level(shown: Iterable[CounterView], now: datetime) -> tuple[list[CounterView], ...]:

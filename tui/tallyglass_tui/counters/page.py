@@ -322,7 +322,9 @@ class CountersPage(Page):
         if snapshot is None or (snapshot.discovering and not snapshot.counters):
             return (_NONE_YET,)
         if self._filter and snapshot.counters:
-            none = f"None of {fmt.plural(len(snapshot.counters), 'counter')} matches the filter."
+            more = self._arranged.groups.more
+            none = f"None of {fmt.plural(len(snapshot.counters), 'row')} matches the filter."
+            none += f" {more:,} counters of a group have no row of their own." * bool(more)
             return (f"{none} {bound.key('page.back', 'Esc')} clears it.",)
         return _NONE
 
@@ -335,17 +337,17 @@ class CountersPage(Page):
         gone = vanished(snapshot)
         if snapshot.counters or gone:
             yield _outlook(snapshot.counters[:_LOOKED_AT], gone, now, self.size.width)
-        counted = fmt.plural(len(snapshot.counters), "counter")
+        groups = shown.groups
+        counted = fmt.plural(len(snapshot.counters) + groups.more, "counter")
         pieces: list[Piece] = [(f" {counted}:" if snapshot.counters or gone else f" {counted}", "")]
         if self._filter:
             rows = f"{len(shown.rows):,}" if shown.order == order else "..."
             pieces.append((f" {rows} with '{clean(self._filter, 30)}' ·", "text--warn"))
-        groups = shown.groups
         counts = (
             (groups.urgent, "urgent", "text--bad"),
             (len(gone), "gone", "text--warn"),
             (groups.warned, "warning" if groups.warned == 1 else "warnings", "text--warn"),
-            (groups.fine, "fine", ""),
+            (groups.fine + groups.more_fine, "fine", ""),
             (groups.unsure, "not sure", "text--muted"),
         )
         named = [(f" {count:,} {word}", style) for count, word, style in counts if count]

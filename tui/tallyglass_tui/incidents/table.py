@@ -54,6 +54,7 @@ class IncidentTable(LiveTable):
         """How many are among the rows only since these hold still: more of the oplog made them routine, or a part of
         another one."""
         self._held = False
+        self._feed: Feed[IncidentScan] | None = None
         self._sources: SourcesAtHand | None = None
         self._ordered: list[Incident] = []
         self._rows: list[Incident | Fold] = []
@@ -62,9 +63,15 @@ class IncidentTable(LiveTable):
     def follow(self, show: Callable[[IncidentScan], None]) -> Feed[IncidentScan]:
         """Read the incidents, and from what each could come back, for this page; ``show`` is called with each scan."""
         page = self._page
-        feed = page.subscribe(share_incidents(page.feeds), show)
+        self._feed = page.subscribe(share_incidents(page.feeds), show)
         page.subscribe(share_sources(page.feeds, page.shell.context.backup), self.show_sources)
-        return feed
+        return self._feed
+
+    @property
+    def refusal(self) -> str:
+        """Why no incidents can be read; empty where they are, or may be once the server is back."""
+        trouble = self._feed.trouble if self._feed else None
+        return "" if trouble is None or trouble.lost else trouble.line
 
     @property
     def _page(self) -> Page:
@@ -215,7 +222,7 @@ class IncidentTable(LiveTable):
 
     def _empty_text_of(self, scan: IncidentScan | None) -> str:
         if scan is None:
-            return "Reading the oplog back ..."
+            return self.refusal or "Reading the oplog back ..."
         if self.filter.text and scan.incidents:
             none = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'."
             return f"{none} {bound.key('page.back', 'Esc')} clears it."

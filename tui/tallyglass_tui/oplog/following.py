@@ -114,6 +114,9 @@ class Following:
         """The lines above the tail. ``silent``: the server does not answer."""
         if self._no_oplog:
             return [[(" no oplog here: nothing to follow", "text--muted")]]
+        trouble = self._feed.trouble if self._feed else None
+        if self.last is None and trouble and not trouble.lost:
+            return [[(" the oplog cannot be read: nothing to follow", "text--muted")]]
         shell, tail = self._page.shell, self._page.tail
         held = "paused" * shell.is_paused
         status = self.past or (held if tail.following else f"stopped, +{tail.ring.new:,} new")

@@ -311,7 +311,7 @@ class OplogPage(Selection, RowSearch):
             listed = self.incidents
             lines = scan_lines(
                 listed.scan, width, listed.filter.text, len(listed.incidents), with_routine=listed.with_routine,
-                silent=listed.lost,
+                silent=listed.lost, refused=bool(listed.refusal),
             )  # fmt: skip
             self.query_one("#about", TextLines).show(listed.about(width))
         else:

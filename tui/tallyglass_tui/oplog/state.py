@@ -106,12 +106,16 @@ def scan_lines(
     *,
     with_routine: bool = False,
     silent: bool = False,
+    refused: bool = False,
 ) -> list[list[Piece]]:
     """What was found and how far back; then what runs now, the filter and problems.
 
     ``shown`` incidents match the filter ``wanted``; ``with_routine`` tells whether what is routine is among the rows.
-    What ran is not known to run now where the server is ``silent``, which the banner says.
+    What ran is not known to run now where the server is ``silent``, which the banner says, as it does why the oplog is
+    ``refused``.
     """
+    if scan is None and refused:
+        return [[(" The oplog cannot be read.", "text--muted")]]
     if scan is None:
         return [[(" Reading the oplog back ...", "text--muted")]]
     pieces: list[Piece] = [] if scan.done else [(" so far", "text--muted")]
