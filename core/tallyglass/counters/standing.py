@@ -17,15 +17,11 @@ _SAME_DENSITY = 10
 """A counter that counts up has ids below it about as close as those above. One that descends has none there but strays,
 many times as far away."""
 
-MOST_STRAYS = 4
-"""Ids that somebody wrote by hand, at most: more are a system's."""
-_SOON = 1_000
-"""Steps from a counter to the next id from which on that may be a stray: nothing collides soon."""
+SOON = 1_000
+"""Steps within which a counter collides soon. Ids further on may be strays, or those of an older system."""
 
-_COLLIDES = (
-    "so the next insert collides. "
-    "Documents were written without the counter, or the counter was restored from an older state."
-)
+_WHY = "Documents were written without the counter, or the counter was restored from an older state."
+_COLLIDES = f"so the next insert collides. {_WHY}"
 
 
 class Movement(StrEnum):
@@ -46,7 +42,7 @@ class Standing(StrEnum):
     BEHIND = "behind"
     """The next id exists already, or one soon after it."""
     UNCLEAR = "unclear"
-    """It has not passed all ids, and it is not known to count up, or those ids are few and far away."""
+    """It has not passed all ids, and it is not known to count up, or those ids are far away."""
     NOT_COMPARED = "not compared"
     """Its ids repeat, so that the largest one says nothing."""
 
@@ -55,15 +51,17 @@ class Standing(StrEnum):
 class IdSpan:
     """The ids of a collection. ``below`` and ``above`` are those next to the counter, None if there are none or if they
     were not read; ``until_smallest`` is how many there are from the counter down to the smallest, None if not counted;
-    ``top`` are the largest in descending order where these may be strays, ``rival`` is the name of another counter that
-    may have handed them out, ``odd`` the number of values that are no ids and were left out."""
+    ``soon`` is the last one that a counter which counts up reaches soon, ``later`` the first one after that, both None
+    if there is none or if they were not read; ``rival`` is the name of another counter that may have handed them out,
+    ``odd`` the number of values that are no ids and were left out."""
 
     smallest: int
     largest: int
     below: int | None = None
     above: int | None = None
     until_smallest: int | None = None
-    top: tuple[int, ...] = ()
+    soon: int | None = None
+    later: int | None = None
     rival: str = ""
     odd: int = 0
 
@@ -91,16 +89,14 @@ def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: 
     if ids.rival:
         why = f"or they are ids of {ids.rival}, which has passed them and was not seen in use"
         return Standing.UNCLEAR, f"{behind}, {why}. Set their targets in --config."
-    strays = [number for number in ids.top if number > issued]
-    if strays and len(strays) < len(ids.top) and is_far(strays[-1], issued, step):
-        which = f"only {plural(len(strays), 'id')}, the nearest {strays[-1] - issued:,} further on"
+    if ids.smallest - issued > SOON * abs(step):
+        return Standing.BEHIND, f"{behind}, so it collides at {ids.smallest}. {_WHY}"
+    if ids.later is not None and (ids.soon is None or ids.soon <= issued):
+        # It may have passed that since the ids were read.
+        nearest = ids.later if ids.later > issued else ids.largest
+        which = f"the nearest is {nearest - issued:,} further on"
         return Standing.UNCLEAR, f"{behind}, but {which}: they may not be its own."
     return Standing.BEHIND, f"{behind}, {_COLLIDES}"
-
-
-def is_far(number: int, issued: int, step: int) -> bool:
-    """Whether a counter that counts up does not reach an id soon."""
-    return number - issued > _SOON * abs(step)
 
 
 def _standing_of_descending(issued: int, ids: IdSpan, step: int) -> tuple[Standing, str]:

@@ -449,26 +449,30 @@ async def test_the_ids_beside_a_counter_are_read_where_its_direction_depends_on_
 
 
 @pytest.mark.parametrize(
-    ("movement", "issued", "more", "top"),
+    ("movement", "issued", "step", "more", "found"),
     [
-        (Movement.RISES, 30, [1_030], ()),
-        (Movement.RISES, 30, [1_031], (1_031, 30)),
-        (Movement.RISES, 28, [5_000], (5_000, 30, 29, 28)),
-        (Movement.RISES, 25, [5_000], (5_000, 30, 29, 28, 27)),
-        (Movement.RISES, 30, [5_000, 6_000, 7_000, 8_000], (8_000, 7_000, 6_000, 5_000, 30)),
-        (Movement.UNSEEN, 30, [5_000], (5_000, 30)),
+        (Movement.RISES, 30, 1, [1_030], {}),
+        (Movement.RISES, 30, 1, [1_031], {"later": 1_031}),
+        (Movement.RISES, 30, 1, [1_030, 1_031, 5_000], {"soon": 1_030, "later": 1_031}),
+        (Movement.RISES, 28, 1, [5_000], {"soon": 30, "later": 5_000}),
+        (Movement.RISES, 30, 10, [10_030], {}),
+        (Movement.RISES, 30, 10, [10_030, 10_031], {"soon": 10_030, "later": 10_031}),
+        (Movement.RISES, 30, 1, range(5_000, 6_000), {"later": 5_000}),
+        (Movement.UNSEEN, 30, 1, [5_000], {"below": 29, "above": 5_000, "later": 5_000}),
+        (Movement.UNSEEN, 1, 1, [5_000], {"soon": 30, "later": 5_000}),
         # It has passed none of them.
-        (Movement.RISES, 0, [5_000], (5_000,)),
-        (Movement.RISES, 1, [5_000], (5_000, 30, 29, 28, 27)),
-        *((movement, 30, [5_000], ()) for movement in (Movement.DESCENDS, Movement.CYCLES, Movement.MIXED)),
+        (Movement.RISES, 0, 1, [5_000], {}),
+        (Movement.RISES, 1, 1, [5_000], {"soon": 30, "later": 5_000}),
+        *((movement, 30, 1, [5_000], {}) for movement in (Movement.CYCLES, Movement.MIXED)),
+        (Movement.DESCENDS, 30, 1, [5_000], {"until_smallest": 19}),
     ],
 )
-async def test_the_largest_ids_are_read_where_they_may_be_strays(
-    movement: Movement, issued: int, more: list[int], top: tuple[int, ...]
+async def test_the_ids_far_beyond_a_counter_are_read_where_they_may_be_strays(
+    movement: Movement, issued: int, step: int, more: Sequence[int], found: dict[str, int]
 ) -> None:
-    tracker = cast("Any", SimpleNamespace(issued=lambda: issued, movement=movement, step=1))
-    found = await with_neighbours(cast("Any", Ids(*more)), IdSpan(1, more[-1]), tracker)
-    assert found.top == top
+    tracker = cast("Any", SimpleNamespace(issued=lambda: issued, movement=movement, step=step))
+    ids = IdSpan(1, more[-1])
+    assert await with_neighbours(cast("Any", Ids(*more)), ids, tracker) == replace(ids, **found)
 
 
 @pytest.mark.parametrize(("issued", "flags"), [((0, 0, 0), ()), ((9, 10, 0), (Flag.FIRST_FULL,)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tallyglass.counters.standing import IdSpan, Movement, Standing, moved_to, spacing, standing_of
+from tallyglass.counters.standing import _WHY, IdSpan, Movement, Standing, moved_to, spacing, standing_of
 
 ROUND = IdSpan(1, 100, below=49, above=51)
 
@@ -28,15 +28,18 @@ ROUND = IdSpan(1, 100, below=49, above=51)
         (Movement.UNSEEN, 0, IdSpan(1, 100), Standing.BEHIND),
         (Movement.UNSEEN, 0, IdSpan(0, 100), Standing.UNCLEAR),
         (Movement.UNSEEN, -50, IdSpan(-50, -1), Standing.UNCLEAR),
-        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 1_010, 9)), Standing.UNCLEAR),
-        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 1_009, 9)), Standing.BEHIND),
-        # So many are no strays; nor does the counter have a place among ids that it has not reached.
-        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 4_000, 3_000, 2_010, 2_009)), Standing.BEHIND),
-        (Movement.RISES, 9, IdSpan(5_000, 5_000, top=(5_000,)), Standing.BEHIND),
+        (Movement.RISES, 9, IdSpan(1, 5_000, later=1_010), Standing.UNCLEAR),
+        (Movement.RISES, 9, IdSpan(9, 5_000, later=1_010), Standing.UNCLEAR),
+        (Movement.RISES, 9, IdSpan(1, 5_000, soon=1_009, later=1_010), Standing.BEHIND),
+        (Movement.RISES, 9, IdSpan(1, 5_000, soon=10, later=1_010), Standing.BEHIND),
+        (Movement.RISES, 9, IdSpan(1, 1_009, soon=10), Standing.BEHIND),
+        # It has no place among ids of which it has not passed one.
+        (Movement.RISES, 9, IdSpan(5_000, 5_000), Standing.BEHIND),
         # It has passed some of them since they were read.
-        (Movement.RISES, 9, IdSpan(1, 5_000, top=(5_000, 9, 8, 7, 6)), Standing.UNCLEAR),
-        (Movement.UNSEEN, 9, IdSpan(1, 5_000, below=8, above=5_000, top=(5_000, 8)), Standing.UNCLEAR),
-        (Movement.UNSEEN, 9, IdSpan(1, 5_000, below=8, above=10, top=(5_000, 10, 8)), Standing.BEHIND),
+        (Movement.RISES, 9, IdSpan(1, 5_000, soon=9, later=1_005), Standing.UNCLEAR),
+        (Movement.RISES, 1_005, IdSpan(1, 5_000, soon=9, later=1_005), Standing.UNCLEAR),
+        (Movement.UNSEEN, 9, IdSpan(1, 5_000, below=8, above=5_000, later=5_000), Standing.UNCLEAR),
+        (Movement.UNSEEN, 9, IdSpan(1, 5_000, below=8, above=10, soon=10, later=5_000), Standing.BEHIND),
     ],
 )
 def test_standing(movement: Movement, issued: int, ids: IdSpan, standing: Standing) -> None:
@@ -58,13 +61,18 @@ def test_ids_are_a_step_apart_unless_there_are_more_documents_or_ids_between_the
     assert found == [apart] * 2
 
 
-def test_strays_are_far_away_by_the_steps_of_the_counter_and_are_said_to_be_so() -> None:
-    ids = IdSpan(1, 10_010, top=(10_010, 9))
-    assert standing_of(Movement.RISES, 9, 0, ids, 11)[0] is Standing.BEHIND
-    assert standing_of(Movement.RISES, 9, 0, ids, 10) == (
-        Standing.UNCLEAR,
-        "10,001 behind: ids up to 10010 exist, but only 1 id, the nearest 10,001 further on: they may not be its own.",
-    )
+@pytest.mark.parametrize(
+    ("issued", "ids", "step", "why"),
+    [
+        (9, IdSpan(1, 10_010, later=5_010), 5, "but the nearest is 5,001 further on: they may not be its own."),
+        (9, IdSpan(1, 10_010, later=9), 5, "but the nearest is 10,001 further on: they may not be its own."),
+        (9, IdSpan(10_010, 10_010), 10, f"so it collides at 10010. {_WHY}"),
+        (10, IdSpan(10_010, 10_010), 10, f"so the next insert collides. {_WHY}"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_ids_that_a_counter_does_not_reach_soon(issued: int, ids: IdSpan, step: int, why: str) -> None:
+    found = standing_of(Movement.RISES, issued, 0, ids, step)[1]
+    assert found == f"{10_010 - issued:,} behind: ids up to 10010 exist, {why}"
 
 
 def test_ids_as_far_apart_as_the_step_are_no_strays() -> None:

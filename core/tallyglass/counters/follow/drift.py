@@ -20,7 +20,7 @@ from tallyglass.counters.recognise.discovery import trouble_of
 from tallyglass.counters.recognise.identity import resembles
 from tallyglass.counters.recognise.ids import IdReader, from_to, is_indexed, reach
 from tallyglass.counters.snapshot import CounterTrouble, NumericType
-from tallyglass.counters.standing import MOST_STRAYS, IdSpan, Movement, Standing, is_far, spacing
+from tallyglass.counters.standing import SOON, IdSpan, Movement, Standing, spacing
 from tallyglass.errors import PrivilegeError, ServerError
 from tallyglass.mongo.gateway import Gateway, Namespace
 from tallyglass.text import clean_name
@@ -156,12 +156,16 @@ class DriftCheck:
 
 
 async def with_neighbours(reader: IdReader, ids: IdSpan, tracker: Tracker) -> IdSpan:
-    """The ids with those next to the counter, and the largest, where the decision depends on them."""
+    """The ids with those next to the counter, and the first far from it, where the decision depends on them."""
     issued, movement = tracker.issued(), tracker.movement
     if not isinstance(issued, int):
         return ids
-    if movement in (Movement.RISES, Movement.UNSEEN) and is_far(ids.largest, issued, tracker.step):
-        ids = replace(ids, top=await _top(reader, ids, issued))
+    near = issued + SOON * abs(tracker.step)
+    if movement in (Movement.RISES, Movement.UNSEEN) and ids.smallest <= issued and near < ids.largest:
+        soon, later = await asyncio.gather(
+            reader.end(-1, from_to(issued + 1, near)), reader.end(1, from_to(near + 1, ids.largest))
+        )
+        ids = replace(ids, soon=soon.number if soon else None, later=later.number if later else None)
     if movement is Movement.UNSEEN and ids.smallest < issued < ids.largest:
         below, above = await asyncio.gather(
             reader.end(-1, from_to(ids.smallest, issued - 1)), reader.end(1, from_to(issued + 1, ids.largest))
@@ -187,17 +191,6 @@ def _rival(tracker: Tracker, largest: LargestId, trackers: Iterable[Tracker]) ->
         if passed is not None and passed >= largest.ids.largest:
             return beside.id
     return ""
-
-
-async def _top(reader: IdReader, ids: IdSpan, issued: int) -> tuple[int, ...]:
-    """The largest ids down to one that the counter had passed, or to more than there are strays."""
-    top = [ids.largest]
-    while len(top) <= MOST_STRAYS and ids.smallest <= issued < top[-1]:
-        following = await reader.end(-1, from_to(ids.smallest, top[-1] - 1))
-        if following is None:
-            break
-        top.append(following.number)
-    return tuple(top)
 
 
 def _together(found: Sequence[LargestId]) -> LargestId:
