@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import nullcontext
+from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Any, cast
@@ -27,6 +29,7 @@ from tallyglass.counters.follow import (
     watch,
 )
 from tallyglass.counters.follow.group import Group
+from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.forecast import basis, estimate, series, shift, trend
 from tallyglass.counters.history import objectid_samples, oplog_samples, store
@@ -45,9 +48,11 @@ from tallyglass.counters.recognise import (
     usage_reader,
 )
 from tallyglass.counters.recognise.config import Acknowledgement, IdField, Resets, Rule
+from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.recognise.identity import Identity, apply_rule
 from tallyglass.counters.recognise.idle import IdleGuesses, LargestIds
 from tallyglass.counters.recognise.libraries import recognise
+from tallyglass.counters.recognise.shapes import Match, Shape
 from tallyglass.counters.snapshot import (
     Absence,
     Ceiling,
@@ -311,6 +316,31 @@ def test_what_is_not_known_of_a_snapshot() -> None:
     )
     assert CounterTrouble("a.b", "t") == CounterTrouble(ns="a.b", title="t", advice="", partial=False)
     assert Ceiling(7, "max") == Ceiling(value=7, reason="max", is_storage=False)
+
+
+MOST_UNKNOWN: dict[type[Any], dict[str, Any]] = {
+    Match: {"grade": Grade.LIKELY, "step": 1, "ids_apart": 1, "block": 1},
+    UsageFinding: {"semantics": Semantics.LAST, "step": 1, "ids_apart": 1, "block": 1},
+    Identity: {
+        "bound_name": "MAX_VALUE", "confidence": 1.0, "step": 1, "ids_apart": 1, "block": 1, "grade": Grade.LIKELY,
+    },
+    Shape: {"label": ("_id",), "semantics": Semantics.LAST, "target": targets.none},
+    Rule: {},
+    basis.Basis: {"level": 1.0},
+    store.KnownCounter: {},
+    Thresholds: {"warn_used": 0.75, "crit_used": 0.9, "warn_days": 90.0, "crit_days": 30.0},
+    WatchSettings: {
+        "refresh_seconds": 1.0, "oplog_history": True, "search_seconds": 15.0, "look_seconds": math.inf,
+        "building": nullcontext,
+    },
+}  # fmt: skip
+"""What is so of a record unless it is said, where that is not False, 0, None or empty."""
+
+
+@pytest.mark.parametrize("record", MOST_UNKNOWN, ids=lambda record: record.__name__)
+def test_what_is_so_of_a_record_unless_it_is_said(record: type[Any]) -> None:
+    said = {one.name: one.default for one in fields(record) if one.default not in (MISSING, None, (), frozenset(), "")}
+    assert {name: value for name, value in said.items() if value is not False and value != 0} == MOST_UNKNOWN[record]
 
 
 @pytest.mark.parametrize(

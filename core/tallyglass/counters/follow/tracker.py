@@ -192,8 +192,7 @@ class Tracker:
         changes = [b - a for a, b in pairwise([*numbers, self.value]) if b != a]
         # A counter that descends rises where its document is made again.
         self._mostly_rose = 2 * sum(change > 0 for change in changes) > len(changes)
-        falls_alike = len(changes) >= DESCENDS_AFTER and len(set(changes)) == 1 and changes[0] < 0
-        if self._may_descend and falls_alike:
+        if self._may_descend and len(changes) >= DESCENDS_AFTER and len(set(changes)) == 1:
             self._reverse_direction()
 
     @property

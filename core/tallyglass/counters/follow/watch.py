@@ -143,7 +143,7 @@ class Watcher:
 
     async def _snapshot(self, again: Collection[Namespace] | None = None) -> CountersSnapshot:
         """Read all counters, or those of some collections ``again``, and take a snapshot."""
-        first, collections = self._last is None, self._collections
+        collections = self._collections
         await self.check_drift(self._at_least(_DRIFT_SECONDS))
         await self._past.mark(collections.by_ns.values())
         # On a member that lags, a counter would be behind the ids that another one has, and behind its own past.
@@ -158,11 +158,7 @@ class Watcher:
         trackers = collections.trackers()
         self._targeted = [tracker for tracker in trackers if tracker.identity.targets]
         self._drift.apply(self._targeted, trackers, began)
-        await self._past.fill(
-            [*collections.by_ns.values()],
-            self._at_least(_PAST_SECONDS if first else _LATER_SECONDS),
-            last=self._is_patient,
-        )
+        await self._past.fill([*collections.by_ns.values()], self._at_least(_PAST_SECONDS), last=self._is_patient)
         await self._past.fill_dated(
             self._targeted, self._drift.largest, self._at_least(_DRIFT_SECONDS), last=self._is_patient
         )

@@ -88,7 +88,7 @@ def read_basis(series: Series) -> Basis | None:
     None if the series spans no time.
     """
     span = series.span
-    if len(series) < 2 or span <= 0:
+    if span <= 0:
         return None
     weeks, days = (int(span / cycle + NEARLY) for cycle in (WEEK, DAY))
     if weeks:
