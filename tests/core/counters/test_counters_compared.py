@@ -17,7 +17,9 @@ import pytest
 from bson import Int64, ObjectId, Timestamp
 
 from tallyglass.counters.check_line import check_counters
+from tallyglass.counters.follow import differences as differences_module
 from tallyglass.counters.follow.differences import Difference, differences
+from tallyglass.counters.follow.drift import LargestId
 from tallyglass.counters.follow.past_reader import PastReader
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import Watcher, look, watch
@@ -26,7 +28,7 @@ from tallyglass.counters.recognise.config import IdField, parse_config
 from tallyglass.counters.recognise.discovery import MOST_READ
 from tallyglass.counters.recognise.finding import UsageFinding
 from tallyglass.counters.snapshot import Absence, Flag, Grade, NumericType
-from tallyglass.counters.standing import Standing
+from tallyglass.counters.standing import IdSpan, Standing
 from tallyglass.counters.verdict import CRITICAL, OK, UNKNOWN, WARNING
 from tallyglass.errors import RefusedError
 from tallyglass.mongo.gateway import OPLOG, CollectionInfo, Extent, Namespace
@@ -306,6 +308,20 @@ async def test_a_counter_is_not_behind_by_ids_that_one_beside_it_may_have_handed
     assert (row.standing, bool(row.counter.repair)) == (standing, standing is Standing.BEHIND)
     why = "60 behind: ids up to 100 exist, or they are ids of d, which has passed them and was not seen in use."
     assert row.why.startswith(why) == (standing is Standing.UNCLEAR)
+
+
+@pytest.mark.parametrize(("direction", "newest"), [(1, [17, 18, 19]), (-1, [3, 5, 7])])
+async def test_the_newest_ids_are_those_of_all_collections_together(
+    monkeypatch: pytest.MonkeyPatch, direction: int, newest: list[int]
+) -> None:
+    monkeypatch.setattr(differences_module, "NEWEST", 3)
+    server, bills = Server(0, [2, 3, 5, 17, 19, 25, "x"]), Namespace("shop", "bills")  # type: ignore[list-item]
+    server.held[bills] = [{"_id": one} for one in (7, 9, 18)]
+    targets = IdField(ORDERS, "_id"), IdField(bills, "_id")
+    largest = LargestId(targets, IdSpan(3, 19), 10, 0.0, dated=False)
+    assert await differences_module._newest(server, largest, direction) == newest  # type: ignore[arg-type]
+    server.slow.add(ORDERS)
+    assert await differences_module._newest(server, largest, direction) == []  # type: ignore[arg-type]
 
 
 ODD, EVEN = range(1, 52, 2), range(2, 81, 2)

@@ -466,9 +466,15 @@ def test_what_check_prints_is_the_worst_first_then_what_is_missing_and_the_notes
 
 def test_a_guess_alarms_only_when_asked() -> None:
     row = counter(used=0.99, grade=Grade.POSSIBLE, flags=(Flag.GUESS,))
-    assert check_counters(CountersSnapshot(NOW, (counter("b"), row))).level == OK
+    with_guess = CountersSnapshot(NOW, (counter("b"), row))
     assert grade(row, Thresholds(), NOW) == (OK, "")
-    assert check_counters(CountersSnapshot(NOW, (counter("b"), row)), guesses=True).level == CRITICAL
+    found = [check_counters(with_guess), check_counters(with_guess, guesses=True)]
+    found += [check_counters(CountersSnapshot(NOW, (counter("b"),)), guesses=asked) for asked in (False, True)]
+    assert [(one.level, one.line.partition(" | ")[0].partition("; ")[::2]) for one in found] == [
+        (OK, ("COUNTERS OK - 1 counter", "1 guess not counted (--guesses)")),
+        (CRITICAL, ("COUNTERS CRITICAL - shop.counters a: 99.0% used", "")),
+        *[(OK, ("COUNTERS OK - 1 counter", ""))] * 2,
+    ]
 
 
 def test_perfdata_labels_are_unique_stable_and_all_there() -> None:

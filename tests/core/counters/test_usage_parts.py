@@ -244,3 +244,19 @@ def test_ranges_are_sought_in_other_collections() -> None:
         evidence.targets[ns, "n"] = field = InsertedField()
         field.add(Insert((START, 1, 0), 0.0, 5))
     assert [key[0].collection for key, _ in usage._unique_fields(evidence, carts)] == ["orders"]
+
+
+def test_ids_count_that_were_found_before_the_inserts_ended_that_were_read() -> None:
+    """A busy server: of two seconds after an update only the first inserts are read."""
+    evidence, number = Evidence(), usage._number((Namespace("shop", "counters"), "seq"), {"orders": updates(5, 6)})
+    first = number.documents["orders"][0].at
+    evidence.targets[ORDERS, "no"] = field = InsertedField()
+    field.add(Insert((START, 2, 0), START + 0.1, 5))
+    evidence.inserted[ORDERS].append((START, 2, 0))
+    evidence.probes = [(first, (START, 900, 0))]
+    key = (ORDERS, "no"), Semantics.LAST
+    every, covered = usage._seek(evidence, number, usage.WINDOW_SECONDS, ())
+    assert (covered, {name: hit.values for name, hit in every["orders"].items()}) == ({"orders": 1}, {key: {5}})
+    # Of those that are used late, none counts whose time was not read in whole.
+    every, covered = usage._seek(evidence, number, usage.LATE_SECONDS, ())
+    assert (covered, every["orders"]) == ({"orders": 0}, {})
