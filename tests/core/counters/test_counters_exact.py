@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import MISSING, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -495,3 +495,31 @@ def test_how_sure_a_shape_is(
 ) -> None:
     (match,) = recognise(collection_name, document)
     assert (match.confidence, match.grade, match.evidence) == (confidence, grade_, evidence)
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "step"),
+    [
+        ({"step": 50}, [3], 50),
+        ({"step": 50}, [3, 4, 5], 1),
+        ({"step": 50}, [50, 100, 200], 50),
+        ({"step": 50}, [50, 70], 10),
+        ({"step": 50, "is_step_known": True}, [50, 70], 50),
+        ({"step": -5}, [50, 45], -5),
+        ({"step": -5}, [50, 48], -1),
+        ({"step": 1}, [50, 70], 1),
+        ({"step": 1}, range(0, 101, 20), 20),
+        ({"step": 1}, range(0, 81, 20), 1),
+        ({"step": 1, "is_step_known": True}, range(0, 101, 20), 1),
+        # Found of a number that is seen to descend here.
+        ({"step": 50}, [50, 49, 48, 47, 46, 45], -1),
+    ],
+)
+def test_the_step_is_as_it_is_known_else_as_found_by_use_where_the_own_changes_agree(
+    facts: dict[str, Any], values: Sequence[int], step: int
+) -> None:
+    """What was found is of the most frequent step of all documents: one that is seen to add less has its own."""
+    tracker = Tracker(replace(PLAIN, start=0, **facts))
+    for at, value in enumerate(values):
+        tracker.observe(value, NumericType.INT64, 1e9 + at)
+    assert tracker.step == step

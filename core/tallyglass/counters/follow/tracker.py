@@ -250,8 +250,11 @@ class Tracker:
     def step(self) -> int:
         """What is added for each id: as it is known, as it was found by use, or the common divisor of the changes."""
         known = self.identity
-        if known.is_step_known or known.step * self.direction > 1:
+        if known.is_step_known:
             return self.direction * abs(known.step)
+        if known.step * self.direction > 1:
+            # That of most documents: this one may be seen to add less.
+            return self.direction * math.gcd(known.step, self.step_divisor)
         return self.direction * (self.step_divisor if self.step_changes >= _LEAST_CHANGES else 1)
 
     def _count_change(self, change: Number) -> None:
