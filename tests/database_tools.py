@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-_NAMES = ("mongodump", "mongorestore", "bsondump", "mongosh")
+_NAMES = ("mongodump", "mongorestore", "mongosh")
 _BUILT = Path(__file__).resolve().parent.parent / ".tools" / "bin"
 
 

@@ -89,7 +89,7 @@ def begin(tmp_path: Path, made: Plan, *options: str) -> subprocess.Popen[str]:
     tools = tmp_path / "tools"
     if not tools.exists():
         tools.mkdir()
-        output = dict.fromkeys(("mongodump", "mongorestore", "bsondump"), "version: 100.18.0")
+        output = dict.fromkeys(("mongodump", "mongorestore"), "version: 100.18.0")
         imported = shlex.quote(os.pathsep.join(path for path in sys.path if path))  # the copy that is under test
         real = f'PYTHONPATH={imported} exec {shlex.quote(sys.executable)} -m tallyglass_tui "$@"'
         for name, version in (output | {"tallyglass": __version__}).items():

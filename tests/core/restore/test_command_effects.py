@@ -109,7 +109,19 @@ def test_a_collection_is_made_with_its_options_and_once() -> None:
     assert (made.kind, made.uuid, made.options) == ("collection", bytes(OTHER), {"capped": True})
     assert made.indexes == {"_id_": ID}
     assert found.catalog.views == {"s.v": {"viewOn": "c", "pipeline": []}}
-    assert Applied({"create": "n"}).catalog.collections["s.n"].indexes == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "indexes"),
+    [
+        ({"idIndex": ID | {"v": 1}}, {"_id_": ID | {"v": 1}}),
+        ({}, {"_id_": ID}), ({"autoIndexId": True}, {"_id_": ID}),
+        ({"autoIndexId": False}, {}), ({"clusteredIndex": {"key": {"_id": 1}}}, {}), ({"clusteredIndex": True}, {}),
+    ],
+)  # fmt: skip
+def test_a_collection_has_an_index_of_its_ids_named_or_not(options: dict[str, Any], indexes: dict[str, Any]) -> None:
+    """What a user creates with applyOps names none, and the server builds it."""
+    assert Applied({"create": "n"} | options).catalog.collections["s.n"].indexes == indexes
 
 
 def test_indexes_are_those_of_the_collection_and_those_that_are_built() -> None:

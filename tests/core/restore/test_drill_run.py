@@ -270,8 +270,8 @@ def test_the_programs_of_a_drill_are_named_with_what_is_wrong(tmp_path: Path, mo
     assert said("6.0.5", None) == [f"{missing}'tallyglass[demo]'"]
     assert said("6.0.5", Path("odd")) == ["odd does not say its version: run it with --version to see why"]
     here -= {"mongosh", "awk"}
-    tools = replace(tools, versions={"mongodump": (100, 14, 9), "mongorestore": (100, 18, 0)}, missing=("bsondump",))
-    old = "mongodump is 100.14.9, bsondump is missing: install the Database Tools 100.15 or newer"
+    tools = replace(tools, versions={"mongodump": (100, 14, 9)}, missing=("mongorestore",))
+    old = "mongodump is 100.14.9, mongorestore is missing: install the Database Tools 100.15 or newer"
     assert said("8.0.1", Path("8.0.4")) == [
         f"{old} ({components.TOOLS_FROM})", f"mongosh is missing: install it ({components.MONGOSH_FROM})",
         "awk is missing",

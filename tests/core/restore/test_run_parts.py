@@ -161,7 +161,7 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        for name in ("mongodump", "mongorestore", "bsondump"):
+        for name in ("mongodump", "mongorestore"):
             self.put(name, f"{name} version: 100.15.0")
         self.put("tallyglass", f"tallyglass {__version__}")
 
@@ -189,12 +189,12 @@ def test_the_programs_of_the_steps_are_checked_first(tmp_path: Path) -> None:
     assert stops(of=newer) == ("tool-version", "mongodump is 100.15.0; 100.16 or newer is needed.", "")
     other = "This plan was made by tallyglass 0.0.1; the version here is: tallyglass "
     assert stops(of=changed(made, made_by="0.0.1")) == ("tallyglass-version", f"{other}{__version__}.", "Plan again.")
-    shelf.put("bsondump", "version: 100.16.0")
+    shelf.put("mongorestore", "version: 100.16.0")
     mixed = "The Database Tools are of different versions."
     assert stops() == ("tool-mixed", mixed, "Install them as one package.")
-    shelf.put("bsondump", "odd")
-    assert stops() == ("tool-version", "The version of bsondump cannot be read.", "")
-    shelf.put("bsondump", "version: 100.15.0")
+    shelf.put("mongorestore", "odd")
+    assert stops() == ("tool-version", "The version of mongorestore cannot be read.", "")
+    shelf.put("mongorestore", "version: 100.15.0")
     (tmp_path / "helpers.js").touch()
     assert stops() == ("tool-missing", "mongosh is not installed here.", "")
     shelf.put("mongosh", "2")

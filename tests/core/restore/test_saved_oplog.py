@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -28,9 +29,11 @@ from tallyglass.restore.drill.point import point
 from tallyglass.restore.drill.request import DrillRequest, DrillRun
 from tallyglass.restore.drill.result import begun
 from tallyglass.restore.drill.stopped import Failed
+from tallyglass.restore.model.proof import Slice
 from tallyglass.restore.model.source import Backup
 from tallyglass.restore.saved_oplog import slice_file
 from tallyglass.restore.saved_oplog.cut import cut
+from tallyglass.restore.saved_oplog.dumped import check_dumped
 from tallyglass.restore.saved_oplog.joined import Join, JoinedOplog, Saved, _bounds, join, only_saved, open_joined
 from tallyglass.restore.saved_oplog.save import SavedSlice, save_slice
 from tallyglass.restore.saved_oplog.saved_oplog import Hole, _is_old, read_saved
@@ -459,6 +462,41 @@ def test_the_window_is_cut_out_of_the_slices(slices: Path) -> None:
     query.write_text(json.dumps({"ts": {"$gte": of(7), "$lte": of(27)}}))
     with pytest.raises(InputError, match=f"after {ts(25)}"):
         cut(query, [slices], out)
+
+
+@pytest.mark.parametrize(
+    ("proven", "why"),
+    [
+        (Slice(40, ts(0), ts(39), 0), ""),
+        (Slice(41, ts(0), ts(39), 0), f"The dump holds 40 entries from {ts(0)} to {ts(39)}; 41 entries from"),
+        (Slice(40, ts(1), ts(39), 0), f"40 entries from {ts(1)} to {ts(39)} should be there, as proven."),
+        (Slice(40, ts(0), ts(40), 0), f"40 entries from {ts(0)} to {ts(40)} should be there, as proven."),
+    ],
+)
+def test_a_dump_must_hold_the_entries_that_were_proven(tmp_path: Path, proven: Slice, why: str) -> None:
+    (tmp_path / "whole").write_bytes(b"".join(WHOLE))
+    with raised(why):
+        check_dumped(tmp_path / "whole", proven)
+
+
+@pytest.mark.parametrize(
+    ("held", "why"),
+    [
+        (b"", f"The dump holds nothing; 1 entry from {ts(0)} to {ts(0)} should be there, as proven."),
+        (entry(0, odd={"$oid": "x", "$date": 1}), ""),
+        (WHOLE[0][:-1], "not what mongodump writes of an oplog: dump is damaged"),
+        (bson.encode({"x": 1}), "not what mongodump writes of an oplog: an oplog entry has no timestamp"),
+    ],
+)
+def test_a_dump_of_one_entry(tmp_path: Path, held: bytes, why: str) -> None:
+    """bsondump stops at fields that are called as Extended JSON calls its types."""
+    (tmp_path / "dump").write_bytes(held)
+    with raised(why):
+        check_dumped(tmp_path / "dump", Slice(1, ts(0), ts(0), 0))
+
+
+def raised(why: str) -> AbstractContextManager[object]:
+    return pytest.raises(InputError, match=re.escape(why)) if why else nullcontext()
 
 
 async def test_an_oplog_of_which_a_majority_has_nothing_is_not_saved(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_server_needs_tools_that_know_it(server: str, plain: bool, needed: tup
 
 
 def test_tools_of_one_version_do_not_differ() -> None:
-    mixed = Tools({"mongodump": (100, 15, 0), "bsondump": (100, 10, 1)})
+    mixed = Tools({"mongodump": (100, 15, 0), "mongorestore": (100, 10, 1)})
     assert (mixed.differ, mixed.oldest) == (True, (100, 10, 1))
     same = Tools(dict.fromkeys(toolset.NAMES, (100, 15, 0)))
     assert (same.differ, same.oldest, Tools({}).differ, Tools({}).oldest) == (False, (100, 15, 0), False, None)
@@ -41,7 +41,7 @@ def test_tools_of_one_version_do_not_differ() -> None:
 def test_the_folders_of_the_programs_are_kept_that_no_shell_looks_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each once, and none with a line break or a colon: they stand in a line of a script, divided by colons."""
     places = {
-        "mongodump": "/opt/tools/mongodump", "mongorestore": "/opt/tools/mongorestore", "bsondump": "/usr/bin/bsondump",
+        "mongodump": "/opt/tools/mongodump", "mongorestore": "/usr/bin/mongorestore",
         "mongosh": "/opt/a:b/mongosh", "node": "/opt/a\nb/node", "mongod": "/opt/db/mongod",
         "tallyglass": "/usr/local/bin/tallyglass",
     }  # fmt: skip

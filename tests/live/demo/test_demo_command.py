@@ -82,7 +82,7 @@ def test_without_a_terminal_it_reports_on_all_four_jobs() -> None:
 
 
 def test_a_blocked_plan_is_reported_without_a_folder(tmp_path: Path) -> None:
-    for name in ("mongorestore", "bsondump"):
+    for name in ("mongodump", "mongorestore"):
         (tmp_path / name).write_text(f"#!/bin/sh\necho {name} version: 100.3.0\n")
         (tmp_path / name).chmod(0o755)
     environ = os.environ | {"PATH": f"{tmp_path}:/usr/bin:/bin"}

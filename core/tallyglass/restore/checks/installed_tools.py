@@ -14,7 +14,7 @@ def installed_tools(tools: Tools | None, needed: tuple[int, int]) -> Checks:
         title = f"{', '.join(tools.missing)} {verb} not installed here."
         yield warn("tool-missing", title, how_to_get(tools.missing, word))
     if tools is None or tools.oldest is None:
-        yield ok("tool-version", f"mongodump, mongorestore and bsondump {word} or newer are needed; the run checks.")
+        yield ok("tool-version", f"mongodump and mongorestore {word} or newer are needed; the run checks.")
     elif tools.oldest[:2] < needed:
         have = ", ".join(f"{name} {_version(version)}" for name, version in tools.versions.items())
         yield block("tool-version", f"The tools here are too old: {have}.", f"Install {word} or newer.")

@@ -26,7 +26,7 @@ PREFIX = "drill-"
 MARK = "TALLYGLASS_DRILL"
 """The environment variable that names the run's folder to every process that it starts."""
 
-_PROGRAMS = "(^|/)(bash|mongo[a-z]+|bsondump|python[0-9.]*|node|tallyglass|tee|gzip)$"
+_PROGRAMS = "(^|/)(bash|mongo[a-z]+|python[0-9.]*|node|tallyglass|tee|gzip)$"
 """Programs that a run starts. Where environments cannot be read, processes are found by name and by the folder in their
 arguments."""
 

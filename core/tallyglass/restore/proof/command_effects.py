@@ -123,8 +123,7 @@ class Commands:
             self.kinds.add("encrypted")
         if "validator" in options:
             self.kinds.add("validators")
-        id_index = entry.o.get("idIndex")
-        self.catalog.create(ns, entry.ui, options, dict(id_index) if isinstance(id_index, Mapping) else None)
+        self.catalog.create(ns, entry.ui, options, _id_index(entry))
 
     def _rename(self, source: str, entry: Entry) -> None:
         target = str(entry.o.get("to", ""))
@@ -197,6 +196,15 @@ class Commands:
                 indexes[name] |= _changes(change)
                 if change.get("unique"):
                     indexes[name].pop("prepareUnique", None)
+
+
+def _id_index(entry: Entry) -> Index | None:
+    """The index on ``_id`` that a new collection has. A create that a user sent with applyOps does not name it."""
+    named = entry.o.get("idIndex")
+    if isinstance(named, Mapping):
+        return dict(named)
+    without = entry.o.get("clusteredIndex") or entry.o.get("autoIndexId") is False
+    return None if without else {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 
 
 def _as_options(changed: Mapping[str, Any]) -> dict[str, Any]:

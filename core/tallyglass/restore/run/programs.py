@@ -17,7 +17,7 @@ from tallyglass.restore.tools.find_mongod import VARIABLE, find_mongod
 from tallyglass.restore.tools.toolset import NAMES, said_of_version, version_in, version_pair
 from tallyglass.text import clean
 
-_COMMON = ("bash", "awk", "ps", "sha256sum", "gzip")
+_COMMON = ("bash", "ps", "sha256sum", "gzip")
 
 
 def environment(plan: Plan) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tallyglass.errors import EmbeddedServerError
 from tallyglass.restore.tools.find_mongod import find_mongod
 
-NAMES = ("mongodump", "mongorestore", "bsondump")
+NAMES = ("mongodump", "mongorestore")
 NEEDED = (100, 15)
 """Older ones lose --bypassDocumentValidation on the way to the server, and stop at some changes of indexes."""
 

@@ -10,6 +10,7 @@ from tallyglass_tui.cli.command_group import CommandGroup
 
 _COMMANDS = (
     "backups",
+    "check-oplog",
     "check-return",
     "cut-oplog",
     "drill",

@@ -18,16 +18,17 @@ from tallyglass.restore.tools.files import (
     LIVE_QUERY,
     MANIFEST,
     OPLOG,
+    PLAN,
     QUERY,
     SLICE,
     SLICE_FOLDER,
     SOURCE,
     SPARE,
     config_text,
+    fold_command,
     fold_json,
     lines,
 )
-from tallyglass.text import shell_quote
 
 
 def commands(plan: Plan, assessed: Assessed, source: str, spare: str, part: Slice) -> PlanSteps:
@@ -53,7 +54,7 @@ def commands(plan: Plan, assessed: Assessed, source: str, spare: str, part: Slic
 
 def _secure(plan: Plan, assessed: Assessed, part: Slice) -> PlanSteps:
     seconds = part.bytes / BYTES_A_SECOND
-    saved, limit, keep = assessed.inputs.saved, plan.facts.limit, _copy_step(plan, part)
+    saved, limit, keep = assessed.inputs.saved, plan.facts.limit, _copy_step(plan)
     if saved is None:
         why = "It is the only history from the backup to the point, and the server overwrites it as it goes on."
         return join([_dump("Save the oplog first", QUERY, SLICE_FOLDER, why, seconds), keep])
@@ -83,14 +84,14 @@ def _dump(title: str, query: str, folder: str, why: str, seconds: float | None =
     return run(Phase.SECURE, title, Effect.READS_LIVE, argv, why=why, seconds=seconds)
 
 
-def _copy_step(plan: Plan, part: Slice) -> PlanSteps:
+def _copy_step(plan: Plan) -> PlanSteps:
     return run_shell(
-        Phase.SECURE, "Check it, and keep a copy with its checksum", Effect.FILES, _copy_program(plan, part),
+        Phase.SECURE, "Check it, and keep a copy with its checksum", Effect.FILES, _copy_program(plan),
         why="It must hold the entries that were proven, and what is replayed must stay as it is.",
     )  # fmt: skip
 
 
-def _copy_program(plan: Plan, part: Slice) -> PlanFile:
+def _copy_program(plan: Plan) -> PlanFile:
     compress = ""
     if reads_gzip(plan.from_backup.backup):
         # mongorestore takes --gzip for every file of a run, the oplog too.
@@ -99,22 +100,12 @@ def _copy_program(plan: Plan, part: Slice) -> PlanFile:
         "keep-oplog.sh",
         lines(
             "# The dump holds the entries that were proven, from the first to the last.",
-            _slice_check(part),
+            fold_command(("tallyglass", "restore", "check-oplog", PLAN, SLICE)),
             "mkdir -p oplog",
             f"cp {SLICE} {OPLOG}",
             f"sha256sum {OPLOG} >{MANIFEST}",
             compress,
         ),
-    )
-
-
-def _slice_check(part: Slice) -> str:
-    first, last = (f'"ts":{{"$timestamp":{{"t":{ts.t},"i":{ts.i}}}}}' for ts in (part.first, part.last))
-    program = "NR==1{a=index($0,first)} {z=index($0,last)} END{exit !(NR==count && a && z)}"
-    return (
-        f"bsondump --quiet {SLICE} |\n"
-        f"  awk -v count={part.entries} -v first={shell_quote(first)} \\\n"
-        f"    -v last={shell_quote(last)} {shell_quote(program)}"
     )
 
 
