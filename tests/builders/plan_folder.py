@@ -45,10 +45,11 @@ def restored(
     backup: Backup = BACKUP,
     own_spare: int = 0,
     builds_indexes: bool = True,
+    encrypted: bool = False,
     **values: Any,
 ) -> Plan:
     """The plan of a restore of three entries, with its steps; ``builds_indexes``: as the replay, not the repair, does;
-    ``values`` are fields of the plan."""
+    ``encrypted``: a collection has Queryable Encryption; ``values`` are fields of the plan."""
     ns = f"{db}.{name}"
     returns = (Return(ns, Strategy.MERGE, f"{ns}_pitr"), Return(f"{ns}2", Strategy.WHOLE, f"{ns}2_pitr"))
     made = make_plan(
@@ -57,6 +58,7 @@ def restored(
     )  # fmt: skip
     replay = Replay({})
     replay.applied = 2
+    replay.kinds |= {"encrypted"} if encrypted else set()
     replay.catalog.builds_indexes = builds_indexes
     contents, deployment = Contents(backup, databases=(db,)), Deployment(Kind.REPLICA_SET, "6.0.5")
     inputs = Inputs(LIMIT, deployment, contents, own_spare=own_spare)

@@ -44,7 +44,9 @@ class Shown:
             self._add([*step_text(1, 1, step), f"  {step.mode.value}, exits {step.exits}{proof}"])
         for file in steps.files:
             text = file.text if file.name.endswith(".sh") else file.text.partition("(async () => {\n")[2][:-6]
-            if text and file.name != own_spare.PROGRAM:
+            if file.name == own_spare.PROGRAM:
+                text = text.partition("# The spare")[0]
+            if text:
                 self._add([f"--- {file.name}", *text.rstrip().split("\n")])
 
     def _add(self, lines: list[str]) -> None:
@@ -102,6 +104,7 @@ def test_every_step_says_what_it_does() -> None:
     shown = Shown()
     shown.show("from a directory", restored(backup=replace(BACKUP, bytes=6 * 10**8)).steps)
     shown.show("from an archive, with a spare of its own", restored(backup=archive, own_spare=27_117).steps)
+    shown.show("with a spare of its own in a set", restored(own_spare=27_117, encrypted=True).steps)
     shown.show("from a compressed archive", restored(backup=packed).steps)
     shown.show("from data files", restored(backup=replace(BACKUP, form=DATA_FILES)).steps)
     shown.show("from gzip", restored(backup=replace(BACKUP, gzip=True)).steps)

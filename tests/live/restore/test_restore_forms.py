@@ -25,6 +25,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.plan.step_text import fold_line
+from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.spare.working import works_for
 from tallyglass.restore.tools.find_mongod import find_mongod
 
@@ -151,7 +152,12 @@ def times(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
 
 
-async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:
+@pytest.mark.parametrize("in_set", [False, True])
+async def test_a_spare_of_its_own_and_every_line_pasted(
+    scene: Scene, in_set: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also as a set of one member, which collections with Queryable Encryption need."""
+    monkeypatch.setattr(Replay, "needs_set", property(lambda _: in_set))
     fill(scene, 0, 50)
     backup = scene.backup("--oplog", "--gzip")
     fill(scene, 50, 60)
@@ -179,6 +185,7 @@ async def test_a_spare_of_its_own_and_every_line_pasted(scene: Scene) -> None:
                 assert done.returncode == 0, f"{command.shell}\n{done.stdout}{done.stderr}"
         assert record(scene.client)["shop.orders"] == before["shop.orders"]
         with MongoClient(f"mongodb://{plan.from_backup.spare}/", directConnection=True) as stranger:
+            assert ("setName" in stranger.admin.command("hello")) is in_set
             for what in ({"listDatabases": 1}, {"createUser": "x", "pwd": "x", "roles": ["root"]}):
                 with pytest.raises(OperationFailure):
                     stranger.admin.command(what)

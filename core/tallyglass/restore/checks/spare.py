@@ -104,11 +104,11 @@ def _state(inputs: Inputs, spare: Spare) -> Checks:
 
 
 def encrypted_collections(found: Findings) -> Checks:
-    """Can the spare hold the collections of Queryable Encryption? Tested on 6.0.5: a standalone server refuses them."""
-    if found.covered is None or "encrypted" not in found.covered.replay.kinds:
+    """Can the spare hold the collections of Queryable Encryption?"""
+    if found.covered is None or not found.covered.replay.needs_set:
         return
     spare = found.inputs.spare
-    if found.inputs.own_spare or (spare is not None and spare.kind is Kind.STANDALONE):
+    if spare is not None and spare.kind is Kind.STANDALONE:
         yield block(
             "encrypted-collections",
             "There are collections with Queryable Encryption, which a standalone server does not create.",

@@ -7,7 +7,6 @@ from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Covered, Findings
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.replay import Replay
-from tallyglass.restore.proof.speed import OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean_name, plural
@@ -155,9 +154,7 @@ def _missing_documents(base: BaseFacts, *, upserts: bool) -> Checks:
 
 
 def _duration(covered: Covered) -> Check:
-    spare, applied = covered.inputs.spare, covered.replay.applied
-    speed = OPS_A_SECOND_IN_SET if spare and spare.set_name else OPS_A_SECOND
-    minutes = applied / speed / 60
+    applied, minutes = covered.replay.applied, covered.replay_seconds / 60
     takes = "less than a minute" if minutes < 1 else f"about {minutes:,.0f} min"
     title = f"{plural(applied, 'operation is', 'operations are')} replayed: {takes}."
     return warn("duration", title) if minutes > 60 else ok("duration", title)

@@ -158,6 +158,12 @@ class Replay:
         collection."""
         return not self._validated and self.kinds.isdisjoint({"collMod", "validators", "recordIds", "encrypted"})
 
+    @property
+    def needs_set(self) -> bool:
+        """Whether the spare must be a replica set: a standalone server refuses collections with Queryable Encryption.
+        Tested on 6.0.5."""
+        return "encrypted" in self.kinds
+
     def write(
         self, op: str, ns: str, ui: bytes, key: bytes, place: int, term: int, size: int, batch: bytes, o: int
     ) -> bool:

@@ -12,6 +12,9 @@ PROGRAM = "spare.sh"
 """Starts, replaces and stops the spare. It writes the spare's configuration file and key, and removes both at the
 end."""
 
+REPLICA_SET, START_SET = "tallyglass-spare", "start-set.js"
+"""The set of a spare that must be one, and the mongosh program that initiates it."""
+
 _SHELL = (files(__package__) / "own_spare.sh").read_text(encoding="ascii")
 
 
@@ -37,6 +40,7 @@ def uri(port: int) -> str:
     return f"mongodb://__system@127.0.0.1:{port}/?authSource=local&authMechanism=SCRAM-SHA-256"
 
 
-def program(port: int) -> str:
-    """The text of :data:`PROGRAM`."""
-    return f"PORT={port}\nURI='{uri(port)}'\n{_SHELL}"
+def program(port: int, replica_set: str = "") -> str:
+    """The text of :data:`PROGRAM`. With the name of a ``replica_set`` the spare is its only member, which
+    :data:`START_SET` makes it."""
+    return f"PORT={port}\nURI='{uri(port)}'\nREPLICA_SET={replica_set}\n{_SHELL}"

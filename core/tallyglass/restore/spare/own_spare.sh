@@ -11,11 +11,13 @@ start() {
   fi
   is_running || { mkdir -p spare-data && run_mongod >/dev/null; }
   printf '%s\n' "uri: \"$URI\"" "password: '$(cat spare.key)'" >spare.yml.new && mv spare.yml.new spare.yml
+  [ -z "$REPLICA_SET" ] || mongosh --nodb --norc --quiet --file=start-set.js
 }
 run_mongod() {
   "${TALLYGLASS_MONGOD:-mongod}" --dbpath="$PWD/spare-data" --port="$PORT" --bind_ip=127.0.0.1 --nounixsocket --fork \
     --logpath="$PWD/spare.log" --pidfilepath="$PWD/spare.pid" --keyFile="$PWD/spare.key" \
-    --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false || {
+    --setParameter=enableLocalhostAuthBypass=false --setParameter=ttlMonitorEnabled=false \
+    ${REPLICA_SET:+--replSet="$REPLICA_SET" --setParameter=shutdownTimeoutMillisForSignaledShutdown=0} || {
     echo "The spare did not start: see spare.log. Where port $PORT is in use by now, plan again: that takes a free one." >&2
     return 1
   }

@@ -76,6 +76,14 @@ async function onSpare(liveSet) {
   }
   return db;
 }
+// Makes a replica set of one member; a spare that was started again is one already. It takes writes a moment later.
+async function startSet(name, host) {
+  const made = await answer("admin", {replSetInitiate: {_id: name, members: [{_id: 0, host}]}});
+  if (!made.ok && made.code !== 23) { throw new Error(made.errmsg); }
+  while (!(await run("admin", {hello: 1})).isWritablePrimary) {
+    await new Promise((done) => { setTimeout(done, 100); });
+  }
+}
 // Drops everything on a spare that bears the mark of this restore.
 async function emptySpare(mark) {
   const found = db.getSiblingDB("admin").getCollection("tallyglass_spare");

@@ -17,7 +17,7 @@ __all__ = [
     "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
     "empty_spare", "expire_again", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_match",
     "on_live", "on_spare", "program", "replace_by", "reserve", "restore_definitions", "review_repairs", "say",
-    "take_names", "update_one",
+    "start_set", "take_names", "update_one",
 ]  # fmt: skip
 
 HELPERS = "helpers.js"
@@ -55,6 +55,11 @@ def drop_if_there(db: str, body: Mapping[str, Any]) -> str:
 def empty_spare(mark: str) -> str:
     """Drop every database of a spare, which must bear this mark."""
     return f"await emptySpare({literal(mark)});"
+
+
+def start_set(name: str, address: str) -> str:
+    """Make a replica set of this one member, and wait until it takes writes. May be run again."""
+    return f"await startSet({literal(name)}, {literal(address)});"
 
 
 def reserve(ns: str, file: str) -> str:

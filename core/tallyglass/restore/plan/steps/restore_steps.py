@@ -15,7 +15,7 @@ from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.plan.steps.making import join, mongosh_call, run, run_mongosh, run_shell, verification
 from tallyglass.restore.proof.findings import Assessed
-from tallyglass.restore.proof.speed import BYTES_A_SECOND, OPS_A_SECOND, OPS_A_SECOND_IN_SET
+from tallyglass.restore.proof.speed import BYTES_A_SECOND
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER
 from tallyglass.restore.tools import mongosh
@@ -29,7 +29,7 @@ _EMPTY, _OPEN_VIEWS = "empty-spare.js", "open-views.js"
 def restore_steps(plan: Plan, assessed: Assessed) -> PlanSteps:
     """Onto the spare: stage or unpack the backup, replay, repair the indexes."""
     backup, guard = plan.from_backup.backup, _guard(plan, assessed)
-    parts = [_start_spare(assessed.inputs.own_spare)] if assessed.inputs.own_spare else []
+    parts = [_start_spare(plan, assessed)] if assessed.inputs.own_spare else []
     if backup.compressed:
         parts.append(_decompress(backup))
     if backup.form == ARCHIVE:
@@ -44,14 +44,19 @@ def reads_gzip(backup: Backup) -> bool:
     return backup.gzip and backup.form != ARCHIVE
 
 
-def _start_spare(port: int) -> PlanSteps:
+def _start_spare(plan: Plan, assessed: Assessed) -> PlanSteps:
+    port, files = assessed.inputs.own_spare, []
+    replica_set = own_spare.REPLICA_SET if assessed.covered.replay.needs_set else ""
+    if replica_set:
+        start = [mongosh.on_spare(plan.facts.set_name), mongosh.start_set(replica_set, plan.from_backup.spare)]
+        files.append(PlanFile(own_spare.START_SET, mongosh.program(start)))
     step = run(
         Phase.RESTORE, "Start an empty spare", Effect.WRITES_SPARE, ("bash", own_spare.PROGRAM, "start"),
         why="None was named. It is new, so it is empty, and its TTL monitor is off, so nothing restored expires. "
         "Only who can read the key in this folder can log in.",
         undo=f"bash {own_spare.PROGRAM} stop", mode=RunMode.AGAIN, seconds=3.0,
     )  # fmt: skip
-    return PlanSteps(step.commands, (PlanFile(own_spare.PROGRAM, own_spare.program(port)),))
+    return PlanSteps(step.commands, (PlanFile(own_spare.PROGRAM, own_spare.program(port, replica_set)), *files))
 
 
 def _stage(backup: Backup, databases: tuple[str, ...]) -> PlanSteps:
@@ -171,8 +176,8 @@ def _opened_views(set_name: str, views: Sequence[str]) -> Iterator[str]:
 
 def _replay(plan: Plan, assessed: Assessed) -> PlanSteps:
     replay, backup, limit = assessed.covered.replay, plan.from_backup.backup, plan.facts.limit
-    builds, applied = replay.catalog.builds_indexes, replay.applied
-    classic, gzip, spare = backup.form == DATA_FILES, reads_gzip(backup), assessed.inputs.spare
+    builds = replay.catalog.builds_indexes
+    classic, gzip = backup.form == DATA_FILES, reads_gzip(backup)
     argv = (
         "mongorestore",
         f"--config={SPARE}",
@@ -186,7 +191,6 @@ def _replay(plan: Plan, assessed: Assessed) -> PlanSteps:
         *(["--gzip"] if gzip else []),
         f"--dir={'oplog' if classic else BASE}",
     )
-    speed = OPS_A_SECOND_IN_SET if spare and spare.set_name else OPS_A_SECOND
     return run(
         Phase.RESTORE,
         "Replay the oplog" if classic else "Restore and replay in one run",
@@ -198,8 +202,8 @@ def _replay(plan: Plan, assessed: Assessed) -> PlanSteps:
             "" if builds else " Indexes come with the repair: some of the tools' list do not fit what is there by then."
         ),
         undo="The spare alone is changed: empty it, or start another.",
-        proof=Proof(applied=applied, restored=0),
-        seconds=applied / speed + (0.0 if classic else backup.bytes / BYTES_A_SECOND),
+        proof=Proof(applied=replay.applied, restored=0),
+        seconds=assessed.covered.replay_seconds + (0.0 if classic else backup.bytes / BYTES_A_SECOND),
     )
 
 
