@@ -7,6 +7,7 @@ from tallyglass.restore.proof.base import BaseFacts
 from tallyglass.restore.proof.findings import Covered, Findings
 from tallyglass.restore.proof.oplog_query import MOST_LEFT_OUT
 from tallyglass.restore.proof.replay import Replay
+from tallyglass.restore.proof.speed import replay_seconds
 from tallyglass.restore.timeline.coverage import NoStart
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.text import clean_name, plural
@@ -154,7 +155,7 @@ def _missing_documents(base: BaseFacts, *, upserts: bool) -> Checks:
 
 
 def _duration(covered: Covered) -> Check:
-    applied, minutes = covered.replay.applied, covered.replay_seconds / 60
+    applied, minutes = covered.replay.applied, replay_seconds(covered) / 60
     takes = "less than a minute" if minutes < 1 else f"about {minutes:,.0f} min"
     title = f"{plural(applied, 'operation is', 'operations are')} replayed: {takes}."
     return warn("duration", title) if minutes > 60 else ok("duration", title)

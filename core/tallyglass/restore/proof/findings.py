@@ -22,7 +22,6 @@ from tallyglass.restore.proof.inputs import Inputs
 from tallyglass.restore.proof.later_writes import LaterWrites
 from tallyglass.restore.proof.loss import LossCount
 from tallyglass.restore.proof.replay import Replay
-from tallyglass.restore.proof.speed import OPS_A_SECOND, OPS_A_SECOND_IN_SET
 from tallyglass.restore.timeline.chains import is_left_out
 from tallyglass.restore.timeline.coverage import NoStart, Start
 from tallyglass.restore.tools.toolset import needed_for
@@ -72,13 +71,6 @@ class Covered:
     def inputs(self) -> Inputs:
         """What the plan is made from: the first stage."""
         return self.located.inputs
-
-    @property
-    def replay_seconds(self) -> float:
-        """How long the replay takes, about."""
-        spare = self.inputs.spare
-        in_set = self.replay.needs_set if self.inputs.own_spare else spare is not None and bool(spare.set_name)
-        return self.replay.applied / (OPS_A_SECOND_IN_SET if in_set else OPS_A_SECOND)
 
     @property
     def moved_for_transaction(self) -> bool:

@@ -15,7 +15,7 @@ from tallyglass.restore.model.source import Backup
 from tallyglass.restore.model.step import Effect, Phase, PlanFile, PlanSteps, Proof, RunMode
 from tallyglass.restore.plan.steps.making import join, mongosh_call, run, run_mongosh, run_shell, verification
 from tallyglass.restore.proof.findings import Assessed
-from tallyglass.restore.proof.speed import BYTES_A_SECOND
+from tallyglass.restore.proof.speed import BYTES_A_SECOND, replay_seconds
 from tallyglass.restore.spare import own_spare
 from tallyglass.restore.spare.spare import MARKS, VIEW_OPENER
 from tallyglass.restore.tools import mongosh
@@ -203,7 +203,7 @@ def _replay(plan: Plan, assessed: Assessed) -> PlanSteps:
         ),
         undo="The spare alone is changed: empty it, or start another.",
         proof=Proof(applied=replay.applied, restored=0),
-        seconds=assessed.covered.replay_seconds + (0.0 if classic else backup.bytes / BYTES_A_SECOND),
+        seconds=replay_seconds(assessed.covered) + (0.0 if classic else backup.bytes / BYTES_A_SECOND),
     )
 
 
