@@ -163,6 +163,13 @@ def test_definitions_come_back_where_a_command_removed_the_collection(kind: str,
     assert (row.strategy, row.recreated, row.note) == (Strategy.MERGE, recreated, note)
 
 
+@pytest.mark.parametrize(("kind", "word"), [("view", "view"), ("timeseries", "time series")])
+def test_what_is_no_collection_does_not_say_what_has_its_name_now(kind: str, word: str) -> None:
+    made = plan_returns(expected("s.c", kind=kind), {}, frozenset({"s.c"}), incident("drop", "s.c"), "T")
+    note = f"A {word} is not merged into what has its name now: compare it manually."
+    assert [(row.strategy, row.note) for row in made] == [(Strategy.BESIDE, note)]
+
+
 def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
     what = incident("drop", "s.c")
     changed = {"s.c": Changed(dropped=True)}

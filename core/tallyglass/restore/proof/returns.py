@@ -119,7 +119,9 @@ def _whole(item: ExpectedNamespace, staging: str) -> Return:
 
 def _merged(item: ExpectedNamespace, found: Changed, incident: Incident | None, staging: str, away: str) -> Return:
     if item.kind != "collection":
-        return Return(item.ns, Strategy.BESIDE, "", note=f"A {item.kind} of this name exists; compare it manually.")
+        kind = {"timeseries": "time series"}.get(item.kind, item.kind)
+        note = f"A {kind} is not merged into what has its name now: compare it manually."
+        return Return(item.ns, Strategy.BESIDE, "", note=note)
     replaced = incident is not None and incident.kind in REPLACED
     if len((away if replaced else staging).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
         return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot take a suffix; restore it manually.")
