@@ -165,9 +165,8 @@ def test_definitions_come_back_where_a_command_removed_the_collection(kind: str,
 
 @pytest.mark.parametrize(("kind", "word"), [("view", "view"), ("timeseries", "time series")])
 def test_what_is_no_collection_does_not_say_what_has_its_name_now(kind: str, word: str) -> None:
-    made = plan_returns(
-        expected("s.c", kind=kind), {"s.c": Changed(dropped=True)}, frozenset({"s.c"}), incident("drop", "s.c"), "T"
-    )
+    changed = {ns: Changed(dropped=True) for ns in ("s.c", "s.system.buckets.c")}
+    made = plan_returns(expected("s.c", kind=kind), changed, frozenset({"s.c"}), incident("drop", "s.c"), "T")
     note = f"A {word} is not merged into what has its name now: compare it manually."
     assert [(row.strategy, row.note) for row in made] == [(Strategy.BESIDE, note)]
 

@@ -43,7 +43,6 @@ BLOCKING = {
     "batch-cut": "mongorestore would apply a part of it, the server none. Choose the moment at which it began.",
     "dead-operation": "It cannot be left out of the file. Use a later backup.",
     "rename-overlap": "What the backup holds under these names is not certain. Use a later backup.",
-    "classic-indexes": "On a copy of the data files it would still be there. Use a mongodump backup.",
     "viewless-timeseries": "A time-series collection without buckets (9.0) cannot be replayed from here.",
     "collmod-lost-index": "mongorestore would stop there. Use a later backup.",
 }

@@ -33,7 +33,7 @@ class Collection:
     indexes: dict[str, Index]
     base: StoredCollection | None = None
     touched: IdStates | None = None
-    built: Mapping[str, Index] = field(default_factory=dict)
+    built: dict[str, Index] = field(default_factory=dict)
     """Indexes that already exist: on a spare that runs on a copy of the data files."""
     removal: Removal | None = None
     """What the entry that dropped it records, with the document count."""
@@ -60,6 +60,8 @@ class Catalog:
         """Whether mongorestore builds those of its list; without, the repair builds all. Known at the :meth:`end`."""
         self.views: dict[str, dict[str, Any]] = {}
         self.leftovers: list[str] = []
+        self.dropped_before: list[tuple[str, str]] = []
+        """Indexes that already exist and are dropped before the replay, with what the collection is called then."""
         self.reindexed: set[bytes] = set()
         """The UUIDs of the collections whose indexes were built or dropped during the replay."""
         self.removed: list[Collection] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tallyglass.oplog.entry.entry import Entry
@@ -73,8 +73,7 @@ class Commands:
 
         mongorestore does not connect the indexes of a time series in the oplog with those in the backup's metadata,
         and knows none that a copy of the data files or a renamed collection has. Of other changes it repeats an expiry
-        in place of another, and ``hidden``: tools before 100.15 stop at all else. A unique index that is dropped must
-        be gone at once: a value may be twice afterwards.
+        in place of another, and ``hidden``: tools before 100.15 stop at all else.
         """
         name = entry.command
         ns = f"{entry.db}.{entry.o.get(name)}"
@@ -86,7 +85,7 @@ class Commands:
             return found.kind == "timeseries" or (bool(known) and not self._is_repeated(ns, entry))
         if found.kind == "timeseries":
             return name in (*_BUILDS, *_DROPS)
-        return self.running and name in _DROPS and not self._drops_unique(found, entry)
+        return self.running and name in _DROPS
 
     def _is_repeated(self, ns: str, entry: Entry) -> bool:
         """Whether mongorestore makes the change of an index in its list."""
@@ -96,9 +95,6 @@ class Commands:
         return bool(specs) and (
             changes == ["hidden"] or (changes == ["expireAfterSeconds"] and all(changes[0] in spec for spec in specs))
         )
-
-    def _drops_unique(self, found: Collection, entry: Entry) -> bool:
-        return any(found.built[name].get("unique") for name in _named(found.built, entry.o.get("index")))
 
     def _record_removal(self, entry: Entry) -> None:
         """Record how many documents a drop removed, or a rename over another collection."""
@@ -158,12 +154,20 @@ class Commands:
         self.kinds.add("dropIndexes")
         self.catalog.reindexed.add(entry.ui)
         found = self.catalog.collections.get(ns)
-        if found is not None and self._drops_unique(found, entry):
-            self.problem("classic-indexes", f"a unique index of {clean_name(ns)} is dropped at {entry.ts}", entry)
+        if found is not None:
+            self._drop_before(found, _named(found.built, entry.o.get("index")))
         for indexes in self._changed_by(ns, entry):
             for name in _named(indexes, entry.o.get("index")):
                 if name != "_id_":
                     del indexes[name]
+
+    def _drop_before(self, found: Collection, names: Sequence[str]) -> None:
+        """Have a unique index of a copy of the data files dropped before the replay: once it is gone, a value may be
+        there twice."""
+        for name in names:
+            if found.built[name].get("unique") and found.base is not None:
+                del found.built[name]
+                self.catalog.dropped_before.append((found.base.stored_as, name))
 
     def _changed_by(self, ns: str, entry: Entry) -> list[dict[str, Index]]:
         """The indexes of the collection, and mongorestore's list of them where it gets the command."""

@@ -6,7 +6,7 @@ that it keeps in memory during that run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tallyglass.restore.backup.backup import ARCHIVE, DATA_FILES, LEFT_OUT, PBM
 from tallyglass.restore.model.plan import Plan
@@ -23,7 +23,7 @@ from tallyglass.restore.tools.files import BASE, MANIFEST, MARK, OPLOG, PLAIN_AR
 from tallyglass.text import shell_join, shell_quote
 
 _GUARD = "guard.sh"
-_EMPTY, _OPEN_VIEWS = "empty-spare.js", "open-views.js"
+_EMPTY, _PREPARE = "empty-spare.js", "prepare-spare.js"
 
 
 def restore_steps(plan: Plan, assessed: Assessed) -> PlanSteps:
@@ -115,10 +115,9 @@ def _guard(plan: Plan, assessed: Assessed) -> PlanSteps:
         ready = [shell_join(("bash", own_spare.PROGRAM, "renew"))]
     else:
         ready, files = _still_empty(plan)
-    views = _unopened_views(assessed)
-    if views:
-        ready.append(shell_join(mongosh_call(_OPEN_VIEWS)))
-        files.append(PlanFile(_OPEN_VIEWS, mongosh.program(_opened_views(plan.facts.set_name, views))))
+    if before := [*_opened_views(assessed), *_dropped_before(assessed)]:
+        ready.append(shell_join(mongosh_call(_PREPARE)))
+        files.append(PlanFile(_PREPARE, mongosh.program([mongosh.on_spare(plan.facts.set_name), *before])))
     files.append(PlanFile(_GUARD, lines(f"sha256sum --check --quiet {MANIFEST}", *ready)))
     step = run(
         Phase.RESTORE, "Guard: the spare is empty, the saved oplog unchanged", Effect.WRITES_SPARE, ("bash", _GUARD),
@@ -166,12 +165,17 @@ def _still_empty(plan: Plan) -> tuple[list[str], list[PlanFile]]:
     return ready, [PlanFile(_EMPTY, program)]
 
 
-def _opened_views(set_name: str, views: Sequence[str]) -> Iterator[str]:
+def _opened_views(assessed: Assessed) -> Iterator[str]:
     """The oplog holds views but does not create ``system.views``: a temporary view of our own creates it."""
-    yield mongosh.on_spare(set_name)
-    for db in views:
+    for db in _unopened_views(assessed):
         yield mongosh.drop_if_there(db, {"drop": VIEW_OPENER})
         yield mongosh.must(db, {"create": VIEW_OPENER, "viewOn": "none", "pipeline": []})
+
+
+def _dropped_before(assessed: Assessed) -> Iterator[str]:
+    for ns, index in assessed.covered.replay.catalog.dropped_before:
+        db, _, name = ns.partition(".")
+        yield mongosh.drop_if_there(db, {"dropIndexes": name, "index": index})
 
 
 def _replay(plan: Plan, assessed: Assessed) -> PlanSteps:
