@@ -166,6 +166,8 @@ def test_an_index_in_one_form_whatever_wrote_it() -> None:
         '{"capped": true, "size": 4096, "validationAction": "warn", "expireAfterSeconds": 5}'
     )
     assert canonical_options({"validator": {"x": 1}, "capped": False}) == '{"validator": {"x": 1}}'
+    assert canonical_options({"max": 2**31 - 1, "size": 9}) == '{"size": 9}', "which means no limit, as 0 does"
+    assert canonical_options({"max": 2**31 - 2}) == '{"max": 2147483646}'
     assert canonical_options({"expireAfterSeconds": 0, "size": 0, "max": 0}) == '{"expireAfterSeconds": 0}'
 
 

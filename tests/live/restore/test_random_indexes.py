@@ -7,26 +7,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
 from bson import Int64
-from pymongo import MongoClient
-from pymongo.errors import PyMongoError
-from restore_scene import Scene, copy_of_data, ids, record, same, start_copy
-
-from tallyglass.restore.model.check import Level
+from random_world import restored, seeds
+from restore_scene import Scene
 
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 COLLECTIONS, INDEXES, FIELDS = ("a", "b", "c", "d"), ("one", "two", "three"), ("x", "y", "z")
-BEFORE, AFTER = 10, 30
-"""Changes before the backup and after it."""
-
-FIRST = 20_261_128
-SEEDS = [FIRST + n for n in range(3)]
-SOAKED = [pytest.param(FIRST + n, marks=pytest.mark.soak) for n in range(3, 60)]
 
 
 def build(rng: random.Random, db: Any, name: str) -> None:
@@ -74,38 +64,9 @@ STEPS: list[Callable[[random.Random, Any, str], object]] = [
 ]  # fmt: skip
 
 
-def go_on(rng: random.Random, db: Any, steps: int) -> None:
-    """Some of these are refused, as by a unique index: then nothing happens."""
-    for _ in range(steps):
-        with suppress(PyMongoError):
-            rng.choice(STEPS)(rng, db, rng.choice(COLLECTIONS))
-
-
-@pytest.mark.parametrize("seed", [*SEEDS, *SOAKED])
+@pytest.mark.parametrize("seed", seeds(20_261_128, always=3, soaked=60))
 async def test_whatever_happened_to_indexes_the_spare_is_the_same(scene: Scene, seed: int) -> None:
     rng, db = random.Random(seed), scene.client["fields"]
     for name in COLLECTIONS:
         db[name].insert_many([{"x": n, "y": n, "z": n % 3} for n in range(8)])
-    go_on(rng, db, BEFORE)
-    db.other.insert_one({})  # mongodump takes no oplog that begins with a rename
-    scene.settle()
-    of_files = rng.random() < 0.3
-    backup = copy_of_data(scene)[0] if of_files else scene.backup("--oplog")
-    go_on(rng, db, AFTER)
-    before, since = record(scene.client), scene.now()
-    db.mark.insert_one({"_id": 1})
-    scene.settle()
-    limit = scene.first_entry({"o.create": "mark"}, since)
-    with ExitStack() as stack:
-        spare, client = {}, scene.spare_client
-        if of_files:
-            port = stack.enter_context(start_copy(backup, scene.folder))
-            spare = {"spare": f"127.0.0.1:{port}"}
-            client = stack.enter_context(closing(MongoClient("127.0.0.1", port, directConnection=True)))
-        plan = await scene.plan(backup, limit, **spare)
-        if plan.level is Level.BLOCK:
-            found = (of_files, ids(plan, Level.BLOCK))
-            assert found == (True, {"classic-indexes"}), "only a unique index that was dropped stays on data files"
-            return
-        scene.must_run(plan, "--until", "verify")
-        same(record(client), before)
+    await restored(scene, rng, lambda: rng.choice(STEPS)(rng, db, rng.choice(COLLECTIONS)))

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
-from restore_scene import Scene, ids, record, same
+from pymongo import MongoClient
+from restore_scene import Scene, copy_of_data, ids, record, same, start_copy
 
 from server_version import major
 from tallyglass.restore.model.check import Level
@@ -143,3 +144,30 @@ async def test_all_of_it_comes_back_to_the_live_set(scene: Scene) -> None:
     assert len(after["shop.orders"][3]) == len(before["shop.orders"][3]) + 1
     left = {ns: row for ns, row in before.items() if ns != "shop.orders"}
     same({ns: row for ns, row in after.items() if ns in left}, left)
+
+
+async def test_a_unique_index_of_data_files_that_is_dropped_does_not_stop_the_replay(scene: Scene) -> None:
+    """The copy still has it: a value that is there twice afterwards would be refused."""
+    shop = scene.client["shop"]
+    for name in ("gone", "again", "capped"):
+        shop.create_collection(name, **({"capped": True, "size": 4096, "max": 3} if name == "capped" else {}))
+        shop[name].insert_many([{"_id": n, "v": n} for n in range(3)])
+        shop[name].create_index("v", name="own", unique=True)
+    scene.settle()
+    backup, _ = copy_of_data(scene)
+    shop.gone.rename("moved")
+    for name in ("moved", "again"):
+        shop[name].drop_index("own")
+        shop[name].update_many({}, {"$set": {"v": 7}})
+    shop.again.update_one({"_id": 1}, {"$set": {"v": 8}})
+    shop.again.delete_one({"_id": 2})
+    shop.again.create_index("v", name="own", unique=True)
+    shop.command({"collMod": "capped", "cappedMax": 0})  # no limit
+    shop.capped.insert_many([{"_id": n, "v": n} for n in range(3, 9)])
+    before, since = record(scene.client), scene.now()
+    shop.again.drop()
+    scene.settle()
+    with start_copy(backup, scene.folder) as port, MongoClient("127.0.0.1", port, directConnection=True) as client:
+        limit = scene.first_entry({"o.drop": "again"}, since)
+        scene.must_run(await scene.plan(backup, limit, spare=f"127.0.0.1:{port}"), "--until", "verify")
+        same(record(client), before)

@@ -18,6 +18,8 @@ _COMPARED_OPTIONS = (
 )  # fmt: skip
 _OF_BUCKETS = re.compile(r"control\.(?:min|max)\.(.+)|meta((?:\..+)?)", re.DOTALL)
 _DEFAULTS = {"capped": False, "size": 0, "max": 0, "validationLevel": "strict", "validationAction": "error"}
+_NO_MAX = 2**31 - 1
+"""What the server keeps of ``collMod`` with a ``cappedMax`` of 0 or less."""
 
 
 def same_numbers(value: Any) -> Any:
@@ -75,6 +77,8 @@ def canonical_options(options: Mapping[str, Any], kind: str = "collection") -> s
         for name in (_COMPARED_OPTIONS if kind != "timeseries" else ("expireAfterSeconds",))
         if options.get(name) not in (None, _DEFAULTS.get(name), {}, {"enabled": False})
     }
+    if kept.get("max") == _NO_MAX:
+        del kept["max"]
     if not kept.get("validator"):
         kept.pop("validator", None)
     return json_util.dumps(kept, json_options=json_util.RELAXED_JSON_OPTIONS)
