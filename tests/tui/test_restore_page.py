@@ -111,6 +111,8 @@ async def test_planning_says_how_far_it_is_and_escape_stops_it(screen_at: Any, i
         assert " no plan  Planning was stopped. r plans again." in screen.text
         assert "for about 9.2 h more" not in screen.text
         assert draft(screen).backup == "/backup"
+        await plan(screen, Planned(None, "No server answers."))
+        assert " no plan  Planning was stopped." in screen.text, "it was on its way"
     assert Reading(1, Ts(1, 1), 0.25).seconds_left(30) == 90
 
 

@@ -181,7 +181,7 @@ class Choices(Page):
     def stop_planning(self) -> None:
         """Stop planning; the choices stay."""
         if self._planning is not None:
-            self._planning.stop()
+            self.unsubscribe(self._planning)
         stopped = f"Planning was stopped. {bound.key('restore.plan', 'r')} plans again."
         self.draft = replace(self.draft, planning=False, failure=stopped)
         self.show_draft()

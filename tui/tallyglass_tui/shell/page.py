@@ -166,6 +166,11 @@ class Page(Screen[None]):
         self._subscriptions.append(_Subscription(feed, show))
         return feed
 
+    def unsubscribe(self, feed: Feed[Any]) -> None:
+        """Stop a feed, and show nothing more of it, nor what is on its way."""
+        feed.stop()
+        self._subscriptions = [one for one in self._subscriptions if one.feed is not feed]
+
     def on_mount(self) -> None:
         """Call :meth:`start` when the page is first shown."""
         self.start()
