@@ -15,6 +15,7 @@ from tallyglass.restore.backup.archive import MAGIC
 from tallyglass.restore.catalogue.backups import Listed
 from tallyglass.restore.catalogue.window import RecoverableWindow, Stretch
 from tallyglass.restore.drill import state
+from tallyglass.restore.drill.last_window import last_window
 from tallyglass.restore.model.source import Backup
 from tallyglass_tui.cli.main import main
 from tallyglass_tui.cli.restore import window
@@ -82,6 +83,20 @@ def test_a_window_that_cannot_be_noted_for_the_dashboard_is_judged_all_the_same(
     done = CliRunner().invoke(main, ["restore", "window", "mongodb://h/", f"--backups={tmp_path}"])
     assert (done.exit_code, done.stdout.startswith("WINDOW CRITICAL - nothing can be restored")) == (2, True)
     assert "cannot be written" in done.stderr
+
+
+def test_why_nothing_can_be_restored_is_noted_for_the_dashboard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "user_state_path", lambda *_, **__: tmp_path / "state")
+    unfit = base("daily", 1, 2, "No oplog reaches to 2.")
+    monkeypatch.setattr(window, "ask", lambda *_: (RecoverableWindow((unfit,), (), ()), None, "d1"))
+    done = CliRunner().invoke(main, ["restore", "window", "mongodb://h/", f"--backups={tmp_path}"])
+    why = "nothing can be restored; the newest base, daily, cannot be proven: No oplog reaches to 2"
+    assert done.stdout.startswith(f"WINDOW CRITICAL - {why}; 1 backup |")
+    found = last_window("d1")
+    assert found is not None
+    assert found.line == f"{why}."
 
 
 def test_with_json_what_is_unknown_is_json_too(tmp_path: Path) -> None:

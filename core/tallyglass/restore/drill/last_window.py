@@ -36,7 +36,7 @@ class LastWindow:
         """One line without the time at which it was computed. What speaks against it comes first, as in the output of
         the check: a narrow screen cuts the end."""
         if self.first is None or self.last is None:
-            return f"nothing can be restored. {self.why}".rstrip()
+            return self.why or "nothing can be restored"
         span = f"every second from {self.first.time:%Y-%m-%d %H:%M}Z to {self.last.time:%m-%d %H:%M}Z"
         return f"{self.why}; {span}" if self.why else span
 

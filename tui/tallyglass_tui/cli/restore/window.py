@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallyglass.moment import iso
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 from tallyglass.typed_json import plain
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
@@ -90,8 +90,8 @@ def window(
     """Prove from when to when every second can be restored.
 
     Reads every slice and every backup, those of PBM and wal-g too. Without a server, what is newer than the slices is
-    not known. Exit 0 OK, 1 a hole, a damaged slice, a short window or head-room, 2 nothing newest can be restored or
-    the newest backup cannot be proven, 3 unknown.
+    not known. Exit 0 OK, 1 a hole, a damaged slice, a short window or head-room, 2 nothing can be restored, or not
+    what is newest, or the newest backup cannot be proven, 3 unknown.
     """
     found = answer(given, WindowOptions(backups, slices, least, head_room))
     if metrics is not None:
@@ -130,10 +130,11 @@ def answer(given: ConnectionOptions, options: WindowOptions, seconds: float | No
     base = found.newest_base
     band = restore_seconds(base.backup.bytes, drill) if base is not None and base.backup is not None else None
     if deployment:
-        for_dashboard = summary(found, int(status), next(iter(reasons), ""), band)
+        why = reasons[: 1 if found.restorable else 2]  # that nothing can be restored needs its reason
+        for_dashboard = summary(found, int(status), "; ".join(why), band)
         beside_the_answer(lambda: store_window(deployment, for_dashboard))
     takes = [may_take(*band)] if band and found.restorable else []
-    shown = [clean(one, 300).replace("|", "/") for one in reasons[:_SHOWN]]
+    shown = [clean(one.removesuffix("."), 300).replace("|", "/") for one in reasons[:_SHOWN]]
     more = [f"and {len(reasons) - _SHOWN} more"] if len(reasons) > _SHOWN else []
     words = "; ".join([*shown, *more, _span(found), *takes, *_last(drill)])
     values = {"window": f"{found.seconds}s", "holes": str(len(found.holes))}
@@ -152,7 +153,7 @@ def may_take(least: float, most: float) -> str:
 
 def _span(found: RecoverableWindow) -> str:
     if not found.restorable:
-        return f"{len(found.bases)} backups"
+        return plural(len(found.bases), "backup")
     newest = found.restorable[-1]
     return (
         f"every second from {iso(newest.first.time)} to {iso(newest.last.time)} can be restored "
