@@ -78,9 +78,25 @@ REST = "1: 49 times, about every 24 s"
         ),
         (dict.fromkeys(range(0, 50, 10), SHELL), [ROUTINE]),
         (dict.fromkeys(range(50), ROUTER), [ROUTINE]),
-        # Two accounts with one application, and one account with two applications, are two.
-        ({7: replace(JOB, user="other@admin")}, ["2: 7, high, other, shop", REST]),
-        ({7: replace(JOB, application="other")}, ["2: 7, high, app, other", REST]),
+        # A new version has another account or name, not both; of a shell each account is another person.
+        ({7: replace(JOB, user="other@admin")}, [ROUTINE]),
+        ({7: replace(JOB, application="other")}, [ROUTINE]),
+        (
+            {7: replace(JOB, application="job 1.2", user=""), 30: replace(JOB, application="job 1.3", user="")},
+            [ROUTINE],
+        ),
+        ({7: replace(JOB, application="job 1.2", user="")}, ["2: 7, high, job 1.2", REST]),
+        (
+            {7: replace(SHELL, user=JOB.user), 9: CARL},
+            [
+                "2: 7, high, app, mongosh 2.5.6",
+                "3: 9, high, carl, mongosh 2.1.0",
+                "1: 48 times, about every 24 s",
+            ],
+        ),
+        # It may have been started a moment ago.
+        ({48: TOOL}, ["2: 48, low, bob, cleanup.py", REST]),
+        ({48: SHELL}, ["2: 48, high, ann, mongosh 2.5.6", REST]),
     ],
 )
 async def test_a_command_is_compared_with_those_of_the_same_program(others: Clients, rows: list[str]) -> None:

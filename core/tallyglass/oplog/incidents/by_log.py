@@ -7,11 +7,12 @@ line, and a large statement that an application runs at other times too is known
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from tallyglass.evidence.book import Book
+from tallyglass.evidence.facts import Client
 from tallyglass.moment import Ts, from_millis
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.json import id_text
@@ -24,9 +25,9 @@ from tallyglass.oplog.incidents.attribution import (
 )
 from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.commands import closed_of, loops_of, recurring_of
-from tallyglass.oplog.incidents.families import CLUMP_MILLIS
-from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun, Program
-from tallyglass.oplog.incidents.recurrence import Recurrence, Window
+from tallyglass.oplog.incidents.families import CLUMP_MILLIS, without_numbers
+from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun
+from tallyglass.oplog.incidents.recurrence import YOUNG_WINDOW_MILLIS, Recurrence, Window
 from tallyglass.oplog.incidents.rows import note_on, shown
 from tallyglass.oplog.incidents.verdict import REACH_MILLIS
 from tallyglass.oplog.snapshot import Harm, Incident, IncidentScan
@@ -103,26 +104,37 @@ def with_unusual_runs(scan: IncidentScan, book: Book) -> IncidentScan:
 
 def _unusual(runs: Sequence[Incident], book: Book, *, whole: bool) -> Iterator[Incident]:
     """Those of the runs of a command that a person in a shell does not run regularly, or an application at no other
-    time. Of an application that is only known where the log names who ran each of the ``whole``."""
-    by: defaultdict[Program, list[Incident]] = defaultdict(list)
-    for run in runs:
-        client = client_of_command(run, book)
-        if client is not None:
-            by[client.application, client.user].append(run)
-    is_known = whole and sum(map(len, by.values())) == len(runs)
-    for program, own in by.items():
-        seen, is_shell = Recurrence(), program[0].startswith(SHELLS)
-        seen.add_all(map(closed_of, own))
-        for run in own:
-            covered = book.covering(*run.walls)
-            window = None if covered is None else Window(covered.first, covered.last)
-            if window is None or not (is_shell or (is_known and not window.is_young)):
-                continue
-            verdict = seen.judge_size(*closed_of(run), window)
-            if not verdict.reason and (is_shell or not verdict.apart):
-                who = program[0] or program[1] or "a client"
-                note = "; ".join(filter(None, (run.note, f"others run this regularly, {who} does not, by the log")))
-                yield replace(run, note=note, confidence="low" if verdict.apart else "high")
+    time.
+
+    A new version of an application may have another name or account, not both. It is only judged where the log
+    names who ran each of the ``whole``, and of low confidence while it may have been started a moment ago.
+    """
+    known = [(run, client) for run in runs if (client := client_of_command(run, book)) is not None]
+    seen: defaultdict[Hashable, Recurrence] = defaultdict(Recurrence)
+    for run, client in known:
+        for key in _same_program(client):
+            seen[key].add_all([closed_of(run)])
+    is_known = whole and len(known) == len(runs)
+    for run, client in known:
+        covered, is_shell = book.covering(*run.walls), client.application.startswith(SHELLS)
+        window = None if covered is None else Window(covered.first, covered.last)
+        if window is None or not (is_shell or (is_known and not window.is_young)):
+            continue
+        verdicts = [seen[key].judge_size(*closed_of(run), window) for key in _same_program(client)]
+        apart = any(one.apart for one in verdicts)
+        if any(one.reason for one in verdicts) or (apart and not is_shell):
+            continue
+        is_new = not is_shell and window.end - run.walls[1] < YOUNG_WINDOW_MILLIS
+        who = client.application or client.user or "a client"
+        note = "; ".join(filter(None, (run.note, f"others run this regularly, {who} does not, by the log")))
+        yield replace(run, note=note, confidence="low" if apart or is_new else "high")
+
+
+def _same_program(client: Client) -> list[Hashable]:
+    """What the runs of one program have in common: any of these. A shell is anybody's, and so is an account."""
+    if client.application.startswith(SHELLS):
+        return [(client.application, client.user)]
+    return [without_numbers(client.application), *([("account", client.user)] if client.user else [])]
 
 
 def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:
