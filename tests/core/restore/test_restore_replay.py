@@ -175,6 +175,36 @@ def test_a_change_of_an_index_of_another_collection_is_left_out(
     assert list(found.on_missing_collection) == [Ts(1, 1)] * dead
 
 
+@pytest.mark.parametrize("now", ["view", "collection", ""])
+def test_what_had_the_name_of_a_view_before_the_backup_is_left_out(tmp_path: Path, now: str) -> None:
+    """The server refuses a write to a view, and a drop would remove it. Without one, a delete does nothing."""
+    old = {"ns": "s.x", "ui": OTHER}
+    create = {"create": "x", "idIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_"}}
+    entries = [
+        entry(1, "c", "s.$cmd", create, ui=OTHER), insert(2, 1, **old),
+        entry(3, "d", "s.x", {"_id": 1}, ui=OTHER), entry(4, "i", "s.x", {"_id": 2, "viewOn": 1}, ui=OTHER),
+        entry(5, "c", "s.$cmd", {"drop": "x"}, ui=OTHER),
+        entry(6, "c", "s.$cmd", {"create": "x", "viewOn": "c", "pipeline": []}, ui=OTHER),
+    ]  # fmt: skip
+    replay = Replay(stored(tmp_path))
+    if now == "view":
+        replay.catalog.views["s.x"] = {"viewOn": "c", "pipeline": []}
+    found = run(replay, *(entries if now != "collection" else entries[:4]))
+    dead = {ts: ns for ts, (ns, _) in found.on_missing_collection.items()}
+    assert dead == ({Ts(n, 1): "s.x" for n in range(1, 6)} if now == "view" else {})
+    assert ("s.x" in found.catalog.views, "s.x" in found.catalog.collections) == (
+        now != "collection",
+        now == "collection",
+    )
+    made = {"op": "c", "ns": "s.$cmd", "o": create, "ui": OTHER}
+    group = entry(1, "c", "admin.$cmd", {"applyOps": [made, {"op": "i", "o": {"_id": 1}} | old]})
+    again = Replay(stored(tmp_path))
+    if now == "view":
+        again.catalog.views["s.x"] = {"viewOn": "c", "pipeline": []}
+    whole = run(again, group, entry(5, "c", "s.$cmd", {"drop": "x"}, ui=OTHER))
+    assert list(whole.groups_on_missing_collections) == [Ts(1, 1)] * (now == "view")
+
+
 def test_a_group_on_a_collection_dropped_before_the_backup_is_left_out_whole(tmp_path: Path) -> None:
     living = {"op": "i", "ns": "s.c", "o": {"_id": 1}}
     ghost = {"op": "i", "ns": "s.gone", "o": {"_id": 1}, "ui": OTHER}

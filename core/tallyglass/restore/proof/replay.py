@@ -120,7 +120,7 @@ class Replay:
                 for inner in chain.from_iterable(part.inner() for part in parts):
                     self._apply(inner, top=False)
         elif self._is_dead(entry):
-            self.on_missing_collection[entry.ts] = (entry.ns, entry.ui)
+            self.on_missing_collection[entry.ts] = (_place(entry), entry.ui)
             return
         elif self._makes_room(entry):
             self.capped_deletes.append(entry.ts)
@@ -265,7 +265,7 @@ class Replay:
     def _all_dead(self, parts: Sequence[Entry]) -> bool:
         """Whether the whole group is on collections that do not exist; then all its entries can be left out."""
         operations = [inner for part in parts for inner in part.inner() if not _ignored(inner.ns)]
-        made = {inner.ui for inner in operations if inner.command == "create"}
+        made = {inner.ui for inner in operations if inner.command == "create" and not self._is_dead(inner)}
         dead = [inner for inner in operations if inner.ui not in made and self._is_dead(inner)]
         if not dead:
             return False
@@ -277,8 +277,11 @@ class Replay:
         return True
 
     def _is_dead(self, entry: Entry) -> bool:
-        """An insert, update or index change on a collection that does not exist: it was dropped or renamed before the
-        backup read it."""
+        """A write or index change on a collection that does not exist: it was dropped or renamed before the backup read
+        it. All that happened to it where a view, or a time series, has its name now: they refuse that, or go with it.
+        """
+        if entry.ui and _place(entry) in self.catalog.views:
+            return entry.op != "c" or "viewOn" not in entry.o
         if entry.command == "collMod":
             found = self.catalog.collections.get(f"{entry.db}.{entry.o['collMod']}")
             return bool(entry.ui) and "index" in entry.o and (found is None or found.uuid not in (b"", entry.ui))
@@ -340,6 +343,11 @@ class Replay:
 
     def _problem(self, kind: str, text: str, entry: Entry) -> None:
         self.problems.append(Problem(kind, text, entry.ts))
+
+
+def _place(entry: Entry) -> str:
+    """The namespace that an entry changes."""
+    return entry.target if entry.op == "c" else entry.ns
 
 
 def _ignored(ns: str) -> bool:
