@@ -175,6 +175,19 @@ def test_a_change_of_an_index_of_another_collection_is_left_out(
     assert list(found.on_missing_collection) == [Ts(1, 1)] * dead
 
 
+def test_what_got_the_name_of_a_view_before_the_backup_is_refused(tmp_path: Path) -> None:
+    """The server does not rename over a view."""
+    replay = Replay(stored(tmp_path))
+    replay.catalog.views["s.x"] = {"viewOn": "c", "pipeline": []}
+    found = run(
+        replay,
+        entry(1, "c", "s.$cmd", {"renameCollection": "s.c", "to": "s.x"}, ui=UUID),
+        entry(2, "c", "s.$cmd", {"drop": "x"}, ui=UUID),
+    )
+    assert kinds(found) == ["rename-overlap"]
+    assert "s.x" in found.catalog.views
+
+
 @pytest.mark.parametrize("now", ["view", "collection", ""])
 def test_what_had_the_name_of_a_view_before_the_backup_is_left_out(tmp_path: Path, now: str) -> None:
     """The server refuses a write to a view, and a drop would remove it. Without one, a delete does nothing."""

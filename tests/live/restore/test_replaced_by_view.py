@@ -36,12 +36,6 @@ def plain(client: MongoClient[Any]) -> None:
     client.two.x.drop_index("n_1")
 
 
-def renamed(client: MongoClient[Any]) -> None:
-    client.two.b.insert_one({"n": 1})
-    client.two.b.rename("x")
-    client.two.x.delete_one({})
-
-
 def transaction(*others: str) -> Change:
     """A transaction that deletes and inserts there, and inserts into others."""
 
@@ -67,7 +61,6 @@ ALWAYS: dict[str, list[Change]] = {
     "plain, series": [plain, drop, series],
     "view, plain, view": [view, drop, plain, drop, view],
     "transaction, view": [transaction("x"), drop, view],
-    "renamed, series": [renamed, drop, series],
 }
 SOAKED: dict[str, list[Change]] = {
     "plain, view": [plain, drop, view],
@@ -79,7 +72,6 @@ SOAKED: dict[str, list[Change]] = {
     "transaction, series": [transaction("x"), drop, series],
     "transaction with another, view": [transaction("a"), drop, view],
     "transaction with another, series": [transaction("a"), drop, series],
-    "renamed, view": [renamed, drop, view],
     "series, view": [series, drop, view],
     "view, series": [view, drop, series],
 }

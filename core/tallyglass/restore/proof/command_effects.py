@@ -126,6 +126,10 @@ class Commands:
         temporary = source.partition(".")[2].startswith("tmp")
         self.kinds.add("out" if temporary else "rename")
         moving = self.catalog.collections.get(source)
+        if moving is not None and target in self.catalog.views:
+            text = f"{clean_name(source)} became {clean_name(target)} at {entry.ts}, which was a view in the backup"
+            self.problem("rename-overlap", text, entry)
+            return
         another = moving is not None and moving.uuid and entry.ui and moving.uuid != entry.ui
         if self.catalog.rename(source, target) and not another:
             return
