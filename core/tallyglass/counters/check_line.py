@@ -99,7 +99,7 @@ def _named(bad: Sequence[tuple[int, str, str]], rows: Sequence[CounterView]) -> 
     if len(bad) > _MOST_NAMED:
         yield f"and {len(bad) - _MOST_NAMED} more"
     if rows and not bad:
-        yield plural(sum(counter.members.count if counter.members else 1 for counter in rows), "counter")
+        yield plural(sum(counter.number for counter in rows), "counter")
 
 
 def vanished(snapshot: CountersSnapshot) -> list[MissingCounter]:

@@ -212,6 +212,11 @@ class CounterView:
         return self.may_alarm or self.near is not None
 
     @property
+    def number(self) -> int:
+        """How many counters this row stands for."""
+        return self.members.count if self.members else 1
+
+    @property
     def left(self) -> int | None:
         """Ids that can still be handed out; None without a ceiling, or if the value is not a finite number."""
         if self.ceiling is None or self.issued is None:

@@ -24,7 +24,7 @@ def document_of(snapshot: CountersSnapshot, label: str) -> Document:
     now = snapshot.at
     words = ("urgent", "warning")
     rows = [(words[level != CRITICAL], name, why) for level, why, name in faults(snapshot)]
-    total = sum(one.members.count if one.members else 1 for one in snapshot.counters)
+    total = sum(one.number for one in snapshot.counters)
     total += sum(why == GONE for _, _, why in rows)
     flags = dict.fromkeys(flag for one in snapshot.counters for flag in one.flags)
     fixes = [one.repair for one in snapshot.counters if one.repair]

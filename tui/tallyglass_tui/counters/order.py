@@ -119,10 +119,8 @@ def arrange(counters: Sequence[CounterView], order: RowOrder, before: ArrangedRo
     if kept is not None:
         return replace(before, rows=tuple(kept))
     parts = _by_level(counters, now)
-    urgent, warned, fine, unsure = parts
-    groups = Groups(
-        len(urgent), len(warned), len(fine), len(unsure), more=_without_row(counters), more_fine=_without_row(fine)
-    )
+    urgent, warned, fine, unsure = map(len, parts)
+    groups = Groups(urgent, warned, fine, unsure, _without_row(counters), _without_row(parts[2]))
     if order.by == SORTS[0]:
         wanted = _by_level(shown, now) if order.words else parts
         rows = [counter for part in wanted for counter in part]
@@ -149,7 +147,7 @@ def _in_places(shown: Sequence[CounterView], ranks: Mapping[str, int]) -> list[C
 
 
 def _without_row(counters: Iterable[CounterView]) -> int:
-    return sum(counter.members.count - 1 for counter in counters if counter.members)
+    return sum(counter.number - 1 for counter in counters)
 
 
 def _by_level(shown: Iterable[CounterView], now: datetime) -> tuple[list[CounterView], ...]:

@@ -200,7 +200,6 @@ def hours_left(window: OplogWindow) -> float:
 def with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileState:
     """The state with the worst counter of a snapshot, and what it says of those that are not there."""
     counters = [counter for counter in snapshot.counters if counter.may_warn]
-    number = sum(one.members.count if one.members else 1 for one in counters)
     graded = [(grade(counter, Thresholds(), snapshot.at)[0], counter) for counter in counters[:_GRADED]]
     level, worst = max(graded, key=lambda row: row[0] if row[0] <= CRITICAL else WARNING, default=(0, None))
     unread = [f"Counters: {one.title}" for one in snapshot.troubles if not one.partial]
@@ -209,7 +208,7 @@ def with_counters(state: ProfileState, snapshot: CountersSnapshot) -> ProfileSta
     return replace(
         state,
         counter=worst,
-        counters=number if counters or not (unread or snapshot.discovering) else None,
+        counters=sum(one.number for one in counters) if counters or not (unread or snapshot.discovering) else None,
         level=level if level <= CRITICAL else WARNING,
         gone=tuple(map(name_of, vanished(snapshot))),
         searching=snapshot.discovering,

@@ -7,7 +7,7 @@ line, and a large statement that an application runs at other times too is known
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -37,7 +37,12 @@ FOUND = "The server's log names this statement; the entries alone do not tell it
 _LATE_MILLIS = (CLUMP_MILLIS, REACH_MILLIS, SLACK_MILLIS)
 """How late the line of a statement may count from: the least of these in which all of its documents are found."""
 
+_PROGRAMS = 100
+"""The most programs that are compared: what more of them run is everybody's."""
+
 _Written = tuple[int, Ts, str]
+_Program = frozenset[tuple[str, ...]]
+"""By what a program is known: clients that share one of these are the same."""
 
 
 def missing(incidents: Iterable[Incident], habits: Habits) -> list[LoggedRun]:
@@ -103,38 +108,58 @@ def with_unusual_runs(scan: IncidentScan, book: Book) -> IncidentScan:
 
 
 def _unusual(runs: Sequence[Incident], book: Book, *, whole: bool) -> Iterator[Incident]:
-    """Those of the runs of a command that a person in a shell does not run regularly, or an application at no other
-    time.
+    """Those of the runs of a command that others run regularly, and whoever ran them does not.
 
-    A new version of an application may have another name or account, not both. It is only judged where the log
-    names who ran each of the ``whole``, and of low confidence while it may have been started a moment ago.
+    An application is only judged where the log names who ran each of the ``whole``.
     """
-    known = [(run, client) for run in runs if (client := client_of_command(run, book)) is not None]
-    seen: defaultdict[Hashable, Recurrence] = defaultdict(Recurrence)
-    for run, client in known:
-        for key in _same_program(client):
-            seen[key].add_all([closed_of(run)])
-    is_known = whole and len(known) == len(runs)
-    for run, client in known:
-        covered, is_shell = book.covering(*run.walls), client.application.startswith(SHELLS)
-        window = None if covered is None else Window(covered.first, covered.last)
-        if window is None or not (is_shell or (is_known and not window.is_young)):
-            continue
-        verdicts = [seen[key].judge_size(*closed_of(run), window) for key in _same_program(client)]
-        apart = any(one.apart for one in verdicts)
-        if any(one.reason for one in verdicts) or (apart and not is_shell):
-            continue
-        is_new = not is_shell and window.end - run.walls[1] < YOUNG_WINDOW_MILLIS
-        who = client.application or client.user or "a client"
-        note = "; ".join(filter(None, (run.note, f"others run this regularly, {who} does not, by the log")))
-        yield replace(run, note=note, confidence="low" if apart or is_new else "high")
+    by: defaultdict[_Program, list[tuple[Incident, Client]]] = defaultdict(list)
+    for run in runs:
+        client = client_of_command(run, book)
+        if client is not None:
+            by[_program_of(client)].append((run, client))
+    if len(by) > _PROGRAMS:
+        return
+    is_known = whole and sum(map(len, by.values())) == len(runs)
+    for program, own in by.items():
+        same, others = Recurrence(), Recurrence()
+        for other, found in by.items():
+            (same if program & other else others).add_all(closed_of(run) for run, _ in found)
+        for run, client in own:
+            if is_known or _is_shell(client):
+                confidence = _confidence(run, book, same, others, by_shell=_is_shell(client))
+                if confidence:
+                    who = client.application or client.user or "a client"
+                    note = f"others run this regularly, {who} does not, by the log"
+                    yield replace(run, note="; ".join(filter(None, (run.note, note))), confidence=confidence)
 
 
-def _same_program(client: Client) -> list[Hashable]:
-    """What the runs of one program have in common: any of these. A shell is anybody's, and so is an account."""
-    if client.application.startswith(SHELLS):
-        return [(client.application, client.user)]
-    return [without_numbers(client.application), *([("account", client.user)] if client.user else [])]
+def _confidence(run: Incident, book: Book, same: Recurrence, others: Recurrence, *, by_shell: bool) -> str:
+    """How sure it is that a run is not routine, by when the same program and ``others`` ran the command; empty if it
+    is, or may be. A person may do a thing twice, and an application may have been started a moment ago."""
+    covered, one = book.covering(*run.walls), closed_of(run)
+    if covered is None:
+        return ""
+    window = Window(covered.first, covered.last)
+    verdict = same.judge_size(*one, window)
+    if verdict.reason or not others.judge_size(*one, window).reason:
+        return ""
+    if by_shell:
+        return "low" if verdict.apart else "high"
+    if window.is_young or verdict.apart:
+        return ""
+    return "low" if window.end - run.walls[1] < YOUNG_WINDOW_MILLIS else "high"
+
+
+def _program_of(client: Client) -> _Program:
+    """A shell is anybody's, and so is an account that a shell uses. A new version of an application may have another
+    name or another account, not both."""
+    if _is_shell(client):
+        return frozenset({(client.application, client.user)})
+    return frozenset({(without_numbers(client.application),), *([("", client.user)] if client.user else [])})
+
+
+def _is_shell(client: Client) -> bool:
+    return client.application.startswith(SHELLS)
 
 
 def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:
