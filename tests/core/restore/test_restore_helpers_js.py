@@ -188,6 +188,9 @@ def test_a_name_is_reserved_by_one_folder_alone(tmp_path: Path) -> None:
         (tmp_path / "reserved").write_text(folder)
         refused = run(tmp_path, reserve, answer=taken, there={"s.c_pitr": 0}, options=options).stderr
         assert '[name-taken] "s.c_pitr" is there already' in refused
+    (tmp_path / "reserved").write_text(folder)
+    gone = run(tmp_path, reserve, answer=taken, there={}).stderr
+    assert '[name-taken] "s.c_pitr" is there already' in gone, "the load of another run drops and creates it"
 
 
 def test_no_collection_is_renamed_unless_all_can_be(tmp_path: Path) -> None:

@@ -448,7 +448,9 @@ async def test_of_two_runs_of_one_plan_at_the_same_time_one_is_stopped_before_it
     shutil.copytree(one, other)
     done = sorted(_runs_at_once(scene, one, other), key=lambda run: run.returncode)
     assert [run.returncode for run in done] == [0, 1], [run.stderr for run in done]
-    assert "[name-taken]" in done[1].stderr + done[1].stdout or "was created since the plan" in done[1].stderr
+    # The last of these is mongorestore's: the other reserved the name in the moment between its drop and its create.
+    refusals = ("[name-taken]", "was created since the plan", "(NamespaceExists)")
+    assert any(refusal in done[1].stderr + done[1].stdout for refusal in refusals), done[1].stderr
     assert record(scene.client)["shop.carts"] == before["shop.carts"]
     assert [name for name in shop.list_collection_names() if "_pitr_" in name] == []
 

@@ -139,7 +139,8 @@ async function reserve(ns, file) {
   const result = await answer(name, {create: rest, validator: validator, writeConcern: MAJORITY});
   if (result.code !== taken) {
     must(result);
-  } else if (JSON.stringify((await infoOf(ns)).options.validator) !== JSON.stringify(validator)) {
+  } else if (JSON.stringify(((await infoOf(ns)) || {options: {}}).options.validator) !== JSON.stringify(validator)) {
+    // Also where it is gone by now: what has it drops and creates it as it loads.
     throw new Error("[name-taken] " + quoted(ns) + " is there already: another run of this plan made it, or somebody"
       + " since. If no run is in progress and nobody needs it, drop it, and run this again. Nothing was written.");
   }
