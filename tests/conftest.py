@@ -17,6 +17,7 @@ from access_control import GuardedSet, start_guarded
 from programs import require_programs
 from server_version import since
 from shared_servers import shared
+from tallyglass.demo import mongod_process
 from tallyglass.demo.server import ReplicaSet, Standalone
 
 
@@ -29,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("busy-machine")
     # Programs under test keep their output back as they do for a person.
     os.environ.pop("PYTHONUNBUFFERED", None)
+    mongod_process._PORTS = parallel.own_ports(mongod_process._PORTS, config)
     run_rules.begin()
     config.pluginmanager.register(run_rules)
 

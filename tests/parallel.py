@@ -50,3 +50,10 @@ def slow_first(items: MutableSequence[pytest.Item]) -> None:
         return next((n for n, prefix in enumerate(_FIRST) if item.nodeid.startswith(prefix)), len(_FIRST))
 
     items[:] = sorted(items, key=rank)
+
+
+def own_ports(ports: range, config: pytest.Config) -> range:
+    """The part of ``ports`` for the servers of this worker: no other takes the port of a server that is killed and
+    started again. All of them without workers."""
+    about = getattr(config, "workerinput", {"workerid": "gw0", "workercount": 1})
+    return ports[int(about["workerid"].removeprefix("gw")) :: about["workercount"]]

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ POLL_SECONDS = 0.02  # a start takes a second; asking more often costs the serve
 _PORTS = range(12_000, 27_000)
 """Below the ephemeral ports of Linux (from 32768) and others (from 49152), and below MongoDB's default ports."""
 _PORT_TRIES = 100  # of 15,000 ports: even where half of them are in use, the chance that all fail is 2**-100
+_given: deque[int] = deque(maxlen=1_000)
+"""The last ports that were given out: that of a server that was killed is free, until it is started again."""
 
 
 def free_port() -> int:
@@ -34,9 +37,12 @@ def free_port() -> int:
     """
     for _ in range(_PORT_TRIES):
         port = random.choice(_PORTS)
+        if port in _given:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((HOST, port))
+            _given.append(port)
             return port
     with socket.socket() as probe:
         probe.bind((HOST, 0))
@@ -118,10 +124,11 @@ class MongodProcess:
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise EmbeddedServerError(*self._why_ended(process))
-            # The socket file proves that it is this mongod that listens, not another program on the same port.
-            if self.socket_file.exists():
-                with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), 1):
-                    return
+            # Its own socket, on which it listens after the port: two programs can bind one port until one of them
+            # listens, so that an answer on the port may be another program's.
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as own:
+                own.connect(str(self.socket_file))
+                return
             time.sleep(POLL_SECONDS)
         raise EmbeddedServerError(f"mongod did not answer within {START_SECONDS:.0f} s.")
 
