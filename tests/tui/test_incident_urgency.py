@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -49,6 +50,11 @@ def test_changes_of_one_kind_that_are_not_sure_are_one_row_until_unfolded() -> N
     assert [line.split()[0] for line in lines[1:]] == ["1", "2", "-", "4"]
     assert "--all shows them" in lines[3]
     assert [line.split()[0] for line in as_table(found, whole=True).splitlines()[1:]] == [*"1234567"]
+
+
+def test_how_long_an_incident_took_is_in_the_units_of_a_person() -> None:
+    long = replace(incident(1, Harm.LOSS), last=Ts(1_001 + 7_500, 1), open=True)
+    assert re.split(r"  +", as_table([long]).splitlines()[1])[2] == "2 h 5 min+"
 
 
 @pytest.mark.parametrize(

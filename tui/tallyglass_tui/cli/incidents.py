@@ -8,7 +8,7 @@ import click
 
 from tallyglass.errors import InputError
 from tallyglass.moment import FORMS, iso
-from tallyglass.text import plural
+from tallyglass.text import plural, whole_duration
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN, print_message, warn
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.incident_facts import documents, facts
@@ -110,7 +110,7 @@ def _cells(incident: Incident) -> tuple[str, ...]:
     return (
         str(incident.number or "-"),
         iso(incident.began),
-        f"{incident.last.t - incident.first.t} s" + ("+" if incident.open else ""),
+        whole_duration(incident.last.t - incident.first.t) + ("+" if incident.open else ""),
         incident.title,
         documents(incident),
         incident.by or (f"session {incident.session[:8]}" if incident.session else "-"),
