@@ -359,6 +359,17 @@ async def test_counters_that_take_turns_are_each_compared_with_their_own_ids(
     assert {row.counter.id: (row.standing, row.largest, moved[row.counter.id]) for row in found.rows} == expected
 
 
+async def test_the_counters_of_pools_and_groups_are_counted_as_not_compared() -> None:
+    server = Server(9, range(1, 10))
+    pool = Namespace("shop", "ranges")
+    server.held[COUNTERS] += [{"_id": f"tenant {n}", "seq": n} for n in range(250)]
+    server.held[pool] = [
+        {"_id": n, "seq": 1_000 * n + 9, "min": 1_000 * n + 1, "max": 1_000 * n + 1_000} for n in range(4)
+    ]
+    found = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    assert ([row.counter.id for row in found.rows], found.not_compared) == ([], 1 + 250 + 1)
+
+
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [

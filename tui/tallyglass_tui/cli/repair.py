@@ -85,7 +85,8 @@ def command(
     if unknown:
         warn(
             f"{unknown:,} counter{'s' * (unknown > 1)} could not be compared: without a known target collection "
-            "(set target in --config), of blocks, with no whole number, or with ids that could not be read."
+            "(set target in --config), of blocks, with no whole number, with ids that could not be read, in a pool, or "
+            "of more than 200 of one kind in a collection."
         )
     return _status(compared)
 

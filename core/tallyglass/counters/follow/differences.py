@@ -90,9 +90,9 @@ class ComparedCounters:
     """The counters of a deployment, compared with their collections.
 
     ``rows`` are those whose collection is known, the furthest behind first; ``not_compared`` is how many others there
-    are. ``unread`` says why there may be more counters than were found, empty if all was read; ``collections_seen`` is
-    how many collections the user may see; ``unmatched`` lists configuration rules that match nothing, ``missed`` the
-    patterns that do.
+    are: a pool is one, of a group each member. ``unread`` says why there may be more counters than were found, empty if
+    all was read; ``collections_seen`` is how many collections the user may see; ``unmatched`` lists configuration rules
+    that match nothing, ``missed`` the patterns that do.
     """
 
     rows: list[Difference]
@@ -122,7 +122,7 @@ async def differences(gateway: Gateway, settings: WatchSettings, patterns: Seque
                 continue
             missed -= matching
             if largest is None or tracker.standing is None:
-                unknown += 1
+                unknown += view.number
                 continue
             rows.append(await _difference(gateway, tracker, tracker.standing, largest))
         rows.sort(key=lambda row: -row.behind)

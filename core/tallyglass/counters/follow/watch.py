@@ -226,10 +226,12 @@ class Watcher:
         return bool(self._drift.largest)
 
     def compared(self) -> Iterator[tuple[Tracker, LargestId | None]]:
-        """The single counters, each with the largest id of its target if that is known."""
+        """The counters, each with the largest id of its target if that is known, and the pools and groups, which have
+        none."""
         for tracker in self._collections.trackers():
-            if not tracker.stands_for_many and tracker.view().may_alarm:
-                yield tracker, self._drift.largest.get(tracker.identity.key)
+            if tracker.view().may_alarm:
+                many = tracker.stands_for_many
+                yield tracker, None if many else self._drift.largest.get(tracker.identity.key)
 
     async def close(self) -> None:
         """End what is being read, and close the file of samples."""
