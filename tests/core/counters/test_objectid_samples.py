@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations, pairwise
 from typing import Any, cast
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallyglass.counters.follow.drift import LargestId
-from tallyglass.counters.follow.past_reader import PastReader
+from tallyglass.counters.follow.past_reader import MOST_DATED, PastReader
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.objectid_samples import POINTS, _rising, read_dated
 from tallyglass.counters.recognise.config import IdField
@@ -114,6 +115,22 @@ async def test_ids_of_another_counter_between_two_of_its_own_are_none_of_its_pas
         [tracker], {"key": largest}, 60, last=True
     )
     assert tracker.series.values == [*(number + ahead for number in (1, 3, 5, 7, 9, 11)), 11 + ahead]
+
+
+async def test_as_many_counters_are_dated_as_may_be_whatever_others_have_no_object_ids() -> None:
+    gateway, target, ns = Dated(600, 60), IdField(Namespace("shop", "orders"), "n"), Namespace("shop", "counters")
+    trackers = []
+    for n in range(2 * MOST_DATED + 1):
+        tracker = Tracker(Identity(f"{n}", ns, str(ns), f"{n}", f"{n}", "seq", "seq", "manual", "", Semantics.LAST))
+        tracker.observe(11, NumericType.INT64, START + 700)
+        trackers.append(tracker)
+    plain = LargestId((target,), IdSpan(1, 11), documents=11, read_at=0.0, dated=False)
+    own = trackers[MOST_DATED:]
+    largest = {one.identity.key: replace(plain, dated=one in own) for one in trackers}
+    past = PastReader(cast("Gateway", gateway), None, time.time, oplog=False)
+    for _ in range(2):
+        await past.fill_dated(trackers, largest, 60, last=True)
+    assert [one in own[:-1] for one in trackers] == [len(one.series) > 1 for one in trackers]
 
 
 async def test_documents_without_a_number_or_with_another_counters_date_nothing() -> None:

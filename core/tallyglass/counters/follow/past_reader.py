@@ -53,7 +53,8 @@ class PastReader:
         self._deployment = ""
         self._saved: dict[str, tuple[float, Number]] = {}
         self._saved_at = 0.0
-        self._dated: set[str] = set()
+        self._tried: set[str] = set()
+        self._dated = 0
         self._opened = False
         self._until: dict[Namespace, Timestamp | None] = {}
         self._filling: tuple[list[CounterCollection], OplogPast | None] | None = None
@@ -161,15 +162,16 @@ class PastReader:
         deadline = time.monotonic() + seconds
         for tracker in trackers:
             top = largest.get(tracker.identity.key)
-            if top is None or tracker.identity.key in self._dated:
+            if top is None or tracker.identity.key in self._tried:
                 continue
             if time.monotonic() > deadline:
                 if last:
                     self._has_holes("The time was up before the ids of all counters were dated")
                 return
-            self._dated.add(tracker.identity.key)
-            if not top.dated or tracker.series.span >= WEEK or len(self._dated) > MOST_DATED:
+            self._tried.add(tracker.identity.key)
+            if not top.dated or tracker.series.span >= WEEK or self._dated == MOST_DATED:
                 continue
+            self._dated += 1
             apart = tracker.identity.ids_apart
             ahead = apart if tracker.identity.semantics is Semantics.NEXT else 0
             until = tracker.series.times[0] if len(tracker.series) else self._now()
