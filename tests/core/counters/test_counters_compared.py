@@ -17,6 +17,7 @@ import pytest
 from bson import Int64, ObjectId, Timestamp
 
 from tallyglass.counters.check_line import check_counters
+from tallyglass.counters.follow import collection as collection_module
 from tallyglass.counters.follow import differences as differences_module
 from tallyglass.counters.follow.differences import Difference, differences
 from tallyglass.counters.follow.drift import LargestId
@@ -368,6 +369,27 @@ async def test_the_counters_of_pools_and_groups_are_counted_as_not_compared() ->
     ]
     found = await differences(server, WatchSettings())  # type: ignore[arg-type]
     assert ([row.counter.id for row in found.rows], found.not_compared) == ([], 1 + 250 + 1)
+
+
+@pytest.mark.parametrize("most", [2, 1])
+async def test_a_counter_whose_ids_are_known_is_compared_beside_many_tenants(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(collection_module, "MOST_COMPARED", most)
+    server, target = Server(0, range(1, 80)), IdField(ORDERS, "_id")
+    server.held[COUNTERS] = [{"_id": f"tenant {n}", "seq": n} for n in range(250)] + [{"_id": "orders", "seq": 9}]
+    own = (("orders", target), ("no longer there", target))
+    known = UsageFinding(COUNTERS, "seq", Grade.CERTAIN, (target,), by_document=own)
+
+    async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
+        return {}, [known], []
+
+    monkeypatch.setattr(PastReader, "remembered", remembered)
+    found = await differences(server, WatchSettings())  # type: ignore[arg-type]
+    behind = [(row.counter.id, row.standing, row.behind) for row in found.rows]
+    compared = most == len(own)
+    assert behind == ([("orders", Standing.BEHIND, 70)] if compared else [])
+    assert found.not_compared == 250 + (not compared), "of more, the ids are those of tenants"
 
 
 @pytest.mark.parametrize(

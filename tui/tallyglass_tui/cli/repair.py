@@ -85,8 +85,8 @@ def command(
     if unknown:
         warn(
             f"{unknown:,} counter{'s' * (unknown > 1)} could not be compared: without a known target collection "
-            "(set target in --config), of blocks, with no whole number, with ids that could not be read, in a pool, or "
-            "of more than 200 of one kind in a collection."
+            "(set target in --config), of blocks, with no whole number, with ids that could not be read, or "
+            "in a row that stands for many (a pool, a group)."
         )
     return _status(compared)
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Hashable, Iterable, Mapping
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 
-from tallyglass.counters.follow.group import GROUP_ABOVE, Group
+from tallyglass.counters.follow.group import GROUP_ABOVE, MOST_COMPARED, Group
 from tallyglass.counters.follow.pools import PoolSpan, as_pool
 from tallyglass.counters.follow.tracker import Tracker
 from tallyglass.counters.history.oplog_samples import PastValue, pool_levels
@@ -224,9 +224,14 @@ class CounterCollection:
                 found.matches = found.unnamed
 
     def _may_be_grouped(self, row: Document, matches: tuple[Match, ...]) -> bool:
-        if not matches or any(match.bound_key or match.rule_number for match in matches):
+        """Whether no number of a document needs a row of its own: one with a range, in a rule, or with ids of its own
+        that it can be compared with."""
+        if not matches or any(match.bound_key or match.rule_number or self._is_compared(match) for match in matches):
             return False
         return not self.recogniser.is_ruled(row)
+
+    def _is_compared(self, match: Match) -> bool:
+        return bool(match.targets) and len(self.recogniser.findings[match.path].by_document) <= MOST_COMPARED
 
     def _gather(
         self,

@@ -22,6 +22,10 @@ from tallyglass.mongo.gateway import Document
 GROUP_ABOVE = 200
 """The number of counters at one path of a collection above which they become a group."""
 
+MOST_COMPARED = 1_000
+"""Counters of a kind that are rows of their own because their ids were seen in a collection, with which they can be
+compared: the indexes of so many are read in a few seconds."""
+
 _LEAST_GROUP = 20
 """Fewer counters than fit on a screen stay rows of their own, however many collections there are."""
 _MOST_SINGLE = 20_000
