@@ -139,10 +139,12 @@ async function reserve(ns, file) {
   const result = await answer(name, {create: rest, validator: validator, writeConcern: MAJORITY});
   if (result.code !== taken) {
     must(result);
-  } else if (JSON.stringify(((await infoOf(ns)) || {options: {}}).options.validator) !== JSON.stringify(validator)) {
-    // Also where it is gone by now: what has it drops and creates it as it loads.
-    throw new Error("[name-taken] " + quoted(ns) + " is there already: another run of this plan made it, or somebody"
-      + " since. If no run is in progress and nobody needs it, drop it, and run this again. Nothing was written.");
+  } else {
+    const info = await infoOf(ns);  // undefined while another run, which has it, drops and creates it to load it
+    if (JSON.stringify(info && info.options.validator) !== JSON.stringify(validator)) {
+      throw new Error("[name-taken] " + quoted(ns) + " is there already: another run of this plan made it, or somebody"
+        + " since. If no run is in progress and nobody needs it, drop it, and run this again. Nothing was written.");
+    }
   }
   fs.appendFileSync(file, " done");
 }
