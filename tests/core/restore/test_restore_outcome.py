@@ -217,6 +217,19 @@ async def test_without_a_return_the_definitions_that_commands_changed_are_compar
     assert ["b_1" in why or '{"b": 1}' in why for why in found] == [True] * named
 
 
+@pytest.mark.parametrize(("indexes", "right"), [(EXPECTED.indexes[:2], True), (EXPECTED.indexes, False)])
+async def test_a_return_of_definitions_alone_is_complete_once_they_are_as_they_were(
+    indexes: tuple[str, ...], right: bool
+) -> None:
+    made = changed(
+        plan(step("true")), returns=(), expected=(replace(EXPECTED, indexes=indexes),), loss=(Loss("s.c", 0, 0, 0, 1),)
+    )
+    live = cast("Gateway", Held({"capped": True}, c=[1, 2]))
+    rows = [row async for row in account(live, live, made, None)]
+    assert [(row.ns, row.touched) for row in rows] == [("s.c", 0)]
+    assert is_complete(rows) is right
+
+
 class Repaired(WithOplog):
     """A collection that finds documents by their ``_id``s, with an oplog, and the ``repairs`` that are left."""
 

@@ -22,7 +22,8 @@ from tallyglass.text import clean, clean_name
 
 
 def is_complete(rows: Sequence[NamespaceOutcome]) -> bool:
-    """Whether something came back, by this return or an earlier one, and nothing is damaged or unclear."""
+    """Whether nothing is damaged or unclear, and something came back, by this return or an earlier one, or had no
+    documents to bring back."""
     return not any(row.damaged for row in rows) and any(row.restored or row.returned or row.empty for row in rows)
 
 
@@ -51,8 +52,8 @@ async def account(
         changed = {loss.ns for loss in plan.proof.loss if loss.commands}
         for item in plan.proof.expected:
             if clean_name(item.ns) in changed and item.kind == "collection":
-                outcome = NamespaceOutcome(clean_name(item.ns), damaged=await other_definitions(source, plan, item.ns))
-                yield outcome
+                differ = await other_definitions(source, plan, item.ns)
+                yield NamespaceOutcome(clean_name(item.ns), damaged=differ, empty=not differ)
 
 
 async def _account_for_replacement(

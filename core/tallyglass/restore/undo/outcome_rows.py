@@ -42,7 +42,7 @@ class NamespaceOutcome:
     damaged: list[Damaged] = field(default_factory=list)
     """Documents and definitions that are not as they would be."""
     empty: bool = False
-    """Whether it came back, and had no documents."""
+    """Whether it is as it was, and had no documents to bring back: it was empty, or only definitions had changed."""
 
     @property
     def unclear(self) -> int:
