@@ -101,7 +101,8 @@ def _definitions(assessed: Assessed) -> Checks:
             "definitions",
             plural(len(definitions.statements), "index or validator differs", "indexes or validators differ")
             + " from those at the point.",
-            "The commands that set them right are the last step of the return; it asks, and --yes does not run it.",
+            "The commands that set them right are the last step that writes to the live set; it asks, and --yes leaves "
+            "it out.",
         )
     if definitions.unexplained:
         yield warn(
