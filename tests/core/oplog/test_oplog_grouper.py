@@ -423,6 +423,22 @@ def test_small_transactions_are_one_run_of_their_session_by_their_numbers(step: 
     assert [one.documents for one in sorted(log.incidents(), key=lambda one: one.first)] == rows
 
 
+@pytest.mark.parametrize("flags", [{}, {"prepare": True}], ids=["whole", "prepared"])
+@pytest.mark.parametrize("last", ["i", "u", "d"])
+def test_a_transaction_that_only_inserts_is_no_incident(last: str, flags: dict[str, bool]) -> None:
+    """An import harms nothing, and an undo of it would bring nothing back. One that also changes or removes counts."""
+    log, previous = Log(), {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}}
+    inner = [{"op": "i", "ns": "shop.orders", "o": {"_id": n}} for n in range(25)]
+    other = {"u": {"op": "u", "ns": "shop.orders", "o": {"$v": 2, "diff": {"u": {"n": 1}}}, "o2": {"_id": 1}}}
+    end = {"i": [], "u": [other["u"]], "d": [delete("shop.orders", 1)]}[last]
+    first = log.apply(0, [*inner, *end], flags, **SESSION, **previous)
+    if flags:
+        place = {"ts": Timestamp(*first), "t": Int64(1)}
+        log.add(9, "c", "admin.$cmd", {"commitTransaction": 1}, **SESSION, prevOpTime=place)
+    wanted = {"i": [], "u": [(26, Harm.CHANGE)], "d": [(26, Harm.LOSS)]}[last]
+    assert [(one.documents, one.harm) for one in log.incidents()] == wanted
+
+
 def test_a_transaction_is_named_after_all_its_entries_and_removes_data_if_one_operation_does() -> None:
     """The last entry has the smaller part, on another collection, and the only delete stands after many inserts."""
     log, later = Log(), {"prevOpTime": {"ts": Timestamp(1_000, 1), "t": Int64(1)}}

@@ -22,6 +22,11 @@ class _OpenTransaction:
     inner: AppliedOperations = field(default_factory=AppliedOperations)
     begun: bool = False
 
+    @property
+    def does_harm(self) -> bool:
+        """Whether it changes or removes documents: of one that only inserts there is nothing to undo."""
+        return bool(self.inner.ops["u"] or self.inner.ops["d"])
+
 
 class TransactionRuns:
     """Transactions of which a part has been read, from either end. Bounded: the oldest known is forgotten first.
@@ -63,13 +68,14 @@ class TransactionRuns:
             self._open.pop(_key(entry), None)
 
     def take_complete(self) -> list[Incident]:
-        """Those of which both ends, and so everything in between, have been read; to be asked after each slice."""
+        """Those that do harm of which both ends, and so everything in between, have been read; to be asked after each
+        slice."""
         complete = [key for key, run in self._open.items() if run.begun and run.row.point is not None]
-        return [self._open.pop(key).row for key in complete]
+        return [run.row for run in map(self._open.pop, complete) if run.does_harm]
 
     def with_known_end(self) -> list[Incident]:
-        """Large transactions whose end has been read, but not yet their beginning."""
-        rows = [run.row for run in self._open.values()]
+        """Large transactions that do harm whose end has been read, but not yet their beginning."""
+        rows = [run.row for run in self._open.values() if run.does_harm]
         return [row for row in rows if row.point is not None and (row.documents or 0) >= MANY]
 
     def _with(self, entry: Entry, operations: int | None) -> _OpenTransaction:
