@@ -37,7 +37,7 @@ def save_oplog(
     the entry that the last one ends with, so that restore plan --oplog DIR can prove that none is missing. Run it from
     a timer, more often than the server overwrites its oplog.
 
-    Exit 0 saved, or nothing new was there; 2 what is new does not continue the last slice.
+    Exit 0 saved, or nothing new was there; 2 saved, but it does not continue the last slice.
     """
     if emit is not None or every is not None:
         from tallyglass.restore.tools import schedule
