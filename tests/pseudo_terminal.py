@@ -248,3 +248,13 @@ class Terminal:
                 if self._emulated:
                     self._stream.feed(data)
                 self._changed.notify_all()
+
+
+def say_yes(restore: Terminal, seconds: float = TIMEOUT_SECONDS) -> None:
+    """Answer each question of ``restore run`` as it is asked, until it says that it is done."""
+    answered = 0
+    while b"Files are in" not in restore.wait_raw(
+        lambda shown, before=answered: shown.count(b"run it?") > before or b"Files are in" in shown, seconds=seconds
+    ):
+        restore.press("y\n")
+        answered += 1

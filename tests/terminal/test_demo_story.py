@@ -14,7 +14,7 @@ from bson import Timestamp
 from pymongo import MongoClient
 
 import database_tools
-from pseudo_terminal import Terminal, dashboard, environment
+from pseudo_terminal import Terminal, dashboard, environment, say_yes
 from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.tools.files import read_config
@@ -51,7 +51,7 @@ def test_what_the_demo_lost_comes_back_by_what_is_on_the_screen(home: Path) -> N
         demo.wait("Written.")
         (folder,) = home.glob("tallyglass-*-*-*")
         with Terminal(["bash", str(folder / "restore.sh")], env, size=(120, 40)) as shell:
-            say_yes(shell)
+            say_yes(shell, _LONG)
             assert shell.wait_for_exit() == 0, shell.text
         plan = from_json((folder / "plan.json").read_text())
         assert plan.undo.accident is not None
@@ -77,16 +77,6 @@ def cursor_of(terminal: Terminal) -> int:
 
 def row_of(text: str, shown: str) -> int:
     return next((number for number, line in enumerate(shown.splitlines()) if text in line), -1)
-
-
-def say_yes(shell: Terminal) -> None:
-    """Answer each question as it is asked, until the run says that it is done."""
-    answered = 0
-    while b"Files are in" not in shell.wait_raw(
-        lambda shown, before=answered: shown.count(b"run it?") > before or b"Files are in" in shown, seconds=_LONG
-    ):
-        shell.press("y\n")
-        answered += 1
 
 
 def all_came_back(client: MongoClient[dict[str, Any]], accident: Accident) -> bool:

@@ -23,6 +23,7 @@ from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.indexes import canonical_index
 from tallyglass.restore.model.proof import ExpectedNamespace, Loss, Reissue
 from tallyglass.restore.model.undo import Accident, Choice, Return, Strategy
+from tallyglass.restore.undo import outcome as outcome_module
 from tallyglass.restore.undo import outcome_of_repairs
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.history_file import history_file
@@ -217,17 +218,24 @@ async def test_without_a_return_the_definitions_that_commands_changed_are_compar
     assert ["b_1" in why or '{"b": 1}' in why for why in found] == [True] * named
 
 
+@pytest.mark.parametrize("commands", [1, 0])
 @pytest.mark.parametrize(("indexes", "right"), [(EXPECTED.indexes[:2], True), (EXPECTED.indexes, False)])
+@pytest.mark.parametrize("returns", [(), (Return("s.c", Strategy.MERGE, "s.c_pitr"),)], ids=["incident", "point"])
 async def test_a_return_of_definitions_alone_is_complete_once_they_are_as_they_were(
-    indexes: tuple[str, ...], right: bool
+    monkeypatch: pytest.MonkeyPatch, returns: tuple[Return, ...], indexes: tuple[str, ...], right: bool, commands: int
 ) -> None:
+    async def nothing_to_repair(*_: object) -> None:
+        """As where no document differs from what it was at the point."""
+
+    monkeypatch.setattr(outcome_module, "account_for_repairs", nothing_to_repair)
     made = changed(
-        plan(step("true")), returns=(), expected=(replace(EXPECTED, indexes=indexes),), loss=(Loss("s.c", 0, 0, 0, 1),)
-    )
+        plan(step("true")), returns=returns, expected=(replace(EXPECTED, indexes=indexes),),
+        loss=(Loss("s.c", 0, 0, 0, commands),),
+    )  # fmt: skip
     live = cast("Gateway", Held({"capped": True}, c=[1, 2]))
     rows = [row async for row in account(live, live, made, None)]
-    assert [(row.ns, row.touched) for row in rows] == [("s.c", 0)]
-    assert is_complete(rows) is right
+    assert [(row.ns, row.touched) for row in rows] == [("s.c", 0)] * bool(returns or commands)
+    assert is_complete(rows) is (right and commands == 1)
 
 
 class Repaired(WithOplog):

@@ -33,6 +33,7 @@ async def account(
     """Compare every namespace of the return with what it should be. ``began`` is the newest entry of the oplog when the
     return began, None where that is not known. ``work`` is the plan's folder, where the repairs kept what they read of
     the oplog."""
+    changed = {loss.ns for loss in plan.proof.loss if loss.commands}
     for number, row in enumerate(plan.undo.returns, start=1):
         outcome = NamespaceOutcome(clean_name(row.beside if row.strategy is Strategy.COPY else row.ns))
         if row.strategy is Strategy.MERGE:
@@ -47,9 +48,11 @@ async def account(
             await account_for_copy(source, spare, plan, row, outcome)
         if row.recreated or row.strategy in (Strategy.WHOLE, Strategy.REPLACE):
             outcome.damaged += await other_definitions(source, plan, row.ns)
+        elif row.strategy is Strategy.MERGE and not outcome.touched and clean_name(row.ns) in changed:
+            outcome.damaged += await other_definitions(source, plan, row.ns)
+            outcome.empty = not outcome.damaged
         yield outcome
     if not plan.undo.returns:
-        changed = {loss.ns for loss in plan.proof.loss if loss.commands}
         for item in plan.proof.expected:
             if clean_name(item.ns) in changed and item.kind == "collection":
                 differ = await other_definitions(source, plan, item.ns)

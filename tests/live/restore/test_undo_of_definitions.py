@@ -1,0 +1,29 @@
+"""An index that was dropped, and nothing else: a person is asked whether it is built again, and the run is complete."""
+
+from __future__ import annotations
+
+import pytest
+from restore_scene import Scene
+
+from pseudo_terminal import Terminal, say_yes
+
+pytestmark = [pytest.mark.live, pytest.mark.tools]
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["incident", "point"])
+async def test_an_index_that_was_dropped_is_built_again_and_the_run_is_complete(scene: Scene, named: bool) -> None:
+    orders = scene.client["shop"].orders
+    orders.insert_many([{"_id": n, "a": n} for n in range(200)])
+    orders.create_index("a", unique=True)
+    backup, before = scene.backup("--oplog"), orders.index_information()
+    orders.drop_index("a_1")
+    scene.settle()
+    incident = await scene.incident("dropIndexes", "shop.orders")
+    plan = await scene.plan(backup, incident.limit, incident=incident if named else None)
+    undecided = scene.run(plan)
+    assert undecided.returncode == 3, undecided.stderr
+    assert '"name": "a_1", "unique": true} is missing' in undecided.stderr
+    with Terminal([str(scene.save(plan))], dict(scene.environment), cwd=scene.folder) as person:
+        say_yes(person)
+        assert person.wait_for_exit() == 0, person.text
+    assert orders.index_information() == before
