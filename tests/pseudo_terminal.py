@@ -131,13 +131,14 @@ class Terminal:
         holds = (lambda text: seen in text) if isinstance(seen, str) else seen
         deadline = time.monotonic() + seconds
         while True:
+            all_read = self._is_all_read
             with self._changed:
                 changes = self._changes
                 text = self.text if self._is_frame_complete else None
             if text is not None and holds(text):
                 return text
             left = deadline - time.monotonic()
-            if left <= 0 or self.process.poll() is not None:
+            if left <= 0 or all_read:
                 raise AssertionError(f"never on the screen: {seen}\n{self.text}\nended: {self.process.poll()}")
             self._await_change(changes, min(left, 0.5))
 
@@ -145,11 +146,12 @@ class Terminal:
         """Wait until the bytes after the first ``since`` satisfy a condition, and return them."""
         deadline = time.monotonic() + seconds
         while True:
+            all_read = self._is_all_read
             with self._changed:
                 changes, data = self._changes, bytes(self.raw[since:])
             if holds(data):
                 return data
-            if time.monotonic() > deadline or self.process.poll() is not None:
+            if time.monotonic() > deadline or all_read:
                 raise AssertionError(f"never sent; ended: {self.process.poll()}\n{data[-2000:]!r}")
             self._await_change(changes, 0.5)
 
@@ -169,8 +171,11 @@ class Terminal:
         os.close(master)
 
     def wait_for_exit(self, seconds: float = TIMEOUT_SECONDS) -> int:
-        """Wait until the process exits and return its status."""
-        return self.process.wait(seconds)
+        """Wait until the process exits and, unless stalled, all that it wrote has been read. Return its status."""
+        status = self.process.wait(seconds)
+        if self._reading.is_set():
+            self._thread.join(seconds)
+        return status
 
     def wait_restored(self, seconds: float = TIMEOUT_SECONDS) -> bool:
         """Wait for the original settings, main screen, cursor and line wrap, with the mouse and paste modes off."""
@@ -182,6 +187,11 @@ class Terminal:
             self._await_change(changes, 0.1)
             changes = self._changes
         return True
+
+    @property
+    def _is_all_read(self) -> bool:
+        """Whether the process has exited and its output has been read, which may be later."""
+        return not self._thread.is_alive()
 
     def _await_change(self, known: int, seconds: float) -> None:
         """Wait up to ``seconds`` for output, unless some has arrived since ``_changes`` was ``known``."""
@@ -231,13 +241,14 @@ class Terminal:
         while (master := self.master) >= 0:
             if not self._reading.wait(0.1):
                 continue
+            exited = self.process.poll() is not None
             try:
                 ready = select.select([master], [], [], 0.1)[0]
                 data = os.read(master, 65536) if ready else b""
             except (OSError, ValueError):
                 return
             if not ready:
-                if self.process.poll() is not None:
+                if exited:
                     return
                 continue
             if self._frames and b"\x1b[?2026$p" in data:

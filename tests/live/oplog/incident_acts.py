@@ -224,9 +224,10 @@ def transaction(client: Client) -> Done:
         for n in range(3):
             client[DB].large.insert_one({"_id": n, "pad": "x" * 7_000_000}, session=session)
         client[DB].large.insert_many([{"_id": 100 + n} for n in range(120)], session=session)
+        client[DB].large.update_one({"_id": "before"}, {"$set": {"after": True}}, session=session)
     inner = {"o.applyOps": {"$elemMatch": {"ns": f"{DB}.large"}}}
     last = inner | {"o.count": {"$exists": True}}
-    return Done("transaction", f"{DB}.large", inner, last, 123, Harm.CHANGE, point=last)
+    return Done("transaction", f"{DB}.large", inner, last, 124, Harm.CHANGE, point=last)
 
 
 def transaction_of_deletes(client: Client) -> Done:
