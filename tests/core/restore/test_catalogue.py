@@ -224,5 +224,5 @@ def test_the_newest_that_was_finished_before_the_point_is_taken() -> None:
         newest_before(found, Ts(5, 1))
     assert "broken: It is incomplete." in error.value.advice
     unknown = replace(found[0], backup=None, why="")
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="The only backup there cannot be continued"):
         newest_before([unknown], Ts(30, 1))

@@ -130,6 +130,5 @@ def newest_before(listed: Sequence[Listed], limit: Ts) -> Path:
         return max(fitting, key=lambda one: (one.end or limit, one.path)).path
     newest_first = sorted(listed, key=lambda one: one.end or ZERO, reverse=True)
     reasons = [f"{clean(one.path.name, 60)}: {one.why or f'it ended at {one.end}.'}" for one in newest_first[:3]]
-    raise InputError(
-        f"None of the {len(listed)} backups can be continued to {limit}.", "The newest: " + " ".join(reasons)
-    )
+    backups = "The only backup there cannot" if len(listed) == 1 else f"None of the {len(listed)} backups can"
+    raise InputError(f"{backups} be continued to {limit}.", "The newest: " * (len(listed) > 1) + " ".join(reasons))

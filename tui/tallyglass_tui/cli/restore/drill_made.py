@@ -14,6 +14,7 @@ from tallyglass.whole_file import check_writable, write_whole
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
 from tallyglass_tui.cli.headless import ask, print_text, printable_json
 from tallyglass_tui.cli.metrics import as_text, load_client
+from tallyglass_tui.cli.monitoring import beside_the_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,19 +54,19 @@ def rehearsed(target: Target, request: DrillRequest) -> Report:
 
 
 def hand_over(made: Report, report: Path | None, metrics: Path | None, *, wants_json: bool) -> int:
-    """Write the report and the metrics, and print the result. Returns the exit code."""
+    """Print the result, and write the report and the metrics: hours of work do not depend on whether these can be
+    written. Returns the exit code of the drill."""
     from tallyglass.report.write import write_report
     from tallyglass.restore.drill.metrics import families
     from tallyglass.restore.drill.past_drills import last
     from tallyglass.restore.drill.report import document_of, to_json
 
-    if report is not None:
-        if report.suffix == ".json":
-            write_whole(report, to_json(made))
-        else:
-            write_report(report, document_of(made))
-    if metrics is not None:
-        found = families(made, last(made.deployment, proved=True))
-        write_whole(metrics, as_text(found), 0o644)
     print_text(printable_json(to_json(made)) if wants_json else clean(made.line, 2_000))
+    if report is not None and report.suffix == ".json":
+        beside_the_answer(lambda: write_whole(report, to_json(made)))
+    elif report is not None:
+        beside_the_answer(lambda: write_report(report, document_of(made)))
+    if metrics is not None:
+        text = as_text(families(made, last(made.deployment, proved=True)))
+        beside_the_answer(lambda: write_whole(metrics, text, 0o644))
     return made.code

@@ -18,6 +18,7 @@ from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import MonitoringPlugin, beside_the_answer, status_line
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, Number, connection_options, is_named, json_option
+from tallyglass_tui.cli.restore.drill_made import checked_outputs
 from tallyglass_tui.format import duration
 
 if TYPE_CHECKING:
@@ -93,12 +94,8 @@ def window(
     not known. Exit 0 OK, 1 a hole, a damaged slice, a short window or head-room, 2 nothing can be restored, or not
     what is newest, or the newest backup cannot be proven, 3 unknown.
     """
+    _, metrics = checked_outputs(None, metrics)
     found = answer(given, WindowOptions(backups, slices, least, head_room))
-    if metrics is not None:
-        from tallyglass.restore.catalogue.window import families
-        from tallyglass_tui.cli.metrics import as_text
-
-        write_whole(metrics, as_text(families(found.window, found.status)), 0o644)
     if wants_json:
         print_text(as_json(_as_dict(found), indent=2))
     else:
@@ -107,6 +104,12 @@ def window(
 
         print_text("\n".join(picture(found.window, *shutil.get_terminal_size((80, 24)))))
         print_text(table([("from", "to", ""), *_time_line(found.window)]))
+    if metrics is not None:
+        from tallyglass.restore.catalogue.window import families
+        from tallyglass_tui.cli.metrics import as_text
+
+        text = as_text(families(found.window, found.status))
+        beside_the_answer(lambda: write_whole(metrics, text, 0o644))
     return found.status
 
 
