@@ -51,7 +51,7 @@ CASES ?= 100000
 adversary: $(READY)
 	$(BIN)/python -m tests.adversary --dense $(CASES)
 
-mutants: $(READY)
+mutants: $(READY) tools
 	$(BIN)/python -m tests.mutants
 
 bench: $(READY)

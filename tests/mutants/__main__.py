@@ -46,6 +46,9 @@ MOST_SURVIVORS = 0.15
 ALL_SECONDS = 1_200.0
 """The limit for all tests of the list without a mutation, on a busy machine."""
 
+TOOLS = ".tools"
+"""The folder of the database tools (``make tools``), which some tests need."""
+
 _TESTS_PASSED, _TESTS_FAILED = 0, 1  # exit codes of pytest; any other means that it could not run the tests
 
 
@@ -77,6 +80,7 @@ class Tree:
         self._usual = usual
         ignored = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "build", "dist", "*.egg-info")
         shutil.copytree(ROOT, folder, ignore=ignored)
+        (folder / TOOLS).symlink_to(ROOT / TOOLS)
         # Validate caches by content: a file that changes twice within a second must not be loaded from a stale cache.
         compileall.compile_dir(folder, quiet=2, force=True, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
 
@@ -113,6 +117,7 @@ class Tree:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(str(self.folder / part) for part in ("core", "tui")),
             "TALLYGLASS_REQUIRE": "node",  # a skipped test kills no mutation
+            "TALLYGLASS_REQUIRE_TOOLS": "1",
             "CI": "1",  # makes Hypothesis draw the same examples in every run
         }
         with subprocess.Popen(

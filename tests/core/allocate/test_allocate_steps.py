@@ -556,8 +556,8 @@ def test_a_document_filled_by_another_process_is_skipped(server: Server, client:
 
 
 def test_a_pool_with_another_layout_is_not_extended(server: Server, client: MongoClient[Any]) -> None:
-    other = PoolLayout(1, 11, first=100)
-    with pytest.raises(PoolOverlap):
+    other = PoolLayout(1, 9, first=100)
+    with pytest.raises(PoolOverlap, match="another span"):
         server.run(pool(client).core.create(), rows(100, layout=other))
 
 

@@ -310,3 +310,6 @@ async def test_only_collections_with_an_inserted_counter_are_read_again(tmp_path
     assert values(read) == [(3, 9)]
     assert values(await search(tmp_path, later, backup=None, stored={}, inserted=set())) == [], "it was not read"
     assert values(await search(tmp_path, [moved(LIMIT, 7)], inserted=set())) == [(5, 7)], "the backup has a counter"
+    by_update = [moved(Ts(150, 1), 3), moved(Ts(250, 1), 9)]
+    found_live = await search(tmp_path, by_update, backup=None, stored={}, live=8, inserted=set())
+    assert values(found_live) == [(3, 9)], "one is live: an update gave it its number"
