@@ -250,7 +250,7 @@ def _beginning(incident: Incident) -> object:
 
 
 def _by_person(incident: Incident) -> Incident:
-    """An incident that was low for lack of time to know what is usual, and that the evidence tells to be of a shell."""
+    """An incident with high confidence where the evidence names a shell, whatever made it low: applications have none."""
     who = incident.evidence.who if incident.evidence else None
     if incident.routine or incident.confidence != "low" or who is None or not who.application.startswith(SHELLS):
         return incident
