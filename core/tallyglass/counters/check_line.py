@@ -138,6 +138,9 @@ def _notes(snapshot: CountersSnapshot, rows: Sequence[CounterView], *, guesses: 
     unsure = sum(not counter.may_alarm for counter in snapshot.counters)
     if unsure and not guesses:
         yield f"{unsure:,} guess{'es' * (unsure > 1)} not counted (--guesses)"
+    apart = sum(counter.number for counter in rows if counter.drift is None)
+    if apart:
+        yield f"{plural(apart, 'counter')} not compared with ids"
     odd = sum(counter.odd_ids for counter in rows)
     if odd:
         yield odd_ids(odd)

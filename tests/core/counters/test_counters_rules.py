@@ -424,7 +424,7 @@ def test_what_check_prints_is_the_worst_first_then_what_is_missing_and_the_notes
         counter("near", value=2**31 - 11, near=near, used=0.8),
         counter("guess", value=2**31 - 6, near=near, grade=Grade.POSSIBLE, used=0.95),
         counter("young", used=0.6, forecast=Forecast(steps=3)),
-        counter("fine"),
+        counter("fine", drift=0),
     )
     gone = MissingCounter("shop.counters", "old", Absence.GONE, since=NOW)
     partial = CounterTrouble("", "The history has holes.", "Try again.", partial=True)
@@ -440,6 +440,7 @@ def test_what_check_prints_is_the_worst_first_then_what_is_missing_and_the_notes
         "1 counter too young to date",
         "5 known, 4 read",
         "1 guess not counted (--guesses)",
+        "3 counters not compared with ids",
         "2 ids could not be compared (no whole number, or beyond the type)",
         "1 flag acknowledged",
         "The history has holes.",
@@ -465,11 +466,12 @@ def test_what_check_prints_is_the_worst_first_then_what_is_missing_and_the_notes
 
 
 def test_a_guess_alarms_only_when_asked() -> None:
-    row = counter(used=0.99, grade=Grade.POSSIBLE, flags=(Flag.GUESS,))
-    with_guess = CountersSnapshot(NOW, (counter("b"), row))
+    row = counter(used=0.99, grade=Grade.POSSIBLE, flags=(Flag.GUESS,), drift=0)
+    certain = counter("b", drift=0)
+    with_guess = CountersSnapshot(NOW, (certain, row))
     assert grade(row, Thresholds(), NOW) == (OK, "")
     found = [check_counters(with_guess), check_counters(with_guess, guesses=True)]
-    found += [check_counters(CountersSnapshot(NOW, (counter("b"),)), guesses=asked) for asked in (False, True)]
+    found += [check_counters(CountersSnapshot(NOW, (certain,)), guesses=asked) for asked in (False, True)]
     assert [(one.level, one.line.partition(" | ")[0].partition("; ")[::2]) for one in found] == [
         (OK, ("COUNTERS OK - 1 counter", "1 guess not counted (--guesses)")),
         (CRITICAL, ("COUNTERS CRITICAL - shop.counters a: 99.0% used", "")),

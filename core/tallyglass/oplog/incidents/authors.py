@@ -250,7 +250,7 @@ def _beginning(incident: Incident) -> object:
 
 
 def _by_person(incident: Incident) -> Incident:
-    """An incident with high confidence where the evidence names a shell, whatever made it low: applications have none."""
+    """An incident with high confidence where the evidence names a shell, whatever made it low."""
     who = incident.evidence.who if incident.evidence else None
     if incident.routine or incident.confidence != "low" or who is None or not who.application.startswith(SHELLS):
         return incident
