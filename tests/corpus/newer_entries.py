@@ -96,7 +96,7 @@ ALONE = (
     ),
     NewerEntry("a delete with its record id", "8.0", _write("d", 8, rid=Int64(2_007)), "delete"),
     NewerEntry(
-        "a truncated range", "8.0",
+        "a truncated range", "8.3",
         _command({"truncateRange": "shop.orders", "minRecordId": "a", "maxRecordId": "b", "bytesDeleted": 90,
                   "docsDeleted": 3}),
         "truncateRange (3 documents)", plan="unknown-command",
