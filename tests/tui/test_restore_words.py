@@ -14,7 +14,7 @@ from tallyglass.restore.model.undo import Choice
 from tallyglass.restore.plan.readme import readme
 from tallyglass.restore.proof.progress import Step
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome
-from tallyglass_tui.cli.restore.outcome import report_of_copy
+from tallyglass_tui.cli.restore.outcome import report, report_of_copy
 from tallyglass_tui.cli.restore.plan_text import as_lines, shown_progress
 from tallyglass_tui.cli.restore.window import may_take
 
@@ -38,6 +38,12 @@ def test_the_account_of_a_copy_speaks_of_no_accident() -> None:
     rows[0].damaged.append(Damaged("shop.orders_monday", '{"$oid":"6"}', "It is missing."))
     missing, *_ = report_of_copy(rows, "shop.orders_monday", Path("/f"))
     assert missing == '  shop.orders_monday {"$oid":"6"}: It is missing.'
+
+
+def test_with_other_definitions_the_account_speaks_of_the_documents_alone() -> None:
+    rows = [NamespaceOutcome("shop.orders", restored=50)]
+    ends = [report(rows, Path("/f"), definitions=same)[-1].partition(" as ")[0] for same in (True, False)]
+    assert ends == ["All is", "Every document is"]
 
 
 class Screen(io.StringIO):

@@ -129,7 +129,7 @@ def test_the_folder_numbers_its_steps() -> None:
 
 def test_the_folder_says_how_a_run_ends() -> None:
     made = restored()
-    ends = "; also with 3 if --yes left out a step that needs a decision; with 1 if it stopped: run it again."
+    ends = "; also with 3 if --yes left out a step that still needs a decision; with 1 if it stopped: run it again."
     by_hand = tuple(replace(step, mode=RunMode.BY_HAND) for step in made.steps.commands)
     for plan, said in ((made, False), (changed(made, commands=by_hand), True)):
         assert (ends in " ".join(readme(plan).split())) is said

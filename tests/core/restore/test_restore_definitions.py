@@ -60,7 +60,13 @@ def what(kind: str, ns: str) -> Incident:
     [
         ([BY_V], [BY_V], "", ""),
         ([BY_V, {"v": 2, "key": {"w": 1}, "name": "since"}], [BY_V], "", ""),
-        ([], [BY_V], '{"createIndexes": "c", "indexes": [{"v": NumberInt(2), "key": {"v": NumberInt(1)}, ', ""),
+        (
+            [],
+            [BY_V],
+            'await mustExist("s.c"); must(await db.getSiblingDB("s").runCommand({"createIndexes": "c", '
+            '"indexes": [{"v": NumberInt(2), "key": {"v": NumberInt(1)}, ',
+            "",
+        ),
         ([BY_V | {"expireAfterSeconds": 5}], [BY_V], '"index": {"name": "v", "expireAfterSeconds": NumberInt(60)}', ""),
         ([BY_V | {"hidden": True}], [BY_V], '"index": {"name": "v", "hidden": false}', ""),
         ([BY_V | {"unique": True}], [BY_V], "", "it differs now"),

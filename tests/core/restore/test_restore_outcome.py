@@ -29,7 +29,7 @@ from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.history_file import history_file
 from tallyglass.restore.undo.judgement import Judgement
 from tallyglass.restore.undo.null_id import NOT_EXACT, own_write
-from tallyglass.restore.undo.outcome import account, is_complete
+from tallyglass.restore.undo.outcome import account, is_complete, undecided
 from tallyglass.restore.undo.outcome_of_repairs import account_for_repairs
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
 
@@ -206,16 +206,37 @@ async def test_an_id_that_was_asked_for_is_found_as_the_server_finds_it(wanted: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "commands", "named"), [("collection", 1, True), ("collection", 0, False), ("view", 1, False)]
+    ("defined", "live", "said"),
+    [
+        ((), "c", []),
+        (("s.c",), "c", [f"The index {EXPECTED.indexes[2]} is missing."]),
+        (("s.c",), "d", ["The collection is not there."]),
+    ],
+    ids=["of others", "differs", "dropped"],
 )
-async def test_without_a_return_the_definitions_that_commands_changed_are_compared(
-    kind: str, commands: int, named: bool
+async def test_without_a_return_the_definitions_that_may_be_set_back_are_compared(
+    defined: tuple[str, ...], live: str, said: list[str]
 ) -> None:
-    losses = Loss("s.c", 0, 0, 0, commands), Loss("s.other", 0, 0, 0, 1)
-    made = changed(plan(step("true")), returns=(), expected=(replace(EXPECTED, kind=kind),), loss=losses)
-    live = cast("Gateway", Held({"capped": True}, c=[]))
-    found = [one.why for row in [row async for row in account(live, live, made, None)] for one in row.damaged]
-    assert ["b_1" in why or '{"b": 1}' in why for why in found] == [True] * named
+    losses = Loss("s.c", 0, 0, 0, 1), Loss("s.other", 0, 0, 0, 1)
+    made = changed(plan(step("true")), returns=(), expected=(EXPECTED,), loss=losses, defined=defined)
+    server = cast("Gateway", Held({"capped": True}, **{live: []}))
+    found = [one.why for row in [row async for row in account(server, server, made, None)] for one in row.damaged]
+    assert found == [one.why for one in await undecided(server, made)] == said
+
+
+@pytest.mark.parametrize(
+    ("index", "said"),
+    [
+        ({"key": {"b": 1}, "name": "a_1"}, 'missing: its name is that of {"key": {"a": 1}, "name": "a_1"}.'),
+        ({"key": {"a": 1}, "name": "mine"}, 'missing: its keys are those of {"key": {"a": 1}, "name": "a_1"}.'),
+    ],
+    ids=["name", "keys"],
+)
+async def test_an_index_that_keeps_another_from_being_built_is_named(index: dict[str, Any], said: str) -> None:
+    wanted = replace(EXPECTED, indexes=(canonical_index(index),))
+    made = changed(plan(step("true")), expected=(wanted,), defined=("s.c",))
+    (found,) = await undecided(cast("Gateway", Held({"capped": True}, c=[])), made)
+    assert found.why.endswith(said)
 
 
 @pytest.mark.parametrize("commands", [1, 0])
@@ -230,7 +251,7 @@ async def test_a_return_of_definitions_alone_is_complete_once_they_are_as_they_w
     monkeypatch.setattr(outcome_module, "account_for_repairs", nothing_to_repair)
     made = changed(
         plan(step("true")), returns=returns, expected=(replace(EXPECTED, indexes=indexes),),
-        loss=(Loss("s.c", 0, 0, 0, commands),),
+        loss=(Loss("s.c", 0, 0, 0, commands),), defined=("s.c",) * commands,
     )  # fmt: skip
     live = cast("Gateway", Held({"capped": True}, c=[1, 2]))
     rows = [row async for row in account(live, live, made, None)]

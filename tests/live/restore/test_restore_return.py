@@ -282,9 +282,9 @@ async def test_documents_that_would_stop_or_undo_the_merge_are_left_out_and_repo
     shop.command("collMod", "visits", index={"name": "at_1", "expireAfterSeconds": 2**31 - 1})
     shop.command("collMod", "days", expireAfterSeconds="off")
     again = scene.run(plan)
-    assert again.returncode == 3, again.stderr
+    assert again.returncode == 0, again.stderr
     assert "All is as it would be without the accident" in again.stderr
-    assert "Not decided, and not done: [14/16] return: Restore indexes and validators." in again.stderr
+    assert "Nothing to decide" in again.stderr, "the merge had set back the definitions of what was created again"
     assert shop.users.count_documents({"_id": 7, "mail": "m7"}) == 1
     assert sorted(shop.words.distinct("_id")) == ["abc", "def"]
     assert shop.visits.count_documents({}) == 10

@@ -27,3 +27,38 @@ async def test_an_index_that_was_dropped_is_built_again_and_the_run_is_complete(
         say_yes(person)
         assert person.wait_for_exit() == 0, person.text
     assert orders.index_information() == before
+
+
+@pytest.mark.parametrize(
+    ("now", "code", "said"),
+    [
+        ({"unique": True}, 0, "Nothing to decide"),
+        ({}, 3, 'its name is that of {"key": {"a": 1}, "name": "a_1"}.'),
+        (None, 3, "The collection is not there."),
+    ],
+    ids=["the same", "another of its name", "collection dropped"],
+)
+async def test_what_others_did_to_an_index_meanwhile_tells_whether_something_is_left_to_decide(
+    scene: Scene, now: dict[str, bool] | None, code: int, said: str
+) -> None:
+    orders = scene.client["shop"].orders
+    orders.insert_one({"_id": 1, "a": 1})
+    orders.create_index("a", unique=True)
+    backup = scene.backup("--oplog")
+    orders.drop_index("a_1")
+    scene.settle()
+    incident = await scene.incident("dropIndexes", "shop.orders")
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    if now is None:
+        orders.drop()
+    else:
+        orders.create_index("a", **now)
+    done = scene.run(plan)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    assert ("Not decided" in done.stderr, "All is as it" in done.stderr) == (code == 3, code == 0), done.stderr
+    if now is None:
+        with Terminal([str(scene.save(plan))], dict(scene.environment), cwd=scene.folder) as person:
+            person.wait("run it? [y/N]")
+            person.press("y\n")
+            assert person.wait_for_exit() == 1, person.text
+        assert "orders" not in scene.client["shop"].list_collection_names()

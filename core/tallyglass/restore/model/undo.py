@@ -163,7 +163,8 @@ class PlanUndo:
 
     ``undone`` is one row for each effect on each namespace; ``left_out`` was written there at the time and is left out
     of it, with the reason. ``groups``, where the entries of the incident may be several statements: what was found, for
-    a person to choose from. ``raised`` are the namespaces of the counters that are raised on the live set.
+    a person to choose from. ``raised`` are the namespaces of the counters that are raised on the live set, ``defined``
+    those whose indexes and validator a person may set back.
     """
 
     accident: Accident | None = None
@@ -173,6 +174,7 @@ class PlanUndo:
     groups: tuple[WriteGroup, ...] = ()
     returns: tuple[Return, ...] = ()
     raised: tuple[str, ...] = ()
+    defined: tuple[str, ...] = ()
 
     def lines(self, rest: str) -> Iterator[str]:
         """What is undone, and what stays, one row a line, of each 20 at most; ``rest`` says where the others are."""

@@ -92,7 +92,12 @@ def _undo(found: Findings) -> PlanUndo:
     undo, assessed = PlanUndo(choice=found.inputs.choice), found.assessed
     if assessed is None:
         return undo
-    undo = replace(undo, returns=assessed.returns, raised=tuple(live_fixes(assessed)))
+    undo = replace(
+        undo,
+        returns=assessed.returns,
+        raised=tuple(live_fixes(assessed)),
+        defined=assessed.definitions.compared,
+    )
     inferred = assessed.inferred
     if inferred is None:
         return undo

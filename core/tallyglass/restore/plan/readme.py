@@ -148,7 +148,7 @@ def _how(plan: Plan) -> Iterator[str]:
 
 def _undecided(plan: Plan) -> str:
     by_hand = any(step.mode is RunMode.BY_HAND for step in plan.steps.commands)
-    return "; also with 3 if --yes left out a step that needs a decision" if by_hand else ""
+    return "; also with 3 if --yes left out a step that still needs a decision" if by_hand else ""
 
 
 def _steps(plan: Plan) -> Iterator[str]:

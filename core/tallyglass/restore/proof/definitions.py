@@ -27,12 +27,16 @@ _VALIDATION = {"validator": {}, "validationLevel": "strict", "validationAction":
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """``statements`` for mongosh; ``by_hand`` describes the differences for which there is no safe command.
-    ``unexplained`` are the collections with indexes that differ though no command in the oplog changed them."""
+    """``statements`` for mongosh, which set back definitions of the collections ``compared``.
+
+    ``by_hand`` describes the differences for which there is no safe command. ``unexplained`` are the collections with
+    indexes that differ though no command in the oplog changed them.
+    """
 
     statements: tuple[str, ...] = ()
     by_hand: tuple[str, ...] = ()
     unexplained: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
 
 
 async def find_definitions(
@@ -49,6 +53,7 @@ async def find_definitions(
     statements: list[str] = []
     by_hand: list[str] = []
     unexplained: list[str] = []
+    compared: list[str] = []
     for ns, item in sorted(catalog.collections.items()):
         found = changed.get(ns)
         if ns not in live or ns in replaced_whole or item.kind != "collection" or ns.partition(".")[0] in LEFT_OUT:
@@ -60,11 +65,12 @@ async def find_definitions(
             continue
         if incident is not None and (incident.kind not in DEFINITIONS or incident.ns != clean_name(ns)):
             continue
+        compared.append(ns)
         _compare_indexes(ns, item.indexes, await gateway.list_indexes(Namespace(db, name)), statements, by_hand)
         for info in await gateway.list_collections(db):
             if str(info.ns) == ns and info.options is not None:
                 _compare_validation(ns, item.options, info.options, statements, by_hand)
-    return Definitions(tuple(statements), tuple(by_hand), tuple(unexplained))
+    return Definitions(tuple(statements), tuple(by_hand), tuple(unexplained), tuple(compared))
 
 
 async def _has_indexes(gateway: Gateway, ns: Namespace, names: set[str]) -> bool:
@@ -103,7 +109,7 @@ def _compare_indexes(
         elif not mongosh.has_literal(spec):
             by_hand.append(f"{shown}: mongosh has no literal for it; build it with a driver as {_shown(spec)}")
         else:
-            out.append(mongosh.must(db, {"createIndexes": name, "indexes": [buildable(spec)]}))
+            out.append(mongosh.build_index(ns, buildable(spec)))
 
 
 def _coll_mod(spec: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from tallyglass.restore.run.step_output import StepOutput
 from tallyglass.restore.run.step_process import StepProcess, left_running
 from tallyglass.restore.run.stop import Interrupted, RunStopped, interruptible
 from tallyglass.restore.run.written import read_written
-from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, SOURCE, SPARE, WIDTH
+from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, SOURCE, SPARE, UNDECIDED, WIDTH
 from tallyglass.text import clean, plural
 
 DONE = 0
@@ -256,13 +256,25 @@ class _Run:
         outcome = self._folder / OUTCOME
         if outcome.exists():
             self._say(outcome.read_text(encoding="ascii", errors="replace").rstrip("\n"))
-        for head in self._undecided:
-            self._say(f"Not decided, and not done: {head}. Run it again without --yes.")
-        if self._undecided or (self._folder / INCOMPLETE).exists():
+        left = self._undecided and self._say_what_is_undecided(outcome)
+        if left or (self._folder / INCOMPLETE).exists():
             self._say(f"NOT COMPLETE. Files are in {clean(str(self._folder))}.")
             return DAMAGED
         self._say(f"Done up to: {self._request.until}. Files are in {clean(str(self._folder))}.")
         return DONE
+
+    def _say_what_is_undecided(self, outcome: Path) -> bool:
+        """Whether something is: not where the account found all as the steps that were left out would make it."""
+        differing, heads = self._folder / UNDECIDED, ", ".join(self._undecided)
+        if outcome.exists() and not differing.exists():
+            self._say(f"Nothing to decide: what {heads} would set back is as it was at the point.")
+            return False
+        said = _lines(outcome)
+        for line in _lines(differing):
+            if line not in said:
+                self._say(line)
+        self._say(f"Not decided, and not done: {heads}. Run it again without --yes.")
+        return True
 
     def _show(self, lines: Callable[[int], Iterable[str]]) -> None:
         """Show what is said of a step as wide as the person sees it; the log is as wide as the folder's other files."""
@@ -272,6 +284,10 @@ class _Run:
     def _say(self, text: str) -> None:
         tell(self._operator, text)
         self._journal.note(text)
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text(encoding="ascii", errors="replace").splitlines() if file.exists() else []
 
 
 def tell(operator: Operator, text: str) -> None:

@@ -49,6 +49,10 @@ RESERVED = "reserved"
 OUTCOME = "outcome.txt"
 """The account of what came back; it names documents."""
 
+UNDECIDED = "undecided.txt"
+"""The definitions that differed from those at the point when the account was made, one a line; no file where none did.
+A person decides on them."""
+
 INCOMPLETE = "incomplete"
 """There is such a file until the account finds nothing damaged or unclear."""
 

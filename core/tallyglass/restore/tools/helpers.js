@@ -124,6 +124,12 @@ async function mustBeAbsent(ns, loaded) {
       + quoted(loaded) + ": drop that if it is not needed.");
   }
 }
+// createIndexes would make a collection that is not there.
+async function mustExist(ns) {
+  if (!await exists(ns)) {
+    throw new Error(quoted(ns) + " no longer exists, so no index was built in it: plan again.");
+  }
+}
 // Another run of the same plan has the same names, and would load its data over those of this one.
 async function reserve(ns, file) {
   if (!fs.existsSync(file)) {

@@ -14,10 +14,10 @@ from tallyglass.mongo.mongosh import MAJORITY, call, has_literal, literal, updat
 from tallyglass.restore.tools.files import fold_json
 
 __all__ = [
-    "HELPERS", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there", "drop_like",
-    "empty_spare", "expire_again", "has_literal", "helpers", "literal", "merge_repairs", "must", "must_match",
-    "on_live", "on_spare", "program", "replace_by", "reserve", "restore_definitions", "review_repairs", "say",
-    "start_set", "take_names", "update_one",
+    "HELPERS", "build_index", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there",
+    "drop_like", "empty_spare", "expire_again", "has_literal", "helpers", "literal", "merge_repairs", "must",
+    "must_match", "on_live", "on_spare", "program", "replace_by", "reserve", "restore_definitions", "review_repairs",
+    "say", "start_set", "take_names", "update_one",
 ]  # fmt: skip
 
 HELPERS = "helpers.js"
@@ -145,6 +145,12 @@ def create_indexes(db: str, name: str, specs: Sequence[str]) -> str:
     """Build indexes from their specifications, which are Extended JSON."""
     indexes = [json_util.loads(spec, json_options=json_util.CANONICAL_JSON_OPTIONS) for spec in specs]
     return must(db, {"createIndexes": name, "indexes": indexes})
+
+
+def build_index(ns: str, index: Mapping[str, Any]) -> str:
+    """Build an index of a collection, which must be there."""
+    db, _, name = ns.partition(".")
+    return f"await mustExist({literal(ns)}); {must(db, {'createIndexes': name, 'indexes': [index]})}"
 
 
 def drop_like(db: str, pattern: str) -> str:

@@ -53,10 +53,23 @@ async def account(
             outcome.empty = not outcome.damaged
         yield outcome
     if not plan.undo.returns:
-        for item in plan.proof.expected:
-            if clean_name(item.ns) in changed and item.kind == "collection":
-                differ = await other_definitions(source, plan, item.ns)
-                yield NamespaceOutcome(clean_name(item.ns), damaged=differ, empty=not differ)
+        for ns in plan.undo.defined:
+            differ = await _differing(source, plan, ns)
+            yield NamespaceOutcome(clean_name(ns), damaged=differ, empty=not differ)
+
+
+async def undecided(source: Gateway, plan: Plan) -> list[Damaged]:
+    """The definitions that differ from those at the point, of the collections whose definitions a person may set
+    back."""
+    return [one for ns in plan.undo.defined for one in await _differing(source, plan, ns)]
+
+
+async def _differing(source: Gateway, plan: Plan, ns: str) -> list[Damaged]:
+    """The definitions of a collection that differ from those at the point, or that the collection is not there."""
+    there = {str(info.ns): info.kind for info in await source.list_collections(Namespace.parse(ns).db)}.get(ns)
+    if there == "collection":
+        return await other_definitions(source, plan, ns)
+    return [Damaged(clean_name(ns), "", "The collection is not there." if there is None else f"It is a {there} now.")]
 
 
 async def _account_for_replacement(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from bson import ObjectId, json_util
@@ -112,13 +112,25 @@ async def other_definitions(source: Gateway, plan: Plan, ns: str) -> list[Damage
     if info is not None and info.kind != item.kind:
         return []
     indexes = [text for text in item.indexes if not is_id_index(json_util.loads(text))]
-    live = {canonical_index(spec) for spec in await source.list_indexes(namespace)} if indexes else set[str]()
-    for text in indexes:
-        if text not in live:
-            found.append(f"The index {clean(text, 300)} is missing.")
+    live = [canonical_index(spec) for spec in await source.list_indexes(namespace)] if indexes else []
+    found += [_missing_index(text, live) for text in indexes if text not in live]
     if info is not None and info.options is not None and canonical_options(info.options, item.kind) != item.options:
         found.append(f"The options differ from those at the point: {clean(item.options, 300)}.")
     return [Damaged(clean_name(ns), "", why) for why in found]
+
+
+def _missing_index(wanted: str, live: Sequence[str]) -> str:
+    """What is said of an index that is not there, with the index that has its name or its keys, which keeps it from
+    being built."""
+    named, keys = (json_util.loads(wanted)[field] for field in ("name", "key"))
+    others = [(text, json_util.loads(text)) for text in live]
+    for text, spec in others:
+        if spec["name"] == named:
+            return f"The index {clean(wanted, 300)} is missing: its name is that of {clean(text, 300)}."
+    for text, spec in others:
+        if list(spec["key"].items()) == list(keys.items()):
+            return f"The index {clean(wanted, 300)} is missing: its keys are those of {clean(text, 300)}."
+    return f"The index {clean(wanted, 300)} is missing."
 
 
 async def created_meanwhile(source: Gateway, row: Return) -> list[Damaged]:

@@ -23,6 +23,11 @@ class Damaged:
     left_alone: bool = False
     """Whether it was left alone on purpose: what others did since stays."""
 
+    @property
+    def where(self) -> str:
+        """The namespace, and the ``_id`` of a document."""
+        return f"{self.ns} {self.id}" if self.id else self.ns
+
     def line(self) -> str:
         """Return one line of JSON, in printable ASCII."""
         return json.dumps({"ns": self.ns, "_id": json.loads(self.id) if self.id else None, "why": self.why})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallyglass.moment import Ts
     from tallyglass.mongo.gateway import Gateway
     from tallyglass.restore.undo.documents import DocumentSource
-    from tallyglass.restore.undo.outcome_rows import NamespaceOutcome
+    from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome
 
 SHOWN = 5
 """Ids that are shown of each namespace; the file has all."""
@@ -37,24 +37,29 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
     """
     plan = read_plan(plan_file)
     from tallyglass.restore.model.check import STAYS
-    from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME
-    from tallyglass.restore.undo.outcome import account, is_complete
+    from tallyglass.restore.tools.files import INCOMPLETE, OUTCOME, UNDECIDED
+    from tallyglass.restore.undo.outcome import account, is_complete, undecided
 
     # Until the account is done, nothing is proven: a run that fails leaves no older account behind.
-    incomplete, told = out / INCOMPLETE, out / OUTCOME
+    incomplete, told, open_questions = out / INCOMPLETE, out / OUTCOME, out / UNDECIDED
     with private_file(incomplete):
         told.unlink(missing_ok=True)
+        open_questions.unlink(missing_ok=True)
 
-    async def work(live: Gateway, copy: DocumentSource) -> list[NamespaceOutcome]:
-        return [row async for row in account(live, copy, plan, _began(out), out)]
+    async def work(live: Gateway, copy: DocumentSource) -> tuple[list[NamespaceOutcome], list[Damaged]]:
+        rows = [row async for row in account(live, copy, plan, _began(out), out)]
+        return rows, await undecided(live, plan)
 
-    rows = ask_both(plan, sides, work)
+    rows, differ = ask_both(plan, sides, work)
+    if differ:
+        with private_file(open_questions) as file:
+            file.writelines(f"  {one.ns}: {one.why}\n".encode("ascii", "backslashreplace") for one in differ)
     ids = out / "still-damaged.jsonl"
     with private_file(ids) as file:
         file.writelines(one.line().encode() + b"\n" for row in rows for one in row.damaged)
     left = any(check.id == STAYS for check in plan.checks)
     choice = plan.undo.choice
-    lines = report(rows, ids) if choice is None else report_of_copy(rows, choice.target, ids)
+    lines = report(rows, ids, definitions=not differ) if choice is None else report_of_copy(rows, choice.target, ids)
     text = "\n".join([*lines, *([_LEFT] if left else [])])
     with private_file(told) as file:
         file.write(text.encode("ascii", "backslashreplace") + b"\n")
@@ -86,8 +91,9 @@ def report_of_copy(rows: list[NamespaceOutcome], target: str, ids: Path) -> list
     return [*lines, f"{plural(came, 'document')} {verb} in {clean(target)}; nothing live was changed."]
 
 
-def report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
-    """The account of what the accident touched."""
+def report(rows: list[NamespaceOutcome], ids: Path, *, definitions: bool = True) -> list[str]:
+    """The account of what the accident touched. ``definitions``: whether those that a person may set back are as they
+    were at the point."""
     from tallyglass.restore.undo.outcome import is_complete
 
     cells = [
@@ -99,12 +105,13 @@ def report(rows: list[NamespaceOutcome], ids: Path) -> list[str]:
     )
     damaged = [one for row in rows for one in row.damaged]
     for row in rows:
-        lines += [f"  {row.ns} {one.id}: {one.why}" for one in row.damaged[:SHOWN]]
+        lines += [f"  {one.where}: {one.why}" for one in row.damaged[:SHOWN]]
     if damaged:
         lines.append(f"Still damaged or unclear: {len(damaged)}. All of them are in {clean(str(ids), 300)}.")
     elif is_complete(rows):
         came, before = (sum(getattr(row, name) for row in rows) for name in ("restored", "returned"))
-        lines.append(f"All is as it would be without the accident: {came:,} came back.")
+        what = "All is" if definitions else "Every document is"
+        lines.append(f"{what} as it would be without the accident: {came:,} came back.")
         if before:
             lines.append(f"{before:,} had come back before, by another run of this return, such as from a copy.")
     elif rows and not any(row.restored or row.returned or row.empty for row in rows):

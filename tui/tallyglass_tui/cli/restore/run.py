@@ -49,7 +49,7 @@ def run(
     DIR is what restore plan --out wrote. Each step is checked; the first doubt stops. --until is secure, restore,
     verify, return or clean. --max-silence ends a tool that prints nothing new while no server works for it, after 600 s
     unless told otherwise; 0 is never. Run it again to resume. Exit 0 all done, and nothing that the accident touched is
-    damaged; 1 stopped; 3 done, but something is damaged or unclear, or --yes left out what needs a decision.
+    damaged; 1 stopped; 3 done, but something is damaged or unclear, or --yes left out what still needs a decision.
     """
     from tallyglass.restore.model.step import Phase
     from tallyglass.restore.run.runner import RunRequest
