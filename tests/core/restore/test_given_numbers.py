@@ -45,7 +45,7 @@ def test_what_a_record_was_not_given_it_does_not_claim() -> None:
         (compression.LARGEST, 67_108_864),
         (s2._LARGEST_BLOCK, 4_194_304),
         (sidecar.SIDECAR_FORMAT, 1),
-        (document.FORMAT, 9),
+        (document.FORMAT, 10),
         (source.SPARE_PORT, 27_117),
         (returns.LONGEST_NAMESPACE, 255),
         (cover.NO_UPSERT_SINCE, (8, 1)),

@@ -19,7 +19,7 @@ from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE
 from tallyglass.text import clean
 from tallyglass.typed_json import Misfit, built, plain
 
-FORMAT = 9
+FORMAT = 10
 """The version of the document. It changes with every field that is added, removed or read in another way."""
 
 
