@@ -95,7 +95,7 @@ def test_every_field_is_needed_and_no_other_is_known() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": 1}, "is of format 1; this version reads format 9"),
+        ({"format": 1}, "is of format 1; this version reads format 10"),
         ({"expected": {}}, "expected is not of the right type"),
         ({"expected_applied": "12"}, "expected_applied is not of the right type"),
         ({"expected_applied": True}, "expected_applied is not of the right type"),

@@ -405,7 +405,7 @@ async def test_a_drill_takes_a_backup_that_only_the_saved_oplog_continues(tmp_pa
         gateway = cast("Gateway", Server(rows[55:]))
         return (await point(DrillRun(gateway, request, lambda _: None, begun(request))))[0]
 
-    with pytest.raises(Failed, match="can be continued"):
+    with pytest.raises(Failed, match="cannot be continued"):
         await chosen(request)
     assert await chosen(replace(request, oplog=slices)) == backup
 

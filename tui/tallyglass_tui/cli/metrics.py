@@ -16,6 +16,7 @@ from tallyglass.text import clean
 from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.counter_look import config_option, history_option, look_once
 from tallyglass_tui.cli.headless import timeout_option
+from tallyglass_tui.cli.monitoring import beside_the_answer
 from tallyglass_tui.cli.options import PATH, Command, ConnectionOptions, connection_options
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ def as_text(found: Iterable[MetricFamily]) -> str:
 
     text: bytes = generate_latest(registry_of(lambda: found))
     return text.decode()
+
+
+def write_beside(path: Path, found: Iterable[MetricFamily]) -> None:
+    """Write metrics beside an answer; print a warning where they cannot be written."""
+    text = as_text(found)
+    beside_the_answer(lambda: write_whole(path, text, 0o644))
 
 
 def registry_of(read: Callable[[], Iterable[MetricFamily]]) -> CollectorRegistry:

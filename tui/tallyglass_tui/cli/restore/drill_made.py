@@ -13,7 +13,7 @@ from tallyglass.text import clean
 from tallyglass.whole_file import check_writable, write_whole
 from tallyglass_tui.cli.error_boundary import UNKNOWN, print_message
 from tallyglass_tui.cli.headless import ask, print_text, printable_json
-from tallyglass_tui.cli.metrics import as_text, load_client
+from tallyglass_tui.cli.metrics import load_client, write_beside
 from tallyglass_tui.cli.monitoring import beside_the_answer
 
 if TYPE_CHECKING:
@@ -67,6 +67,5 @@ def hand_over(made: Report, report: Path | None, metrics: Path | None, *, wants_
     elif report is not None:
         beside_the_answer(lambda: write_report(report, document_of(made)))
     if metrics is not None:
-        text = as_text(families(made, last(made.deployment, proved=True)))
-        beside_the_answer(lambda: write_whole(metrics, text, 0o644))
+        write_beside(metrics, families(made, last(made.deployment, proved=True)))
     return made.code

@@ -14,7 +14,6 @@ import click
 from tallyglass.moment import iso
 from tallyglass.text import clean, plural
 from tallyglass.typed_json import plain
-from tallyglass.whole_file import write_whole
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table
 from tallyglass_tui.cli.monitoring import MonitoringPlugin, beside_the_answer, status_line
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, Number, connection_options, is_named, json_option
@@ -106,10 +105,9 @@ def window(
         print_text(table([("from", "to", ""), *_time_line(found.window)]))
     if metrics is not None:
         from tallyglass.restore.catalogue.window import families
-        from tallyglass_tui.cli.metrics import as_text
+        from tallyglass_tui.cli.metrics import write_beside
 
-        text = as_text(families(found.window, found.status))
-        beside_the_answer(lambda: write_whole(metrics, text, 0o644))
+        write_beside(metrics, families(found.window, found.status))
     return found.status
 
 
