@@ -455,6 +455,60 @@ def test_of_so_many_documents_with_a_field_each_only_some_are_kept() -> None:
     assert combined(before, now) == replace(now, by_document=(("b", bills), *own[:1_000]))
 
 
+def among_tenants(
+    own: int = 12, others: int = 0, every: int = 10, first: int = 700, later: int = 1, counters: int = 1
+) -> Evidence:
+    """Counters with so many ids each, beside 50 tenants with three each that are found nowhere; ``others`` are ids in
+    the field of the last counter that are not its own."""
+    fields = [(ORDERS, "n"), (BILLS, "n")][:counters]
+    found = used(list(range(first, first + own * counters)), fields, later, every, documents=counters)
+    for tenant in range(50):
+        found.updates[CARTS, "n"][f"tenant {tenant}"] = [
+            Update((START + 10 * n, 9, 0), START + 10.0 * n, 0, 500 * tenant + n, text=False, returned=True)
+            for n in range(3)
+        ]
+    for n in range(others):
+        found.targets[fields[-1]].add(Insert((START + 900, n, 0), START + 900.0, 10**9 + n))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        (among_tenants(), True),
+        (among_tenants(own=9), False),
+        (among_tenants(others=3), True),
+        (among_tenants(others=4), False),
+        (among_tenants(every=0), False),
+        (among_tenants(first=7_000, later=5), True),
+        (among_tenants(counters=2, others=4), True),
+    ],
+    ids=["all", "too few", "hardly others", "others", "one batch", "used late", "another with others"],
+)
+def test_one_counter_among_those_of_many_tenants_is_found_by_its_own_ids(found: Evidence, known: bool) -> None:
+    (finding,) = findings(found)
+    own = (("d0", IdField(ORDERS, "n")),) if known else ()
+    assert (finding.grade is Grade.CERTAIN, finding.by_document) == (known, own), finding.evidence
+    assert finding.claims == tuple(target for _, target in own)
+    if known:
+        # It says nothing about the others.
+        names = ("d0", "tenant 3", "idle", 7, {"shop": 7})
+        assert [finding.excludes(name) for name in names] == [False, True, True, True, True]
+
+
+def test_what_is_true_of_one_document_takes_nothing_from_the_others() -> None:
+    orders, bills = IdField(ORDERS, "n"), IdField(BILLS, "n")
+    apart = UsageFinding(CARTS, "n", Grade.CERTAIN, (orders,), by_document=(("a", orders),), is_apart=True)
+    every = UsageFinding(CARTS, "n", Grade.LIKELY, (bills,), by_document=(("b", bills),))
+    equal = replace(every, grade=Grade.POSSIBLE, targets=())
+    assert combined(None, apart) == apart
+    assert combined(every, apart) == replace(
+        apart, by_document=(*apart.by_document, *every.by_document), is_apart=False
+    )
+    assert combined(apart, every) == replace(every, by_document=(*every.by_document, *apart.by_document))
+    assert combined(equal, apart) == equal
+
+
 def test_a_number_with_fractions_says_nothing_about_the_others() -> None:
     found = used(list(range(1_000, 1_090)), [(ORDERS, "n")], documents=3)
     score = [Update((START + n, 2, 0), float(START + n), 0, n / 2, text=False, returned=False) for n in range(1, 9)]

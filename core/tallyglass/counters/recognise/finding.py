@@ -26,7 +26,8 @@ class UsageFinding:
     ``is_repeated``: the target has the same name as the number, as a total has that is written into a log, or it
     descends, as what is left does.
     ``int64_ids``: the target stores ids below 2^31 as int64, so that their writer has 64 bits. ``cycling`` are the
-    documents whose number was seen to start again from the same one, more than once.
+    documents whose number was seen to start again from the same one, more than once. ``is_apart``: it is true of the
+    documents in ``by_document`` alone, since the number as a whole was not found.
     """
 
     ns: Namespace
@@ -46,6 +47,7 @@ class UsageFinding:
     int64_ids: bool = False
     is_repeated: bool = False
     cycling: frozenset[str] = frozenset()
+    is_apart: bool = False
 
     @property
     def claims(self) -> tuple[IdField, ...]:
@@ -54,6 +56,8 @@ class UsageFinding:
 
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
+        if self.is_apart and all(document != identity for document, _ in self.by_document):
+            return True
         return isinstance(identity, str) and (identity in self.others or identity in self.restless)
 
     def as_total(self) -> UsageFinding:
@@ -118,7 +122,9 @@ def _grade(match: Match, finding: UsageFinding, name: object) -> tuple[Grade, st
     """How sure it is that this is a counter, and why."""
     grade, evidence = finding.grade, finding.evidence or match.evidence
     if finding.excludes(name):
-        grade, evidence = (Grade.UNLIKELY, _FALLS) if name in finding.restless else (Grade.OPEN, _NOT_FOUND)
+        grade, evidence = (
+            (Grade.UNLIKELY, _FALLS) if isinstance(name, str) and name in finding.restless else (Grade.OPEN, _NOT_FOUND)
+        )
     elif finding.restless and grade is Grade.UNLIKELY:
         grade, evidence = Grade.OPEN, _NOT_FOUND
     if match.grade is not Grade.LIKELY or grade in (Grade.CERTAIN, Grade.LIKELY):
@@ -135,6 +141,11 @@ def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
         return seen
     fell = seen.grade is Grade.UNLIKELY and seen.issues >= DOUBTED_AFTER
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
+    if seen.is_apart:
+        # It takes nothing from other documents: neither their use, nor what their values were equal to.
+        better, seen = better and bool(known.claims), replace(seen, is_apart=known.is_apart)
+    elif known.is_apart:
+        better = better or seen.grade is Grade.LIKELY
     if better and set(seen.claims) < set(known.claims):
         # Not all that use its ids did so lately.
         seen = replace(seen, targets=known.targets, by_document=known.by_document)

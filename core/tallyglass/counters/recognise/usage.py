@@ -72,6 +72,10 @@ _RANGE_SEEN = 0.8
 _OTHER_ISSUES, _OTHER_SHARE = 5, 0.3
 """A document with so many issues, of which less than this share was found, is of another kind than the others."""
 
+_LEAST_APART = 10
+"""One document among others whose ids were not found needs so many of its own: of hundreds of page views that rise as
+fast as ids are handed out, a few match by chance."""
+
 _RESTARTS = 0.1
 """A sequence starts again in at most this share of its issues; what does so more often is a gauge."""
 
@@ -359,7 +363,7 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
         taken: set[Namespace] = set()
         while finding.claims and not [one for one in finding.claims if key in owners.setdefault(one, [key])]:
             taken |= {target.ns for target in finding.claims}
-            other = _direct(evidence, numbers[key], without=taken)
+            other = _direct(evidence, numbers[key], without=taken) or _apart(evidence, numbers[key], without=taken)
             none = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
             finding = other.finding if other else none
         mine = tuple(target for target in finding.targets if key in owners[target])
@@ -406,6 +410,8 @@ def _graded(evidence: Evidence, number: _Number) -> Ranked:
         or _ranges(evidence, number)
         or _blocks(evidence, number)
         or _direct(evidence, number, LATE_SECONDS)
+        or _apart(evidence, number)
+        or _apart(evidence, number, LATE_SECONDS)
     )
     if found:
         return found
@@ -514,6 +520,37 @@ def _direct(
     counts = sum(matched[document] for document in kept), issued
     grade = _grade_of([use.hit for use in kept.values()], *counts, late=late)
     return None if grade is None else _used(evidence, number, grade, kept, other, counts)
+
+
+def _apart(
+    evidence: Evidence, number: _Number, seconds: float = WINDOW_SECONDS, without: Collection[Namespace] = ()
+) -> Ranked | None:
+    """Documents that are certain each by its own issues, where the number as a whole is none: one counter of all beside
+    those of many tenants. Nearly all ids in a field without repeats must be its own, and it says nothing about the
+    others."""
+    if len(number.documents) < 2:
+        return None
+    late = seconds > WINDOW_SECONDS
+    every, covered = _seek(evidence, number, seconds, without)
+    kept: dict[Hashable, _Use] = {}
+    for document, use in _believable(evidence, number.ns, every, number.moves, late=late).items():
+        target, updates = evidence.targets[use.targets[0]], number.documents[document]
+        matched = use.hit.matched(number.moves)
+        is_whole = target.spread() >= _RANGE_SPREAD and _has_hardly_others(target, use.hit.values)
+        if matched < _LEAST_APART or not is_whole or not _has_constant_step(updates):
+            continue
+        if _grade_of([use.hit], matched, covered[document], late=late) is Grade.CERTAIN:
+            kept[document] = use
+    if not kept:
+        return None
+    documents = {document: number.documents[document] for document in kept}
+    alone = number._replace(documents=documents, moves=_behaviour_of(documents.values()))
+    counts = sum(use.hit.matched(alone.moves) for use in kept.values()), sum(covered[document] for document in kept)
+    found = _used(evidence, alone, Grade.CERTAIN, kept, (), counts)
+    if not found.finding.by_document:
+        return None
+    # Behind every number that is found as a whole: its target is that one's.
+    return found._replace(finding=replace(found.finding, is_apart=True), rank=(found.rank[0] + 1, found.rank[1]))
 
 
 def _seek(
