@@ -130,11 +130,15 @@ def test_steps_that_need_a_decision_are_not_run_with_yes(tmp_path: Path) -> None
 def test_what_is_as_it_was_needs_no_decision(tmp_path: Path, *, differs: bool) -> None:
     asked = replace(step("true", phase=Phase.RETURN), mode=RunMode.BY_HAND)
     account = step("echo account >outcome.txt" + "; echo one is missing >undecided.txt" * differs, phase=Phase.RETURN)
-    done = rehearse(tmp_path, with_work(tmp_path, asked, account), "--yes")
+    made = with_work(tmp_path, asked, account)
+    done = rehearse(tmp_path, made, "--yes")
     ends = ["one is missing", "Not decided, and not done", "NOT COMPLETE"] if differs else ["Nothing to decide", "Done"]
     lines = done.stderr.splitlines()[-len(ends) - 1 :]
     assert (done.returncode, lines[0]) == (3 * differs, "account")
     assert all(line.startswith(end) for line, end in zip(lines[1:], ends, strict=True))
+    again = rehearse(tmp_path, made, "--yes")
+    assert again.returncode == 3 * differs
+    assert again.stderr.splitlines()[-len(ends) - 2].startswith("By the account of an earlier run, 2")
 
 
 def test_a_password_reaches_the_tools_as_it_is_and_is_removed_afterwards(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def command(
         again = _again(given, config, no_history=no_history)
         print_text("\n\n".join("\n".join(_lines(row, again)) for row in listed))
     elif rows:
-        print_message(f"None of {len(rows):,} counters that could be compared is behind its collection.")
+        print_message(f"No counter is behind its collection ({len(rows):,} compared).")
     elif not unknown:
         print_message("No counter was found.")
     if unknown:

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident, IncidentScan
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 from tallyglass_tui import bound, clock
 from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS, TITLE, about, as_known, incident_cell
 from tallyglass_tui.incidents.filter import INCIDENT_FILTER_HELP, IncidentFilter
@@ -224,7 +224,7 @@ class IncidentTable(LiveTable):
         if scan is None:
             return self.refusal or "Reading the oplog back ..."
         if self.filter.text and scan.incidents:
-            none = f"None of {len(scan.incidents):,} incidents matches '{clean(self.filter.text, 60)}'."
+            none = f"None of {plural(len(scan.incidents), 'incident')} matches '{clean(self.filter.text, 60)}'."
             return f"{none} {bound.key('page.back', 'Esc')} clears it."
         if not scan.done:
             return "Reading the oplog back ..."

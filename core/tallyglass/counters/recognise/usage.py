@@ -415,7 +415,7 @@ def _graded(evidence: Evidence, number: _Number) -> Ranked:
     )
     if found:
         return found
-    why = f"None of {moves.issues:,} observed values was found in a document inserted shortly afterwards."
+    why = f"None of {plural(moves.issues, 'observed value')} was found in a document inserted shortly afterwards."
     # Without inserts in the same period, a missing match proves nothing.
     used = any(other.db == number.ns.db and other != number.ns for other in evidence.inserted)
     looked_for = min(moves.issues, _covered(evidence, number.documents))

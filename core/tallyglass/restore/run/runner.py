@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -103,6 +104,7 @@ class _Run:
         self._env = env
         self._report: list[str] = []
         self._undecided: list[str] = []
+        self._earlier_account = _modified(self._folder / OUTCOME)
 
     def to_the_end(self) -> int:
         """Run all steps that are wanted, and return the exit status."""
@@ -254,7 +256,10 @@ class _Run:
         if self._report:
             self._say("\n".join(["What was done:", *self._report]))
         outcome = self._folder / OUTCOME
-        if outcome.exists():
+        made = _modified(outcome)
+        if made is not None:
+            if made == self._earlier_account:
+                self._say(f"By the account of an earlier run, {datetime.fromtimestamp(made, UTC):%Y-%m-%dT%H:%M:%SZ}:")
             self._say(outcome.read_text(encoding="ascii", errors="replace").rstrip("\n"))
         left = self._undecided and self._say_what_is_undecided(outcome)
         if left or (self._folder / INCOMPLETE).exists():
@@ -284,6 +289,11 @@ class _Run:
     def _say(self, text: str) -> None:
         tell(self._operator, text)
         self._journal.note(text)
+
+
+def _modified(file: Path) -> float | None:
+    """When a file was written last, in seconds since 1970; None without one."""
+    return file.stat().st_mtime if file.exists() else None
 
 
 def _lines(file: Path) -> list[str]:
