@@ -67,8 +67,8 @@ def shown(app: App[Any]) -> str:
 
 
 def on_draw(app: App[Any], call: Callable[[Any], object]) -> None:
-    """Call ``call`` with the widgets of each update instead of drawing them."""
-    app.screen._compositor.update_widgets = call  # type: ignore[assignment,method-assign]
+    """Call ``call`` with the widgets of each update, as a list, instead of drawing them."""
+    app.screen._compositor.update_widgets = lambda widgets: call(list(widgets))  # type: ignore[method-assign]
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ _FIRST = (
 )
 """Long units start first, so that no worker is left with one at the end."""
 
-_EACH_ALONE = ("tests/live/restore/", "tests/live/test_fault_matrix.py")
+_EACH_ALONE = ("tests/live/restore/", "tests/live/test_fault_matrix.py", "tests/core/oplog/test_oplog_corpus.py")
 """Where each test is a unit: these are long, and share no more than two empty servers."""
 
 

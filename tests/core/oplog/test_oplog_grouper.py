@@ -37,9 +37,12 @@ class Log:
     def add(self, at: float, op: str, ns: str, o: dict[str, Any], o2: dict[str, Any] | None = None, **first: Any) -> Ts:
         ts = Ts(self.begin + int(at), len(self.entries) + 1)
         ui = {"ui": Binary(b"\x11" * 16, 4)} if op in "iud" else {}
-        body = first | {"op": op, "ns": ns} | ui | {"o": o} | ({"o2": o2} if o2 else {})
+        statement = {"stmtId": first.pop("stmtId")} if "stmtId" in first else {}
+        previous = {"prevOpTime": {"ts": Timestamp(0, 0), "t": Int64(-1)}} if statement else {}
+        body = first | {"op": op, "ns": ns} | ui | {"o": o} | ({"o2": o2} if o2 else {}) | statement
         wall = START + timedelta(seconds=at)
-        self.entries.append(bson.encode(body | {"ts": Timestamp(*ts), "t": Int64(1), "v": Int64(2), "wall": wall}))
+        stamp = {"ts": Timestamp(*ts), "t": Int64(1), "v": Int64(2), "wall": wall}
+        self.entries.append(bson.encode(body | stamp | previous))
         return ts
 
     def apply(self, at: float, inner: list[dict[str, Any]], flags: dict[str, Any] | None = None, **first: Any) -> Ts:
@@ -718,7 +721,7 @@ def test_a_slow_statement_is_whole_where_some_of_its_pauses_are_short() -> None:
     assert (found.kind, found.first, found.documents, found.documents_exact) == ("slow_loop", first, 600, True)
 
 
-@pytest.mark.parametrize("minutes", [1, 3])
+@pytest.mark.parametrize("minutes", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_a_script_of_some_minutes_is_an_act_for_its_own_batches_are_no_others(minutes: int) -> None:
     log = Log(int(START.timestamp()))
     log.add(0, "n", "", {"msg": "periodic noop"})

@@ -190,7 +190,7 @@ def test_the_sample_is_the_same_if_some_were_updated_by_find_and_modify(form: st
 
 @pytest.mark.parametrize("others", [0, 3])
 @pytest.mark.parametrize("form", ["6.0", "4.4"])
-@pytest.mark.parametrize("count", [5, 30, 700, 3_000])
+@pytest.mark.parametrize("count", [5, 30, 700, pytest.param(3_000, marks=pytest.mark.long)])
 def test_the_order_of_a_stretch_does_not_depend_on_slices(count: int, form: str, others: int) -> None:
     """Two statements at once through the same documents, the second from the start again, some entries large."""
     writer, rng = OplogWriter(BEGIN, form), random.Random(count)
