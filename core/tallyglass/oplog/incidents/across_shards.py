@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from tallyglass.errors import ConnectError, ReadError, TallyglassError
+from tallyglass.errors import TallyglassError
 from tallyglass.moment import Ts
-from tallyglass.mongo.gateway import Gateway, closing
+from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.incidents.attribution import MOST
 from tallyglass.oplog.incidents.incident import scan, watch
 from tallyglass.oplog.incidents.recurrence import EPISODE_MILLIS, NEAR_MILLIS
@@ -22,9 +22,6 @@ Named = Callable[[Gateway, AsyncIterator[IncidentScan]], AsyncIterator[IncidentS
 
 _CANDIDATES = 8
 """How many of the latest incidents with the same key are tried for another shard's part."""
-
-_AGAIN_SECONDS = 2.0
-"""How long after an error a shard is tried again: an election takes longer, and each attempt costs a connection."""
 
 _FLUSH_SECONDS = 0.25
 """How long what shards find is collected before it is merged, which costs as much for one change as for many."""
@@ -160,19 +157,7 @@ def watch_shards(
     ``named`` as for :func:`scan_shards`. A shard that cannot be read is named in ``trouble`` and tried again. Raises
     PrivilegeError if none may be read.
     """
-    return _merged({name: named(one, _watch_again(one, since)) for name, one in shards.items()})
-
-
-async def _watch_again(gateway: Gateway, since: Ts | None) -> AsyncIterator[IncidentScan]:
-    """Watch one shard, also if it is unreachable at the start."""
-    while True:
-        try:
-            async with closing(watch(gateway, since)) as scans:
-                async for one in scans:
-                    yield one
-        except (ConnectError, ReadError) as error:
-            yield IncidentScan((), 0, None, done=False, trouble=str(error))
-            await asyncio.sleep(_AGAIN_SECONDS)
+    return _merged({name: named(one, watch(one, since, patient=True)) for name, one in shards.items()})
 
 
 async def _merged(scans: Mapping[str, AsyncIterator[IncidentScan]]) -> AsyncIterator[IncidentScan]:

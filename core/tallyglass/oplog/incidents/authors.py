@@ -27,7 +27,7 @@ from tallyglass.oplog.incidents.attribution import (
     why_none,
 )
 from tallyglass.oplog.incidents.by_log import missing, read_run, with_unusual_runs
-from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun
+from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun, is_shell
 from tallyglass.oplog.incidents.recurrence import Reason
 from tallyglass.oplog.snapshot import Authorship, Certainty, Incident, IncidentScan
 from tallyglass.tasks import cancel_all
@@ -252,7 +252,7 @@ def _beginning(incident: Incident) -> object:
 def _by_person(incident: Incident) -> Incident:
     """An incident with high confidence where the evidence names a shell, whatever made it low."""
     who = incident.evidence.who if incident.evidence else None
-    if incident.routine or incident.confidence != "low" or who is None or not who.application.startswith(SHELLS):
+    if incident.routine or incident.confidence != "low" or who is None or not is_shell(who.application):
         return incident
     return replace(incident, confidence="high")
 

@@ -17,16 +17,11 @@ from tallyglass.moment import Ts, from_millis
 from tallyglass.mongo.gateway import Gateway, closing
 from tallyglass.oplog.entry.json import id_text
 from tallyglass.oplog.entry.walk import Malformed
-from tallyglass.oplog.incidents.attribution import (
-    client_of_command,
-    entries_between,
-    may_have_written,
-    writes_in,
-)
+from tallyglass.oplog.incidents.attribution import client_of_command, entries_between, may_have_written, writes_in
 from tallyglass.oplog.incidents.burst import SAMPLES
 from tallyglass.oplog.incidents.commands import closed_of, loops_of, recurring_of
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS, without_numbers
-from tallyglass.oplog.incidents.habits import SHELLS, SLACK_MILLIS, Habits, LoggedRun
+from tallyglass.oplog.incidents.habits import SLACK_MILLIS, Habits, LoggedRun, is_shell
 from tallyglass.oplog.incidents.recurrence import YOUNG_WINDOW_MILLIS, Recurrence, Window
 from tallyglass.oplog.incidents.rows import note_on, shown
 from tallyglass.oplog.incidents.verdict import REACH_MILLIS
@@ -125,8 +120,8 @@ def _unusual(runs: Sequence[Incident], book: Book, *, whole: bool) -> Iterator[I
         for other, found in by.items():
             (same if program & other else others).add_all(closed_of(run) for run, _ in found)
         for run, client in own:
-            if is_known or _is_shell(client):
-                confidence = _confidence(run, book, same, others, by_shell=_is_shell(client))
+            if is_known or is_shell(client.application):
+                confidence = _confidence(run, book, same, others, by_shell=is_shell(client.application))
                 if confidence:
                     who = client.application or client.user or "a client"
                     note = f"others run this regularly, {who} does not, by the log"
@@ -153,13 +148,9 @@ def _confidence(run: Incident, book: Book, same: Recurrence, others: Recurrence,
 def _program_of(client: Client) -> _Program:
     """A shell is anybody's, and so is an account that a shell uses. A new version of an application may have another
     name or another account, not both."""
-    if _is_shell(client):
+    if is_shell(client.application):
         return frozenset({(client.application, client.user)})
     return frozenset({(without_numbers(client.application),), *([("", client.user)] if client.user else [])})
-
-
-def _is_shell(client: Client) -> bool:
-    return client.application.startswith(SHELLS)
 
 
 def _incident(run: LoggedRun, own: Sequence[_Written]) -> Incident | None:

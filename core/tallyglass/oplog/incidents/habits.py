@@ -11,13 +11,7 @@ from dataclasses import dataclass, field
 from tallyglass.evidence.book import Book
 from tallyglass.evidence.facts import Statement
 from tallyglass.oplog.incidents.acts import INTERNAL, is_temporary
-from tallyglass.oplog.incidents.recurrence import (
-    NEAR_MILLIS,
-    OTHERS,
-    YOUNG,
-    Recurrence,
-    Window,
-)
+from tallyglass.oplog.incidents.recurrence import NEAR_MILLIS, OTHERS, YOUNG, Recurrence, Window
 
 SHELLS = ("mongosh", "MongoDB Shell", "MongoDB Compass")
 """How the application of a client begins in which a person types."""
@@ -42,6 +36,11 @@ Program = tuple[str, str]
 Shape = tuple[str, str, Program, int]
 
 
+def is_shell(application: str) -> bool:
+    """Whether a person types what it sends."""
+    return application.startswith(SHELLS)
+
+
 @dataclass(slots=True)
 class LoggedRun:
     """A statement of one application that ran once, or again and again with short pauses. Times are milliseconds since
@@ -56,7 +55,7 @@ class LoggedRun:
     @property
     def is_shell(self) -> bool:
         """Whether a person typed it."""
-        return self.largest.client.application.startswith(SHELLS)
+        return is_shell(self.largest.client.application)
 
     @property
     def is_loop(self) -> bool:
@@ -153,8 +152,7 @@ class Habits:
         if window is None or habit is None:
             return ""
         found = habit.seen.judge_size(1, began, ended, window)
-        is_shell = one.client.application.startswith(SHELLS)
-        if found.reason or not found.apart or is_shell:
+        if found.reason or not found.apart or is_shell(one.client.application):
             return _words(one) if found.reason else ""
         writes = self._programs.get(_program(one), _Habit()).seen
         return _words(one) if writes.judge_size(1, began, ended, window).reason else ""

@@ -79,14 +79,14 @@ async def scan(
             yield found
 
 
-async def watch(gateway: Gateway, since: Ts | None = None) -> AsyncIterator[IncidentScan]:
+async def watch(gateway: Gateway, since: Ts | None = None, *, patient: bool = False) -> AsyncIterator[IncidentScan]:
     """Like :func:`scan`, then follows new entries without end: an incident that continues stays one incident.
 
     After ``done`` it yields whenever something has changed, every two seconds at most. If reading was interrupted
     (``trouble`` says so) entries may be missing; after a rollback the past is scanned again. Raises the errors of
-    :func:`scan` at the start, later only PrivilegeError.
+    :func:`scan` at the start, later or if ``patient`` only those that stay: DeploymentError and PrivilegeError.
     """
-    begun = False
+    begun = patient
     while True:
         looking = _IncidentReader(gateway)
         try:
