@@ -416,7 +416,7 @@ RULES: dict[str, tuple[Change, ...]] = {
     "two loops of one session": ((verdict, "_read_stretches", _none),),
     "sessions that begin and end together": ((verdict, "_begun_together", _none),),
     "names that differ by a number": ((Compactor, "alike", lambda *_: {}),),
-    "transactions of one session": ((commands, "_loops", list),),
+    "transactions of one session": ((commands, "loops_of", list),),
     "usual batches of a pool": ((verdict, "_session_verdict", _run_alone),),
     "a pool that is minutes old": ((verdict, "_may_be_started", _never),),
     "the drops of a dropDatabase": ((commands, "_last_of", _none),),

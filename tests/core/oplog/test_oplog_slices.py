@@ -227,3 +227,14 @@ def test_a_pool_that_still_writes_may_be_an_application_that_was_just_started(
     writer.write(begin + minutes * 60_000 + rest * 1_000, "d", "shop.carts", 2)
     (found,) = [one for one in fed([writer.stream()[0]]).incidents() if not one.routine]
     assert (found.kind, found.documents, found.confidence) == ("fan_out", 400, confidence)
+
+
+def test_what_an_application_that_was_just_started_writes_at_times_is_one_row() -> None:
+    """Four sessions of its pool at first, then four others."""
+    writer, begin = OplogWriter(BEGIN), 3_600_000
+    sessions = [Session(bytes([n]) * 16, "app@admin") for n in range(8)]
+    writer.write(0, "d", "shop.carts", 1)
+    for n in range(800):
+        writer.write(begin + n * 20 + n // 400 * 30_000, "u", "shop.orders", n, sessions[n // 400 * 4 + n % 4])
+    (found,) = [one for one in fed([writer.stream()[0]]).incidents() if not one.routine]
+    assert (found.kind, found.documents, found.sessions, found.confidence) == ("fan_out", 800, 8, "low")

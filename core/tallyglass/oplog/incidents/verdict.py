@@ -167,8 +167,7 @@ def _plain(family: Family, window: Window, known: Explanations, reasons: Counter
     rows.sort(key=lambda row: row.burst.first)
     others = family.whole.documents - sum(one.documents for one in (*passes, *repairs, *(row.burst for row in rows)))
     for row in rows:
-        if others:
-            _take_beginning(row, rows, fine)
+        _take_beginning(row, rows, fine)
         row.about = row.about or others > 0
         _tell_form(row, fine, alone=not others)
     if family.op == "d" and family.ns in known.ttl:
@@ -267,9 +266,7 @@ def _take_forgotten(row: Finding, coarse: Sequence[Burst]) -> None:
     statement wait within its first documents. Where one that is like what recurs began is not known at all."""
     burst, found = row.burst, list[Burst]()
     for one in coarse:
-        soon = burst.first_wall - one.first_wall <= EPISODE_MILLIS
-        few = (one.documents - burst.documents) * SIMILAR < burst.documents
-        if one.overlaps(burst) and ((soon and few) or row.note):
+        if one.overlaps(burst) and (burst.first_wall - one.first_wall <= EPISODE_MILLIS or row.note):
             found.append(one)
     _begin_with(row, found)
 
@@ -336,8 +333,7 @@ def _odd_ones(bursts: Sequence[Burst]) -> dict[int, str]:
     if len(odd) * EXCEPTIONS <= len(jobs):  # as few as an interval leaves out
         found |= {one.first: f"it is out of step with all else here, every {period / 1_000:,.0f} s" for one in odd}
     found |= {one.first: "it changes fields that nothing else here changes" for one in _of_other_fields(jobs)}
-    if len(jobs) > YOUNG:
-        found |= {one.first: "its documents are not neighbours by _id, as all else here" for one in _scattered(jobs)}
+    found |= {one.first: "its documents are not neighbours by _id, as all else here" for one in _scattered(jobs)}
     return found
 
 
@@ -413,10 +409,7 @@ def _loop_and_statement(pieces: list[Burst]) -> Iterable[list[Burst]]:
     before = pieces[:largest]
     if len(before) < YOUNG or sum(one.documents for one in before) * 2 > pieces[largest].documents * len(before):
         return [pieces]
-    close = largest
-    while close and pieces[close - 1].gap(pieces[close]) <= CLUMP_MILLIS:
-        close -= 1
-    return [pieces[:close], pieces[close:]] if close else [pieces]
+    return [before, pieces[largest:]]
 
 
 def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
@@ -611,7 +604,6 @@ def _with_pools(
         others_may = by_all // EXCEPTIONS if _is_one_stretch(whole.burst, family) else by_all // 2
         least = max(MANY, by_all - others_may if alone else by_all)
         if whole.burst.documents >= least:
-            _begin_with(whole, [row.burst for row in dense])
             _begin_with_sessions(whole, runs)
             found = [*others, whole]
             spread = _without(spread, dense)
