@@ -376,13 +376,13 @@ def _none(*_: object, **__: object) -> list[Any]:
 
 
 def _alone(fine: Sequence[Burst], _: object, seen: recurrence.Recurrence, window: recurrence.Window) -> list[Any]:
-    return [seen.judge(one, window) for one in fine]
+    return [seen.judge(one.closed, window) for one in fine]
 
 
 def _run_alone(
     run: Burst, _: object, seen: recurrence.Recurrence, __: object, window: recurrence.Window
 ) -> recurrence.Judgment:
-    return seen.judge(run, window)
+    return seen.judge(run.closed, window)
 
 
 RULES: dict[str, tuple[Change, ...]] = {

@@ -88,12 +88,12 @@ def test_what_recurs_is_judged_by_the_others_of_similar_size() -> None:
             lasts = rng.choice((0, 0, 900, 9_999, 10_000, 10_001, 25_000, 160_000))
             seen.append((rng.choice((1, 2, 5, 7, 8, 20, 80)), at, at + lasts))
         parts = Recurrence(), Recurrence()
-        parts[0].add_all(seen[::2])
+        parts[0].add(*seen[::2])
         for size, first, last in seen[1::2]:
-            parts[1].add(Burst(0, 0, first, last, size, size))
+            parts[1].add((size, first, last))
         parts[0].unite(parts[1])
         for size, first, last in seen[:3]:
-            found, wanted = parts[0].judge_size(size, first, last, window), judged(seen, size, first, last, window)
+            found, wanted = parts[0].judge((size, first, last), window), judged(seen, size, first, last, window)
             assert found.reason == wanted.reason
             assert found.reason or found == wanted
             reasons.add((bool(found.reason), found.others == found.apart))
@@ -103,14 +103,14 @@ def test_what_recurs_is_judged_by_the_others_of_similar_size() -> None:
 def test_what_something_else_explains_does_not_recur_and_batches_have_their_whole_size() -> None:
     window, day = Window(0, 86_400_000), range(0, 80_000_000, 8_000_000)
     found = Recurrence()
-    found.add_all((50, at, at) for at in day)
-    assert found.judge_size(50, 8_000_000, 8_000_000, window).reason is Reason.RECURS
+    found.add(*((50, at, at) for at in day))
+    assert found.judge((50, 8_000_000, 8_000_000), window).reason is Reason.RECURS
     found.remove([Burst(0, 0, at, at + 9, 50, 50) for at in day[2:]])
-    assert found.judge_size(50, 8_000_000, 8_000_000, window) == Judgment(1, None, 1)
+    assert found.judge((50, 8_000_000, 8_000_000), window) == Judgment(1, None, 1)
     slow = Recurrence()
-    slow.add_throughout([(400, 0, 39_999)])
-    assert slow.judge_size(1_600, 60_000, 60_000, window) == Judgment(4, None, 4)
-    assert slow.judge_size(2_000, 60_000, 60_000, window) == Judgment(0, None, 0)
+    slow.add_throughout((400, 0, 39_999))
+    assert slow.judge((1_600, 60_000, 60_000), window) == Judgment(4, None, 4)
+    assert slow.judge((2_000, 60_000, 60_000), window) == Judgment(0, None, 0)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_family_keeps_its_largest_bursts_in_whatever_order_they_are_closed(lea
         assert scale.bursts() == sorted(largest, key=lambda one: one.first)
         assert (scale.count, scale.forgotten) == (700, largest[-1].documents)
         batches = {one.first_wall // SLOT for one in bursts if one.batch == 4}
-        assert scale.all_batches().judge_size(16, 0, 0, Window(0, 10**9)).others == len(batches)
+        assert scale.all_batches().judge((16, 0, 0), Window(0, 10**9)).others == len(batches)
 
 
 def test_a_family_that_keeps_all_of_them_has_forgotten_none() -> None:
@@ -168,5 +168,5 @@ def test_a_family_that_keeps_all_of_them_has_forgotten_none() -> None:
     assert [one.documents for one in scale.bursts()] == [3, 7, 9]
     assert (scale.count, [one.documents for one in scale.ends], scale.forgotten) == (1, [3, 9], 0)
     assert scale.batches is None
-    seen = scale.all_seen().judge_size(12, 90_000, 90_000, Window(0, 10**9))
+    seen = scale.all_seen().judge((12, 90_000, 90_000), Window(0, 10**9))
     assert (seen.others, seen.apart) == (1, 1)

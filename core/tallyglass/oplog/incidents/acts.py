@@ -21,14 +21,12 @@ INTERNAL = ("config.", "local.", "admin.system.")
 """Namespaces that the server itself deletes from and updates."""
 
 _FCV = "featureCompatibilityVersion"
-_OUT = re.compile(r"tmp\.(agg_out|mr)\.")
-_CONVERT = re.compile(r"tmp[A-Za-z0-9]{5}\.convertToCapped\.")
-_ACROSS = re.compile(r"tmp[A-Za-z0-9]{5}\.renameCollection\Z")
 _TEMPORARY = re.compile(
-    r"tmp\.(agg_out|mr)\.|tmp[A-Za-z0-9]{5}\.(convertToCapped\.|renameCollection\Z|rename\Z)|system\.(drop|resharding)\.",
+    r"(?P<out>tmp\.(?:agg_out|mr)\.)|system\.(?:drop|resharding)\.|"
+    r"tmp[A-Za-z0-9]{5}\.(?:(?P<capped>convertToCapped\.)|(?P<across>renameCollection\Z)|rename\Z)",
     re.DOTALL,
 )
-"""What the server makes for itself."""
+"""What the server makes for itself, and which command renames it in the end."""
 
 
 def is_temporary(ns: str) -> bool:
@@ -72,12 +70,14 @@ def _rename(entry: Entry) -> Incident:
     harm = Harm.LOSS if drops else Harm.DEFINITION
     records = entry.records if drops else None
     name = clean_name(to, 255)
-    if _OUT.match(_collection(source)):
+    made = _TEMPORARY.match(_collection(source))
+    made_by = made.lastgroup if made else None
+    if made_by == "out":
         title = f"$out replaced {name}" if drops else f"$out made {name}"
         return row_of(entry, "out", harm, title, to, records, note="or mapReduce")
-    if _CONVERT.match(_collection(source)):
+    if made_by == "capped":
         return row_of(entry, "convertToCapped", harm, f"convertToCapped {name}", to, records)
-    if _ACROSS.match(_collection(source)):
+    if made_by == "across":
         return row_of(entry, "rename", harm, f"rename to {name} from another database", to, records)
     title = f"rename {clean_name(source, 255)} to {name}" + (", dropping it" if drops else "")
     return row_of(entry, "rename", harm, title, source, records)

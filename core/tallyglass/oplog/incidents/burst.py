@@ -34,6 +34,9 @@ hardly ever needed."""
 _MOST_MARKS = 64
 """So many marks are kept before some are chosen: to choose takes as long as to read a hundred entries."""
 
+Closed = tuple[int, int, int]
+"""Of a burst or a command: its documents, and when it began and ended, in milliseconds since 1970."""
+
 Sample = str | bytes
 """The ``_id`` of one document as text, or the entry to read it from on demand."""
 
@@ -156,6 +159,11 @@ class Burst:
             self._order, self.marks = self.order, ()
         if sum(map(len, self.samples)) > _KEPT_BYTES:
             self.samples = tuple(map(sample_text, self.samples))
+
+    @property
+    def closed(self) -> Closed:
+        """What counts of it where it recurs."""
+        return self.documents, self.first_wall, self.last_wall
 
     @property
     def millis(self) -> int:

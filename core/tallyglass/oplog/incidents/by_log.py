@@ -118,7 +118,7 @@ def _unusual(runs: Sequence[Incident], book: Book, *, whole: bool) -> Iterator[I
     for program, own in by.items():
         same, others = Recurrence(), Recurrence()
         for other, found in by.items():
-            (same if program & other else others).add_all(closed_of(run) for run, _ in found)
+            (same if program & other else others).add(*(closed_of(run) for run, _ in found))
         for run, client in own:
             if is_known or is_shell(client.application):
                 confidence = _confidence(run, book, same, others, by_shell=is_shell(client.application))
@@ -135,8 +135,8 @@ def _confidence(run: Incident, book: Book, same: Recurrence, others: Recurrence,
     if covered is None:
         return ""
     window = Window(covered.first, covered.last)
-    verdict = same.judge_size(*one, window)
-    if verdict.reason or not others.judge_size(*one, window).reason:
+    verdict = same.judge(one, window)
+    if verdict.reason or not others.judge(one, window).reason:
         return ""
     if by_shell:
         return "low" if verdict.apart else "high"

@@ -10,13 +10,12 @@ from datetime import datetime
 
 from tallyglass.moment import Ts, from_millis
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.incidents.burst import MANY, SAMPLES
+from tallyglass.oplog.incidents.burst import MANY, SAMPLES, Closed
 from tallyglass.oplog.incidents.explanations import DEFINITIONS_LIMIT
 from tallyglass.oplog.incidents.families import CLUMP_MILLIS, without_numbers
 from tallyglass.oplog.incidents.recurrence import (
     EPISODE_MILLIS,
     NEAR_MILLIS,
-    Closed,
     Judgment,
     Reason,
     Recurrence,
@@ -53,7 +52,7 @@ class _Folded:
     whole: Incident | None = None
 
     def add(self, row: Incident) -> None:
-        self.seen.add_all([closed_of(row)])
+        self.seen.add(closed_of(row))
         self.times += 1
         self.whole = row if self.whole is None else joined(self.whole, row)
 
@@ -74,7 +73,7 @@ class CommandRows:
         incident, but may be what makes a larger one usual."""
         if row.kind == TRANSACTION and (row.documents or 0) < MANY:
             if len(self._small) < DEFINITIONS_LIMIT:
-                self._small[_key(row)].add_all([closed_of(row)])
+                self._small[_key(row)].add(closed_of(row))
             return
         self._rows.append(row)
         if len(self._rows) > 2 * FINISHED_LIMIT:
@@ -119,8 +118,8 @@ class CommandRows:
         if key in self._small:
             seen.unite(self._small[key])
         closed = [closed_of(row) for row in rows]
-        seen.add_all(closed)
-        return [(row, seen.judge_size(*one, window)) for row, one in zip(rows, closed, strict=True)]
+        seen.add(*closed)
+        return [(row, seen.judge(one, window)) for row, one in zip(rows, closed, strict=True)]
 
     def _together(self) -> list[Incident]:
         """The rows with the drops of a dropDatabase taken in by it, and the steps of a setFCV as one."""
@@ -222,13 +221,13 @@ def _unusual_loops(rows: Sequence[Incident], window: Window) -> list[Incident]:
     no other session."""
     loops, single = loops_of(rows), set(map(id, rows))
     seen = Recurrence()
-    seen.add_all(map(closed_of, loops))
+    seen.add(*map(closed_of, loops))
     found = []
     for loop in loops:
         documents, first, last = closed_of(loop)
         if id(loop) in single or last - first >= CLUMP_MILLIS * documents:
             continue
-        verdict = seen.judge_size(documents, first, last, window)
+        verdict = seen.judge((documents, first, last), window)
         if not verdict.reason:
             found.append(replace(loop, confidence="low" if verdict.apart or window.is_young else "high"))
     return found

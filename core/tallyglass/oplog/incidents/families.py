@@ -76,11 +76,11 @@ class Scale:
         self.count += 1
         if self.recurrence is None:
             self.recurrence = Recurrence()
-        self.recurrence.add(burst)
+        self.recurrence.add(burst.closed)
         if burst.batch > 1:
             if self.batches is None:
                 self.batches = Recurrence()
-            self.batches.add_throughout(((burst.batch, burst.first_wall, burst.last_wall),))
+            self.batches.add_throughout((burst.batch, burst.first_wall, burst.last_wall))
         if burst.rank <= self.last_rank:
             self.kept.append(burst)
             if len(self.kept) < _FEW:
@@ -113,8 +113,7 @@ class Scale:
         found = Recurrence()
         if self.recurrence is not None:
             found.unite(self.recurrence)
-        for burst in self.ends:
-            found.add(burst)
+        found.add(*(one.closed for one in self.ends))
         return found
 
     def all_batches(self) -> Recurrence:
@@ -122,7 +121,7 @@ class Scale:
         found = Recurrence()
         if self.batches is not None:
             found.unite(self.batches)
-        found.add_throughout((one.batch, one.first_wall, one.last_wall) for one in self.ends if one.batch > 1)
+        found.add_throughout(*((one.batch, one.first_wall, one.last_wall) for one in self.ends if one.batch > 1))
         return found
 
 

@@ -79,7 +79,7 @@ class _Habit:
     def note(self, statement: Statement) -> None:
         slot = statement.ended // NEAR_MILLIS
         if slot != self.slot:
-            self.seen.add_all(((1, statement.began, statement.ended),))
+            self.seen.add((1, statement.began, statement.ended))
         self.slot = slot
 
 
@@ -151,11 +151,11 @@ class Habits:
         window, habit = self._window(began, ended), self._statements.get(_shape(one))
         if window is None or habit is None:
             return ""
-        found = habit.seen.judge_size(1, began, ended, window)
+        found = habit.seen.judge((1, began, ended), window)
         if found.reason or not found.apart or is_shell(one.client.application):
             return _words(one) if found.reason else ""
         writes = self._programs.get(_program(one), _Habit()).seen
-        return _words(one) if writes.judge_size(1, began, ended, window).reason else ""
+        return _words(one) if writes.judge((1, began, ended), window).reason else ""
 
     def _window(self, began: int, ended: int) -> Window | None:
         """The time around two moments of which the log was read; None if it does not hold them."""

@@ -47,20 +47,14 @@ class IdOrder:
     neighbours: int
     fields: frozenset[bytes]
 
-    def goes_on_in(self, later: IdOrder) -> bool:
-        """Whether a later stretch continues in the same direction, as the rest of one statement would."""
-        same = self.direction == later.direction != 0 and self.last[0] == later.first[0]
-        return same and _step(self.last, later.first) == self.direction and not self._other_fields(later)
-
-    def is_apart_from(self, later: IdOrder) -> bool:
-        """Whether a later stretch is another statement."""
-        if self._other_fields(later):
-            return True
-        known = self.direction != 0 and later.direction != 0 and self.last[0] == later.first[0]
-        return known and not self.goes_on_in(later)
-
-    def _other_fields(self, later: IdOrder) -> bool:
-        return bool(self.fields and later.fields and not self.fields & later.fields)
+    def goes_on_in(self, later: IdOrder) -> bool | None:
+        """Whether a later stretch continues in the same direction, as the rest of one statement would; None where
+        nothing shows it."""
+        if self.fields and later.fields and not self.fields & later.fields:
+            return False
+        if 0 in (self.direction, later.direction) or self.last[0] != later.first[0]:
+            return None
+        return self.direction == later.direction == _step(self.last, later.first)
 
 
 def order_of(marks: Sequence[bytes]) -> IdOrder | None:

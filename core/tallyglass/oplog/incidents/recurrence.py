@@ -15,7 +15,7 @@ from enum import StrEnum
 from itertools import pairwise
 from sys import maxsize
 
-from tallyglass.oplog.incidents.burst import Burst
+from tallyglass.oplog.incidents.burst import Burst, Closed
 
 SIMILAR = 4
 """Others of at least a quarter of the size are similar: jobs vary by two or three. 3 to 5 give the same lists."""
@@ -165,10 +165,6 @@ def _between(hour: int, first: int, last: int) -> int:
     return ((1 << high - low + 1) - 1) << low if low <= high else 0
 
 
-Closed = tuple[int, int, int]
-"""Of a burst that cannot grow any more: its documents, and when it began and ended."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """The slots of some size classes together, their number, the first and the last."""
@@ -202,11 +198,7 @@ class Recurrence:
         self.seen: dict[int, Slots] = {}
         self._at_least: dict[int, _Seen] = {}
 
-    def add(self, burst: Burst) -> None:
-        """Note a burst in every slot that it touches."""
-        self.add_all(((burst.documents, burst.first_wall, burst.last_wall),))
-
-    def add_all(self, bursts: Iterable[Closed]) -> None:
+    def add(self, *bursts: Closed) -> None:
         """Note bursts in every slot that they touch, each with what it wrote in ten seconds: a slow loop does not count
         as many statements of its whole size."""
         self._add({
@@ -214,7 +206,7 @@ class Recurrence:
             for size, first, last in bursts
         })  # fmt: skip
 
-    def add_throughout(self, bursts: Iterable[Closed]) -> None:
+    def add_throughout(self, *bursts: Closed) -> None:
         """Note bursts with their whole size in every slot that they touch."""
         self._add({(size_class(size), first // NEAR_MILLIS, last // NEAR_MILLIS) for size, first, last in bursts})
 
@@ -241,12 +233,9 @@ class Recurrence:
                 first, last = burst.first_wall // NEAR_MILLIS, burst.last_wall // NEAR_MILLIS
                 self.seen[kind] = self.seen[kind].without(first, last)
 
-    def judge(self, burst: Burst, window: Window) -> Judgment:
-        """Whether the others of similar size recur."""
-        return self.judge_size(burst.documents, burst.first_wall, burst.last_wall, window)
-
-    def judge_size(self, size: int, first_wall: int, last_wall: int, window: Window) -> Judgment:
+    def judge(self, burst: Closed, window: Window) -> Judgment:
         """Whether others of similar size in ten seconds recur: not where it is part of their only stretch."""
+        size, first_wall, last_wall = burst
         size = _in_slot(size, first_wall, last_wall)
         first, last = first_wall // NEAR_MILLIS, last_wall // NEAR_MILLIS
         seen = self._of(size)

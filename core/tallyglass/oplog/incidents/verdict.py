@@ -111,7 +111,7 @@ def _verdict(burst: Burst, seen: Recurrence, window: Window) -> Judgment:
     """What lasts is steady; of all else the others of its family decide."""
     if burst.millis >= FULL * max(window.millis, YOUNG_WINDOW_MILLIS):
         return Judgment(0, Reason.STEADY)
-    return seen.judge(burst, window)
+    return seen.judge(burst.closed, window)
 
 
 def _routine(family: Family, acts: Sequence[Finding], reasons: Counter[Reason]) -> list[Finding]:
@@ -186,7 +186,7 @@ def _explained(family: Family, coarse: list[Burst], known: Explanations) -> tupl
 def _lower_alike(rows: Iterable[Finding], alike: Recurrence | None, window: Window) -> None:
     """Doubt what recurs in collections whose names differ by a number only."""
     for row in rows:
-        if alike is not None and alike.judge(row.burst, window).reason:
+        if alike is not None and alike.judge(row.burst.closed, window).reason:
             row.confidence, row.note = "low", row.note or "Much like this recurs in collections with such names."
 
 
@@ -224,12 +224,12 @@ def _verdicts(fine: Sequence[Burst], coarse: Sequence[Burst], seen: Recurrence, 
     other runs had pauses is known by those. Single documents that follow on each other are no run."""
     runs = [one for one in coarse if one.documents >= MANY and not _is_paused(one)]
     whole, episodes = {one.first: one.documents for one in runs}, Recurrence()
-    episodes.add_all((one.documents, one.first_wall, one.first_wall) for one in runs)
+    episodes.add(*((one.documents, one.first_wall, one.first_wall) for one in runs))
     found = []
     for burst in fine:
         verdict = _verdict(burst, seen, window)
         if not verdict.reason and whole.get(burst.first) == burst.documents:
-            among = episodes.judge(burst, window)
+            among = episodes.judge(burst.closed, window)
             verdict = among if among.reason or among.others > verdict.others else verdict
         found.append(verdict)
     return found
@@ -418,14 +418,10 @@ def _seam(older: Burst, newer: Burst, *, alone: bool) -> _Seam:
     if gap > NEAR_MILLIS or (alone and _touch_one(older, newer)):
         return _Seam.TWO
     before, after = older.order, newer.order
-    if before is not None and after is not None:
-        if before.is_apart_from(after):
-            return _Seam.TWO
-        if before.goes_on_in(after):
-            return _Seam.ONE
-    if gap <= EPISODE_MILLIS:
-        return _Seam.ONE
-    return _Seam.OPEN
+    goes_on = None if before is None or after is None else before.goes_on_in(after)
+    if goes_on is None:
+        return _Seam.ONE if gap <= EPISODE_MILLIS else _Seam.OPEN
+    return _Seam.ONE if goes_on else _Seam.TWO
 
 
 def _touch_one(older: Burst, newer: Burst) -> bool:
@@ -681,7 +677,7 @@ def _session_verdict(
     alike = any(other is not run and other.batch * SIMILAR >= run.batch for other in runs)
     if verdict.reason or run.batch < 2 or not alike:
         return verdict
-    among = batches.judge_size(run.batch, 0, 0, window)
+    among = batches.judge((run.batch, 0, 0), window)
     return among if among.reason else verdict
 
 
