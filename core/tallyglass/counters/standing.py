@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tallyglass.counters.numbers import Number
 from tallyglass.text import plural
 
 _SAME_DENSITY = 10
@@ -70,10 +71,13 @@ class IdSpan:
         return self.largest if direction > 0 else self.smallest
 
 
-def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: int) -> tuple[Standing, str]:
+def standing_of(
+    movement: Movement, issued: int, start: int, ids: IdSpan, step: int, high: Number | None = None
+) -> tuple[Standing, str]:
     """How a counter stands whose last id is ``issued``, with the reason as a sentence; empty if it agrees.
 
-    ``step`` is what it adds for each id, below 0 if it descends.
+    ``step`` is what it adds for each id, below 0 if it descends; ``high`` what it had reached before it went back, None
+    if it was not seen to.
     """
     if movement is Movement.CYCLES:
         return Standing.NOT_COMPARED, "It starts again on purpose, so that larger ids than its own are no fault."
@@ -89,14 +93,23 @@ def standing_of(movement: Movement, issued: int, start: int, ids: IdSpan, step: 
     if ids.rival:
         why = f"or they are ids of {ids.rival}, which has passed them and was not seen in use"
         return Standing.UNCLEAR, f"{behind}, {why}. Set their targets in --config."
-    if ids.smallest - issued > SOON * abs(step):
-        return Standing.BEHIND, f"{behind}, so it collides at {ids.smallest}. {_WHY}"
-    if ids.later is not None and (ids.soon is None or ids.soon <= issued):
-        # It may have passed that since the ids were read.
-        nearest = ids.later if ids.later > issued else ids.largest
-        which = f"the nearest is {nearest - issued:,} further on"
-        return Standing.UNCLEAR, f"{behind}, but {which}: they may not be its own."
-    return Standing.BEHIND, f"{behind}, {_COLLIDES}"
+    nearest = _far_off(issued, ids, step)
+    if nearest is None:
+        return Standing.BEHIND, f"{behind}, {_COLLIDES}"
+    if high is not None and high >= nearest:
+        return Standing.BEHIND, f"{behind}, so it collides at {nearest}: it was there before. {_WHY}"
+    which = f"the nearest is {nearest - issued:,} further on"
+    return Standing.UNCLEAR, f"{behind}, but {which}: they may not be its own."
+
+
+def _far_off(issued: int, ids: IdSpan, step: int) -> int | None:
+    """The next id, if a counter that counts up does not reach it soon."""
+    if ids.smallest > issued:
+        return ids.smallest if ids.smallest - issued > SOON * abs(step) else None
+    if ids.later is None or (ids.soon is not None and ids.soon > issued):
+        return None
+    # It may have passed that since the ids were read.
+    return ids.later if ids.later > issued else ids.largest
 
 
 def _standing_of_descending(issued: int, ids: IdSpan, step: int) -> tuple[Standing, str]:

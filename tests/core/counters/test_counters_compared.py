@@ -188,7 +188,9 @@ async def compared(server: Server, **rule: Any) -> Difference:
         (lambda: Server(90, [*range(1, 91), *range(5_000, 6_000)], range(60, 91)),
          Standing.UNCLEAR, 0, 4_909, [(91, 4_999)], "but the nearest is 4,910 further on"),
         (lambda: Server(90, range(5_000, 6_000), range(60, 91)),
-         Standing.BEHIND, 5_909, 0, [], "so it collides at 5000."),
+         Standing.UNCLEAR, 0, 0, [], "but the nearest is 4,910 further on"),
+        (lambda: Server(90, range(5_000, 6_000), [*range(5_960, 6_000), *range(60, 91)]),
+         Standing.BEHIND, 5_909, 0, [], "so it collides at 5000: it was there before."),
         (lambda: Server(90, [*range(1, 92), 5_000], range(60, 91)),
          Standing.BEHIND, 4_910, 4_908, [(92, 4_999)], "4,910 behind"),
         (lambda: Server(90, [*range(1, 91), 5_000]),
@@ -197,7 +199,7 @@ async def compared(server: Server, **rule: Any) -> Difference:
     ids=[
         "agrees", "ahead", "behind", "not seen to move", "rose before", "unclear", "next to both", "ids below",
         "far above", "beside odd ids", "descends", "descends, behind", "a stray", "four strays",
-        "those of an older system", "none passed",
+        "those of an older system", "none passed", "was there before",
         "a stray and the next", "a stray, not seen to move",
     ],
 )  # fmt: skip

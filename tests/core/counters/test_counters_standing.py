@@ -33,8 +33,9 @@ ROUND = IdSpan(1, 100, below=49, above=51)
         (Movement.RISES, 9, IdSpan(1, 5_000, soon=1_009, later=1_010), Standing.BEHIND),
         (Movement.RISES, 9, IdSpan(1, 5_000, soon=10, later=1_010), Standing.BEHIND),
         (Movement.RISES, 9, IdSpan(1, 1_009, soon=10), Standing.BEHIND),
-        # It has no place among ids of which it has not passed one.
-        (Movement.RISES, 9, IdSpan(5_000, 5_000), Standing.BEHIND),
+        # So may all of them be imported.
+        (Movement.RISES, 9, IdSpan(1_010, 5_000), Standing.UNCLEAR),
+        (Movement.RISES, 9, IdSpan(1_009, 5_000), Standing.BEHIND),
         # It has passed some of them since they were read.
         (Movement.RISES, 9, IdSpan(1, 5_000, soon=9, later=1_005), Standing.UNCLEAR),
         (Movement.RISES, 1_005, IdSpan(1, 5_000, soon=9, later=1_005), Standing.UNCLEAR),
@@ -66,13 +67,19 @@ def test_ids_are_a_step_apart_unless_there_are_more_documents_or_ids_between_the
     [
         (9, IdSpan(1, 10_010, later=5_010), 5, "but the nearest is 5,001 further on: they may not be its own."),
         (9, IdSpan(1, 10_010, later=9), 5, "but the nearest is 10,001 further on: they may not be its own."),
-        (9, IdSpan(10_010, 10_010), 10, f"so it collides at 10010. {_WHY}"),
+        (9, IdSpan(10_010, 10_010), 10, "but the nearest is 10,001 further on: they may not be its own."),
         (10, IdSpan(10_010, 10_010), 10, f"so the next insert collides. {_WHY}"),
     ],
 )  # fmt: skip
 def test_what_is_said_of_ids_that_a_counter_does_not_reach_soon(issued: int, ids: IdSpan, step: int, why: str) -> None:
     found = standing_of(Movement.RISES, issued, 0, ids, step)[1]
     assert found == f"{10_010 - issued:,} behind: ids up to 10010 exist, {why}"
+
+
+@pytest.mark.parametrize("ids", [IdSpan(5_000, 6_000), IdSpan(1, 6_000, later=5_000)])
+@pytest.mark.parametrize(("high", "standing"), [(4_999, Standing.UNCLEAR), (5_000, Standing.BEHIND)])
+def test_ids_far_away_are_its_own_if_it_was_there_before(ids: IdSpan, high: int, standing: Standing) -> None:
+    assert standing_of(Movement.RISES, 9, 0, ids, 1, high)[0] is standing
 
 
 def test_ids_as_far_apart_as_the_step_are_no_strays() -> None:

@@ -285,7 +285,7 @@ class Tracker:
             # The largest id cannot be compared with a counter of blocks.
             return
         before = _COMPARISON(self)
-        self.standing, self.standing_note = standing_of(self.movement, issued, known.start, ids, self.step)
+        self.standing, self.standing_note = self._stands(issued, ids)
         last = ids.last(self.direction)
         repeats = self.standing is Standing.NOT_COMPARED
         self.drift, self.burn = (None, None) if repeats else ((issued - last) * self.direction, burn)
@@ -297,6 +297,9 @@ class Tracker:
         if before != _COMPARISON(self):
             self._view = None
 
+    def _stands(self, issued: int, ids: IdSpan) -> tuple[Standing, str]:
+        return standing_of(self.movement, issued, self.identity.start, ids, self.step, self.high)
+
     def _find_repair(self, stored: int, issued: int, ids: IdSpan) -> None:
         """The command that moves the counter past all ids, if the same decision then finds that they agree."""
         known = self.identity
@@ -307,7 +310,7 @@ class Tracker:
         elif (moved - self.ceiling.value) * self.direction > 0:
             limit = f"its limit, {self.ceiling.value} ({clean(self.ceiling.reason)})"
             self.standing_note += f" There is no command: {number} would be beyond {limit}."
-        elif standing_of(self.movement, moved, known.start, ids, self.step)[0] is Standing.AGREES:
+        elif self._stands(moved, ids)[0] is Standing.AGREES:
             self.repair = move_command(known.ns, known.doc_id, known.path, number, self.direction)
 
     def _outdate_forecasts(self) -> None:
