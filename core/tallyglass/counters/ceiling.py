@@ -67,19 +67,24 @@ def near_limit(
     *,
     bound: int | None = None,
     bound_name: str = "",
-    consumers: tuple[Consumer, ...] = (),
+    held: int = 0,
     block: int,
 ) -> Ceiling | None:
     """The numeric limit, or the bound in its own document, of which a number has used all but 1 %, or None.
 
-    It does not matter how the number is stored: the programs that read the ids may have any of these limits, unless
-    ``consumers`` names them. The number stands for ``block`` ids.
+    It does not matter how the number is stored: the programs that read the ids may have any of these limits, but for
+    those below ``held``. The number stands for ``block`` ids.
     """
-    least = min((_CONSUMERS[consumer].value for consumer in consumers), default=0)
-    limits = [in_blocks(limit, block) for limit in _LIMITS if limit.value >= least]
+    limits = [in_blocks(limit, block) for limit in _LIMITS if limit.value >= held]
     if bound is not None and bound > 0:
         limits.insert(0, Ceiling(bound, bound_name))
     return next((limit for limit in limits if limit.value - limit.value // _NEAR <= number <= limit.value), None)
+
+
+def held_by(consumers: tuple[Consumer, ...], *, is_64_bit: bool) -> int:
+    """The number that the programs with the ids are known to hold: the ``consumers``, or else a writer of 64 bits."""
+    wider_than_32 = UINT32_MAX + 1 if is_64_bit else 0
+    return min((_CONSUMERS[consumer].value for consumer in consumers), default=wider_than_32)
 
 
 def floor_of(number: Number) -> Ceiling:

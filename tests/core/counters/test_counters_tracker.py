@@ -126,6 +126,18 @@ def test_ids_are_of_64_bits_where_their_use_or_the_largest_shows_it(used: bool, 
         assert (tracker.view().crossing is None) == (known or used)
 
 
+@pytest.mark.parametrize(("name", "field", "stored", "warns"), [
+    ("counters", "seq", False, True), ("counters", "seq", True, False), ("ids", "index", False, False),
+])  # fmt: skip
+def test_2_31_is_near_where_it_is_dated(name: str, field: str, stored: bool, warns: bool) -> None:
+    """Not where ids are stored in 64 bits, nor where a library for Node writes them."""
+    shop, row = Shop(name), {"_id": "orders", field: NEAR}
+    shop.look(T0, row)
+    shop.tracker().set_readers_64(stored)
+    (view,) = shop.look(T0 + 1, row)
+    assert (view.near is not None, view.crossing is not None) == (warns, warns)
+
+
 def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:
     shop = Shop("pool")
     rows = [{"_id": n, "COUNT": 1000 * n + 100, "MAX_VALUE": 1000 * n + 999} for n in range(6)]
