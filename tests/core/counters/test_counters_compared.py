@@ -688,6 +688,24 @@ async def test_an_idle_guess_is_the_largest_id_of_a_collection_or_moves_past_it(
     assert view.grade is grade
 
 
+async def test_a_counter_in_use_beside_an_idle_guess_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, bills = Server(0, [500]), IdField(Namespace("shop", "bills"), "_id")
+    server.held[GUESSES] = [{"_id": "Order", "value": 500}, {"_id": "Bill", "value": 80}]
+    server.held[bills.ns] = [{"_id": n} for n in range(1, 91)]
+    del server.held[COUNTERS]
+    known = UsageFinding(GUESSES, "value", Grade.CERTAIN, (bills,), by_document=(("Bill", bills),), is_apart=True)
+
+    async def remembered(_: PastReader) -> tuple[dict[Any, Any], list[UsageFinding], list[Any]]:
+        return {}, [known], []
+
+    monkeypatch.setattr(PastReader, "remembered", remembered)
+    found = (await look(server, WatchSettings())).counters  # type: ignore[arg-type]
+    assert {one.id: (one.grade, one.flags) for one in found} == {
+        "Bill": (Grade.CERTAIN, (Flag.BEHIND,)),
+        "Order": (Grade.LIKELY, ()),
+    }
+
+
 @pytest.mark.parametrize(
     ("index", "grade"),
     [

@@ -800,6 +800,7 @@ def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
     finding = UsageFinding(
         Namespace("shop", "counters"), "seq", Grade.CERTAIN, (target,), semantics=Semantics.NEXT,
         step=-5, ids_apart=5, block=20, text=True, issues=7, evidence="used", by_document=((Int64(3), target),),
+        equal=((Int64(4), target),),
         others=frozenset({"a"}), restless=frozenset({"b"}), int64_ids=True, cycling=frozenset({"c"}),
     )  # fmt: skip
     with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:

@@ -399,11 +399,8 @@ def test_evidence_adds_up_and_only_a_fall_takes_a_grade_back(known: Grade, kept:
         few = replace(now, issues=19)
         if proven and fell:
             assert combined(before, few) == replace(before, cycling=both)
-        # Ids that were found for one document are a proof, too.
-        documents = replace(before, by_document=target)
-        if not proven:
-            better = seen in (Grade.CERTAIN, Grade.LIKELY)
-            assert combined(documents, now) == (now if fell else replace(now if better else documents, cycling=both))
+        # What an idle one was equal to is known on, whatever was seen of the others.
+        assert combined(replace(before, equal=target), now).equal == target
 
 
 def test_a_collection_that_did_not_use_the_ids_lately_is_not_forgotten() -> None:
@@ -500,13 +497,13 @@ def test_what_is_true_of_one_document_takes_nothing_from_the_others() -> None:
     orders, bills = IdField(ORDERS, "n"), IdField(BILLS, "n")
     apart = UsageFinding(CARTS, "n", Grade.CERTAIN, (orders,), by_document=(("a", orders),), is_apart=True)
     every = UsageFinding(CARTS, "n", Grade.LIKELY, (bills,), by_document=(("b", bills),))
-    equal = replace(every, grade=Grade.POSSIBLE, targets=())
     assert combined(None, apart) == apart
     assert combined(every, apart) == replace(
         apart, by_document=(*apart.by_document, *every.by_document), is_apart=False
     )
     assert combined(apart, every) == replace(every, by_document=(*every.by_document, *apart.by_document))
-    assert combined(equal, apart) == equal
+    equal = UsageFinding(CARTS, "n", Grade.POSSIBLE, equal=(("b", bills),))
+    assert combined(equal, apart) == replace(apart, equal=equal.equal)
 
 
 def test_a_number_with_fractions_says_nothing_about_the_others() -> None:

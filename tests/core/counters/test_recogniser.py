@@ -90,7 +90,9 @@ FALLS, NOT_FOUND = (
         (Grade.CERTAIN, "", "b", 20, (Grade.CERTAIN, "seen"), False),
         (Grade.CERTAIN, "a", "", 20, (Grade.OPEN, NOT_FOUND), True),
         (Grade.CERTAIN, "", "a", 20, (Grade.UNLIKELY, FALLS), False),
-        (Grade.CERTAIN, "", "a", 19, (Grade.UNLIKELY, FALLS), True),
+        # Of itself enough was seen.
+        (Grade.CERTAIN, "", "a", 19, (Grade.UNLIKELY, FALLS), False),
+        (Grade.UNLIKELY, "", "", 19, (Grade.UNLIKELY, "seen"), True),
         (Grade.UNLIKELY, "", "", 20, (Grade.UNLIKELY, "seen"), False),
         (Grade.UNLIKELY, "", "b", 20, (Grade.OPEN, NOT_FOUND), True),
         (Grade.POSSIBLE, "", "b", 20, (Grade.POSSIBLE, "seen"), True),

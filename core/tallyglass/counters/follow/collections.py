@@ -154,7 +154,7 @@ class FollowedCollections:
                     found.setdefault(known.path, []).append((known.doc_id, target))
             for path, targets in found.items():
                 finding = findings.setdefault(ns, {}).get(path) or UsageFinding(ns, path, Grade.POSSIBLE)
-                findings[ns][path] = replace(finding, by_document=tuple(targets))
+                findings[ns][path] = replace(finding, equal=(*finding.equal, *targets))
                 self.by_ns[ns].learn(findings[ns])
                 recognised = True
         return recognised

@@ -250,14 +250,14 @@ def _thin(connection: sqlite3.Connection, now: float) -> None:
 
 
 def _facts(finding: UsageFinding) -> str:
-    named = tuple((_as_json(name), own) for name, own in finding.by_document)
-    return json.dumps(plain(replace(finding, by_document=named)))
+    own, equal = (tuple((_as_json(name), of) for name, of in one) for one in (finding.by_document, finding.equal))
+    return json.dumps(plain(replace(finding, by_document=own, equal=equal)))
 
 
 def _finding(facts: str) -> UsageFinding:
     found: UsageFinding = built(UsageFinding, json.loads(facts), "finding")
-    named = tuple((_from_json(str(name)), own) for name, own in found.by_document)
-    return replace(found, evidence=clean(found.evidence), by_document=named)
+    own, equal = (tuple((_from_json(str(name)), of) for name, of in one) for one in (found.by_document, found.equal))
+    return replace(found, evidence=clean(found.evidence), by_document=own, equal=equal)
 
 
 def _as_json(value: object) -> str:

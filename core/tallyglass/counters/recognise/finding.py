@@ -17,8 +17,9 @@ class UsageFinding:
     """The usage of one numeric path of a collection, from its updates and the inserts that followed.
 
     ``targets`` are the fields in which its values were found. ``by_document`` has the ``_id`` of each document whose
-    ids alone are in one of them, so that its largest may be compared, with that field. ``ids_apart`` is how far apart
-    the ids of one document are there: in between may be those of others, as of two generators with odd and even ids.
+    ids alone are in one of them, so that its largest may be compared, with that field; ``equal`` those whose number was
+    the largest id in a field while it was idle, which does not prove that the ids there are its own. ``ids_apart`` is
+    how far apart the ids of one document are: in between may be those of others, as with odd and even ids.
     ``step`` is what one update adds, ``block`` how many ids one number stands for. ``text`` marks digits within a text.
     ``issues`` is how many updates were examined. ``evidence`` is a sentence, safe to show. ``others`` are the documents
     whose values were not found or that fall, ``restless`` those of which enough was seen to say that they rise and
@@ -42,6 +43,7 @@ class UsageFinding:
     issues: int = 0
     evidence: str = ""
     by_document: tuple[tuple[object, IdField], ...] = ()
+    equal: tuple[tuple[object, IdField], ...] = ()
     others: frozenset[str] = frozenset()
     restless: frozenset[str] = frozenset()
     int64_ids: bool = False
@@ -56,8 +58,11 @@ class UsageFinding:
 
     def excludes(self, identity: object) -> bool:
         """Whether what was learnt of this number is not true of the document with this ``_id``."""
-        if self.is_apart and all(document != identity for document, _ in self.by_document):
-            return True
+        is_beside = self.is_apart and all(document != identity for document, _ in self.by_document)
+        return is_beside or self.contradicts(identity)
+
+    def contradicts(self, identity: object) -> bool:
+        """Whether the document with this ``_id`` was seen to use its number in another way."""
         return isinstance(identity, str) and (identity in self.others or identity in self.restless)
 
     def as_total(self) -> UsageFinding:
@@ -90,14 +95,14 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     """
     if finding is None or match.rule_number:
         return match
+    same = next((target for document, target in finding.equal if document == name), None)
+    if same is not None and match.grade is Grade.POSSIBLE and not finding.contradicts(name):
+        evidence = f"Its value is the largest id in {clean_name(f'{same.ns}.{same.field}')}."
+        match = replace(match, grade=Grade.LIKELY, evidence=evidence)
     grade, evidence = _grade(match, finding, name)
     if finding.excludes(name):
         return replace(match, grade=grade, evidence=evidence)
     used = tuple(target for document, target in finding.by_document if document == name)
-    if used and grade is Grade.POSSIBLE:
-        # Equal values do not prove that the ids there are this counter's: it is not compared with them later.
-        evidence = f"Its value is the largest id in {clean_name(f'{used[0].ns}.{used[0].field}')}."
-        return replace(match, grade=Grade.LIKELY, evidence=evidence)
     own = {target for _, target in finding.by_document}
     if grade is Grade.CERTAIN and not used and own and own.issuperset(finding.targets):
         grade, evidence = Grade.LIKELY, f"Beside one that is in use: {evidence}"
@@ -121,29 +126,32 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
 def _grade(match: Match, finding: UsageFinding, name: object) -> tuple[Grade, str]:
     """How sure it is that this is a counter, and why."""
     grade, evidence = finding.grade, finding.evidence or match.evidence
-    if finding.excludes(name):
-        grade, evidence = (
-            (Grade.UNLIKELY, _FALLS) if isinstance(name, str) and name in finding.restless else (Grade.OPEN, _NOT_FOUND)
-        )
+    is_restless = isinstance(name, str) and name in finding.restless
+    if finding.contradicts(name):
+        grade, evidence = (Grade.UNLIKELY, _FALLS) if is_restless else (Grade.OPEN, _NOT_FOUND)
+    elif finding.excludes(name):
+        return match.grade, match.evidence
     elif finding.restless and grade is Grade.UNLIKELY:
         grade, evidence = Grade.OPEN, _NOT_FOUND
     if match.grade is not Grade.LIKELY or grade in (Grade.CERTAIN, Grade.LIKELY):
         return grade, evidence
-    if grade is Grade.UNLIKELY and finding.issues >= DOUBTED_AFTER:
+    if grade is Grade.UNLIKELY and (is_restless or finding.issues >= DOUBTED_AFTER):
         return Grade.POSSIBLE, evidence
     return match.grade, match.evidence
 
 
 def combined(known: UsageFinding | None, seen: UsageFinding) -> UsageFinding:
     """Merge a new finding with a known one. What was seen stays true: only seeing how it falls takes a grade back."""
-    proven = known is not None and (known.grade in (Grade.CERTAIN, Grade.LIKELY) or bool(known.by_document))
-    if known is None or not proven:
+    if known is None:
+        return seen
+    seen = replace(seen, equal=known.equal)
+    if known.grade not in (Grade.CERTAIN, Grade.LIKELY):
         return seen
     fell = seen.grade is Grade.UNLIKELY and seen.issues >= DOUBTED_AFTER
     better = seen.grade is Grade.CERTAIN or (seen.grade is Grade.LIKELY and known.grade is not Grade.CERTAIN)
     if seen.is_apart:
-        # It takes nothing from other documents: neither their use, nor what their values were equal to.
-        better, seen = better and bool(known.claims), replace(seen, is_apart=known.is_apart)
+        # It takes nothing from other documents.
+        seen = replace(seen, is_apart=known.is_apart)
     elif known.is_apart:
         better = better or seen.grade is Grade.LIKELY
     if better and set(seen.claims) < set(known.claims):
