@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from bson import ObjectId
 
 from tallyglass.counters.recognise.config import IdField
-from tallyglass.counters.recognise.finding import UsageFinding, combined
+from tallyglass.counters.recognise.finding import UsageFinding, combined, graded
 from tallyglass.counters.recognise.identity import document_key
+from tallyglass.counters.recognise.libraries import recognise
 from tallyglass.counters.recognise.usage import (
     Evidence,
     Insert,
@@ -491,6 +493,37 @@ def test_one_counter_among_those_of_many_tenants_is_found_by_its_own_ids(found: 
         # It says nothing about the others.
         names = ("d0", "tenant 3", "idle", 7, {"shop": 7})
         assert [finding.excludes(name) for name in names] == [False, True, True, True, True]
+
+
+def with_others(rows: dict[str, Iterable[int]], *, are_used: bool) -> Evidence:
+    """A counter with the ids of orders, and documents with other numbers beside it, which are in orders, too."""
+    found = used(list(range(7_000, 7_012)), [(ORDERS, "n")], every=10)
+    for place, (name, values) in enumerate(rows.items(), 5):
+        for n, value in enumerate(values):
+            at = START + 10 * n
+            update = Update((at, place, 0), float(at), 0, value, text=False, returned=True)
+            found.updates[CARTS, "n"].setdefault(name, []).append(update)
+            if are_used:
+                found.inserted[ORDERS].append((at + 1, place, 0))
+                found.targets[ORDERS, "n"].add(Insert((at + 1, place, 0), at + 1.0, value))
+    found.inserted[ORDERS].sort()
+    return found
+
+
+def test_a_counter_is_found_beside_more_numbers_that_rise_and_fall() -> None:
+    stock = [300 + n * n % 71 for n in range(30)]
+    (finding,) = findings(with_others({"ham": stock, "eggs": stock[3:]}, are_used=False))
+    assert (finding.grade, finding.by_document) == (Grade.CERTAIN, (("d0", IdField(ORDERS, "n")),)), finding.evidence
+    assert [finding.excludes(name) for name in ("d0", "ham", "idle")] == [False, True, True]
+    # It was seen to be none: not so of one that is idle.
+    (match,) = recognise("counters", {"_id": "a", "seq": 4})
+    told = [graded(match, finding, name) for name in ("ham", "idle")]
+    assert [one.grade for one in told] == [Grade.POSSIBLE, match.grade]
+
+
+def test_a_number_without_a_step_takes_nothing_from_the_counters_beside_it() -> None:
+    (finding,) = findings(with_others({"batches": [1_900 + n * n for n in range(12)]}, are_used=True))
+    assert (finding.grade, finding.others) == (Grade.CERTAIN, {"batches"}), finding.evidence
 
 
 def test_what_is_true_of_one_document_takes_nothing_from_the_others() -> None:

@@ -231,11 +231,17 @@ def test_of_two_documents_with_one_field_the_second_has_half_of_the_inserts_for_
     assert chosen == {"a": first, "b": ((orders, field), Semantics.LAST)}
 
 
-@pytest.mark.parametrize(("documents", "fallen"), [(3, 1), (2, 1), (6, 2), (6, 3)])
-def test_a_third_of_the_documents_may_rise_and_fall(documents: int, fallen: int) -> None:
-    every = {f"d{n}": updates(*((90, 80, 50, 70, 60) if n < fallen else range(5))) for n in range(documents)}
-    kept = usage._without_fallen(every)
-    assert len(kept) == (documents - fallen if 3 * fallen <= documents else documents)
+@pytest.mark.parametrize(
+    ("documents", "fallen", "kept"), [(3, 1, 2), (2, 1, 1), (6, 2, 4), (6, 3, 1), (6, 4, 0), (6, 6, 0)]
+)
+def test_of_documents_of_which_many_rise_and_fall_each_other_one_counts_for_itself(
+    documents: int, fallen: int, kept: int
+) -> None:
+    """Nine changes are too few for that, and so are changes of any size."""
+    alone = [range(10), range(10), range(10), range(10), [n * n for n in range(20)], range(9)]
+    rows = [(90, 80, 50, 70, 60) if n < fallen else alone[n] for n in range(documents)]
+    number = usage._number((ORDERS, "n"), {f"d{n}": updates(*row) for n, row in enumerate(rows)})
+    assert (len(number.documents), number.is_whole) == (kept or documents, 3 * fallen <= documents)
 
 
 def test_ranges_are_sought_in_other_collections() -> None:

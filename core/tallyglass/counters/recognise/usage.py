@@ -72,7 +72,7 @@ _RANGE_SEEN = 0.8
 _OTHER_ISSUES, _OTHER_SHARE = 5, 0.3
 """A document with so many issues, of which less than this share was found, is of another kind than the others."""
 
-_LEAST_APART = 10
+LEAST_APART = 10
 """One document among others whose ids were not found needs so many of its own: of hundreds of page views that rise as
 fast as ids are handed out, a few match by chance."""
 
@@ -89,7 +89,7 @@ _FALLS_ONCE_IN, _CORRECTED_ONCE_IN = 10, 100
 """A sequence is set back by hand once in so many issues: the first time, and again. Stock falls with each sale."""
 
 _FEW_FALL = 1 / 3
-"""Up to this share of the documents may rise and fall, or have fractions, without counting against the others."""
+"""Up to this share of the documents may rise and fall, or have fractions: of more, each other one counts for itself."""
 
 _CLOCKS_DIFFER, _CLOCK_SHARE = 2.0, 0.1
 """Times that are written advance as the clock does, but for seconds of rounding and a tenth."""
@@ -274,12 +274,14 @@ def _behaviour_of(documents: Iterable[Sequence[Update]]) -> _Behaviour:
 
 
 class _Number(NamedTuple):
-    """A number whose use is sought: its place, its updates, and how these change it."""
+    """A number whose use is sought: its place, its updates, and how these change it. ``is_whole``: its documents may be
+    of one sequence, or of many alike, so that what is found of some says something about the others."""
 
     ns: Namespace
     path: str
     documents: Documents
     moves: _Behaviour
+    is_whole: bool = True
 
     @property
     def name(self) -> str:
@@ -312,20 +314,16 @@ def _is_time(updates: Sequence[Update]) -> bool:
     return False
 
 
-def _without_fallen(documents: Documents) -> Documents:
-    """The documents without those whose number is none of a counter, if these are few: it rises and falls, or has
-    fractions. They say nothing about the others."""
-    moves = {name: _behaviour_of([updates]) for name, updates in documents.items()}
-    fallen = {name for name, found in moves.items() if found.falls_often or found.fractions}
-    if not fallen or len(fallen) > _FEW_FALL * len(documents):
-        return documents
-    return {name: updates for name, updates in documents.items() if name not in fallen}
-
-
 def _number(key: Key, every: Documents) -> _Number:
-    """A number with its documents that say something about the others."""
-    documents = _without_fallen(every)
-    return _Number(*key, documents, _behaviour_of(documents.values()))
+    """A number without the documents in which it is none of a counter: it rises and falls, or has fractions. Where
+    these are not few, only with those that may be a counter each for itself, if there are any."""
+    moves = {name: _behaviour_of([updates]) for name, updates in every.items()}
+    kept = {name for name, found in moves.items() if not (found.falls_often or found.fractions)}
+    is_whole = len(every) - len(kept) <= _FEW_FALL * len(every)
+    if not is_whole:
+        kept = {name for name in kept if moves[name].issues >= LEAST_APART and moves[name].constant}
+    documents = {name: updates for name, updates in every.items() if name in kept} or every
+    return _Number(*key, documents, _behaviour_of(documents.values()), is_whole)
 
 
 def _is_restless(updates: Sequence[Update]) -> bool:
@@ -405,14 +403,13 @@ def _graded(evidence: Evidence, number: _Number) -> Ranked:
     if moves.fractions or (moves.falls_often and not moves.only_falls):
         why = "It has fractions." if moves.fractions else "It rises and falls."
         return Ranked(number.finding(Grade.UNLIKELY, why))
-    found = (
+    found = number.is_whole and (
         _direct(evidence, number)
         or _ranges(evidence, number)
         or _blocks(evidence, number)
         or _direct(evidence, number, LATE_SECONDS)
-        or _apart(evidence, number)
-        or _apart(evidence, number, LATE_SECONDS)
     )
+    found = found or _apart(evidence, number) or _apart(evidence, number, LATE_SECONDS)
     if found:
         return found
     why = f"None of {plural(moves.issues, 'observed value')} was found in a document inserted shortly afterwards."
@@ -504,21 +501,12 @@ def _direct(
     Targets in the collections ``without`` are another counter's. Beyond the usual time the next inserts may be of
     other ids, so that only large and unique numbers count.
     """
-    late = seconds > WINDOW_SECONDS
-    every, covered = _seek(evidence, number, seconds, without)
-    good = _believable(evidence, number.ns, every, number.moves, late=late)
-    matched = {document: use.hit.matched(number.moves) for document, use in good.items()}
-    other = {
-        document
-        for document, count in covered.items()
-        if count >= _OTHER_ISSUES and matched.get(document, 0) < _OTHER_SHARE * count
-    }
-    kept = {document: use for document, use in good.items() if document not in other}
-    if not kept or not all(_has_constant_step(number.documents[document]) for document in kept):
+    kept, covered, other = _uses(evidence, number, seconds, without)
+    if not kept:
         return None
     issued = sum(count for document, count in covered.items() if document not in other)
-    counts = sum(matched[document] for document in kept), issued
-    grade = _grade_of([use.hit for use in kept.values()], *counts, late=late)
+    counts = sum(use.hit.matched(number.moves) for use in kept.values()), issued
+    grade = _grade_of([use.hit for use in kept.values()], *counts, late=seconds > WINDOW_SECONDS)
     return None if grade is None else _used(evidence, number, grade, kept, other, counts)
 
 
@@ -528,42 +516,60 @@ def _apart(
     """Documents that are certain each by its own issues, where the number as a whole is none: one counter of all beside
     those of many tenants. Nearly all ids in a field without repeats must be its own, and it says nothing about the
     others."""
-    if len(number.documents) < 2:
+    if number.is_whole and len(number.documents) < 2:
         return None
     late = seconds > WINDOW_SECONDS
-    every, covered = _seek(evidence, number, seconds, without)
-    kept: dict[Hashable, _Use] = {}
-    for document, use in _believable(evidence, number.ns, every, number.moves, late=late).items():
-        target, updates = evidence.targets[use.targets[0]], number.documents[document]
-        matched = use.hit.matched(number.moves)
+    good, covered, other = _uses(evidence, number, seconds, without)
+
+    def is_sure(document: Hashable, use: _Use) -> bool:
+        target, matched = evidence.targets[use.targets[0]], use.hit.matched(number.moves)
         is_whole = target.spread() >= _RANGE_SPREAD and _has_hardly_others(target, use.hit.values)
-        if matched < _LEAST_APART or not is_whole or not _has_constant_step(updates):
-            continue
-        if _grade_of([use.hit], matched, covered[document], late=late) is Grade.CERTAIN:
-            kept[document] = use
+        grade = _grade_of([use.hit], matched, covered[document], late=late)
+        return matched >= LEAST_APART and is_whole and grade is Grade.CERTAIN
+
+    kept = {document: use for document, use in good.items() if is_sure(document, use)}
     if not kept:
         return None
     documents = {document: number.documents[document] for document in kept}
     alone = number._replace(documents=documents, moves=_behaviour_of(documents.values()))
     counts = sum(use.hit.matched(alone.moves) for use in kept.values()), sum(covered[document] for document in kept)
-    found = _used(evidence, alone, Grade.CERTAIN, kept, (), counts)
+    found = _used(evidence, alone, Grade.CERTAIN, kept, other, counts)
     if not found.finding.by_document:
         return None
     # Behind every number that is found as a whole: its target is that one's.
     return found._replace(finding=replace(found.finding, is_apart=True), rank=(found.rank[0] + 1, found.rank[1]))
 
 
+def _uses(
+    evidence: Evidence, number: _Number, seconds: float, without: Collection[Namespace]
+) -> tuple[dict[Hashable, _Use], dict[Hashable, int], set[Hashable]]:
+    """By document, where its values were found, and how many were found or would have been; and the documents that are
+    of another kind."""
+    every, covered = _seek(evidence, number, seconds, without)
+    good = _believable(evidence, number.ns, every, number.moves, late=seconds > WINDOW_SECONDS)
+    matched = {document: use.hit.matched(number.moves) for document, use in good.items()}
+    other = number.documents.keys() - covered.keys() | {
+        document
+        for document, count in covered.items()
+        if count >= _OTHER_ISSUES and matched.get(document, 0) < _OTHER_SHARE * count
+    }
+    return {document: use for document, use in good.items() if document not in other}, covered, other
+
+
 def _seek(
     evidence: Evidence, number: _Number, seconds: float, without: Collection[Namespace]
 ) -> tuple[dict[Hashable, Hits], dict[Hashable, int]]:
-    """By document, where its values were found, and how many were found or would have been."""
+    """By document with a constant step, where its values were found, and how many were found or would have been."""
     late = seconds > WINDOW_SECONDS
     every: dict[Hashable, Hits] = {}
     covered: dict[Hashable, int] = {}
     # A new counter document holds the number itself; only its own ids are told from that.
     fields = [row for row in evidence.targets.items() if row[0][0] != number.ns or row[0][1] == "_id"]
     for document, updates in number.documents.items():
-        issues = list(_issues(evidence, updates, _behaviour_of([updates]).step))
+        moves = _behaviour_of([updates])
+        if moves.steps and not moves.constant:
+            continue
+        issues = list(_issues(evidence, updates, moves.step))
         read = {at for issue in issues if evidence.covers(at := issue.update.at, (at[0] + int(seconds) - 1, 0, 0))}
         if late:
             # Where the time was not read in whole, a number of anything may be found, but none be missed.
@@ -607,11 +613,6 @@ def _grade_of(hits: Sequence[_Hit], matched: int, issued: int, *, late: bool) ->
     if matched >= _CERTAIN_ISSUES and share >= _CERTAIN_SHARE and seconds >= _CERTAIN_SECONDS:
         return Grade.CERTAIN
     return Grade.LIKELY if matched >= _LIKELY_ISSUES and share >= _LIKELY_SHARE else None
-
-
-def _has_constant_step(updates: Sequence[Update]) -> bool:
-    moves = _behaviour_of([updates])
-    return moves.constant or not moves.steps
 
 
 def _assigned(ns: Namespace, every: Mapping[Hashable, Hits], *, late: bool) -> dict[Hashable, tuple[Key, Semantics]]:
