@@ -185,6 +185,20 @@ async def test_a_period_that_is_full_is_left(monkeypatch: pytest.MonkeyPatch) ->
     assert gateway.limits[:4] == [15, 14, 13, 12]
 
 
+async def test_of_a_counter_among_those_of_many_tenants_enough_is_read() -> None:
+    """Of 230 updates in an hour 20 are looked at, and of these few are of the counter."""
+    oplog = []
+    for n in range(230):
+        at, (tenant, round_) = START + 15 * n, divmod(n, 4)
+        if n % 8 == 0:
+            oplog += [update(at, 5_000 + n // 8), insert(at, 5_000 + n // 8, 2)]
+        else:
+            oplog.append(update(at, 90 * tenant + round_) | {"o2": {"_id": f"tenant {tenant}"}})
+    reader = UsageReader(cast("Gateway", OplogGateway(oplog)), Timestamp(START, 0), Timestamp(START + 3_600, 0))
+    finding, _ = await found_by(reader)
+    assert [document for document, _ in finding.by_document] == ["orders"], finding.evidence
+
+
 def test_few_long_periods_are_read_for_ids_that_are_used_later() -> None:
     evidence = Evidence()
     for number in range(4):

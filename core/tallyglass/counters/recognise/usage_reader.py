@@ -12,7 +12,7 @@ import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from typing import Any
@@ -24,6 +24,7 @@ from tallyglass.counters.pacer import rest
 from tallyglass.counters.recognise.identity import document_key
 from tallyglass.counters.recognise.usage import (
     LATE_SECONDS,
+    LEAST_APART,
     WINDOW_SECONDS,
     Documents,
     Evidence,
@@ -60,10 +61,11 @@ MOST_UPDATES, MOST_IN_PERIOD = 30_000, 5_000
 """Updates that are read in all, and in one period: some 10 MB, decoded in about a second."""
 
 MOST_PROBES, MOST_IN_PROBE = 60, 2_000
-"""Periods of inserts that are read, and inserts in one: as many entries again, if all are full."""
+"""Periods of inserts that are read for numbers, and again for single documents, and inserts in one."""
 
-_ENOUGH_OF_COLLECTION, _ENOUGH_OF_NUMBER = 1_500, 20
-"""Updates of a collection after which earlier ones are left out, and of a number whose inserts are read."""
+_ENOUGH_OF_COLLECTION, _ENOUGH_OF_NUMBER, _ENOUGH_OF_DOCUMENT = 1_500, 20, 15
+"""Updates of a collection after which earlier ones are left out, and those of a number, and of a document that may be a
+counter by itself, whose inserts are read."""
 
 _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
 """Seconds after an update whose inserts are read: those that may match, in whole seconds of ``ts`` at both ends."""
@@ -152,11 +154,15 @@ class UsageReader:
         self._forget_removed()
         self._order_updates()
         # What will be inserted after the last entry is not known, however late the inserts are read.
-        async for _ in self._read_probes(_probes(self._evidence), last.time + 1):
+        numbers = candidates(self._evidence)
+        whole = [self._evidence.updates[key] for key in numbers]
+        async for _ in self._read_probes(_probes(self._evidence, whole, _ENOUGH_OF_NUMBER), last.time + 1):
             yield
         found = await asyncio.to_thread(findings, await self.evidence())
-        unused = {(one.ns, one.path) for one in found if one.grade not in (Grade.CERTAIN, Grade.LIKELY)}
-        async for _ in self._read_probes(_late_probes(self._evidence, unused), last.time + 1):
+        used = {(one.ns, one.path) for one in found if one.grade in (Grade.CERTAIN, Grade.LIKELY)}
+        unused = [key for key in numbers if key not in used]
+        single = _probes(self._evidence, _single(self._evidence, unused), _ENOUGH_OF_DOCUMENT)
+        async for _ in self._read_probes(single + _late_probes(self._evidence, unused), last.time + 1):
             yield
 
     def _order_updates(self) -> None:
@@ -270,20 +276,28 @@ Probe = tuple[Moment, int]
 """The position after which inserts are read, and the second until which."""
 
 
-def _probes(evidence: Evidence) -> list[Probe]:
-    """Which inserts are read, so that each candidate has some of its updates covered."""
-    chosen: list[Probe] = []
-    for key in candidates(evidence):
-        ends = _ends_of_use(evidence.updates[key])
+def _single(evidence: Evidence, numbers: Iterable[Key]) -> list[Documents]:
+    """The documents of some numbers that may be counters by themselves, that with the fewest updates first."""
+    several = [documents for key in numbers if len(documents := evidence.updates[key]) > 1]
+    rows = [(name, row) for documents in several for name, row in documents.items() if len(row) >= LEAST_APART]
+    return [{name: updates} for name, updates in sorted(rows, key=lambda row: len(row[1]))]
+
+
+def _probes(evidence: Evidence, wanted: Iterable[Documents], enough: int) -> list[Probe]:
+    """Which inserts are read, so that ``enough`` updates of each of the ``wanted`` numbers are covered, or all."""
+    read = [(start, end[0]) for start, end in evidence.probes]
+    chosen = [*read]
+    for documents in wanted:
+        ends = _ends_of_use(documents)
         moments = sorted(ends)
-        missing = _ENOUGH_OF_NUMBER - sum(_within(moment, ends[moment], chosen) for moment in moments)
-        for moment in _spread(moments, _ENOUGH_OF_NUMBER):
-            if missing <= 0 or len(chosen) >= MOST_PROBES:
+        missing = enough - sum(_within(moment, ends[moment], chosen) for moment in moments)
+        for moment in _spread(moments, enough):
+            if missing <= 0 or len(chosen) >= len(read) + MOST_PROBES:
                 break
             if not _within(moment, ends[moment], chosen):
                 chosen.append((moment, ends[moment]))
                 missing -= sum(_within(other, ends[other], chosen[-1:]) for other in moments)
-    return chosen
+    return chosen[len(read) :]
 
 
 def _merged(probes: Sequence[Probe], latest: int) -> list[tuple[Moment, int, int]]:
@@ -298,13 +312,13 @@ def _merged(probes: Sequence[Probe], latest: int) -> list[tuple[Moment, int, int
     return [(start, until, most) for _, start, until, most in sorted(found)]
 
 
-def _late_probes(evidence: Evidence, unused: Collection[Key]) -> list[Probe]:
+def _late_probes(evidence: Evidence, unused: Iterable[Key]) -> list[Probe]:
     """Some long periods for numbers that were not used at once: ids may be used when a form is complete."""
     chosen: list[Probe] = []
-    for key in candidates(evidence):
+    for key in unused:
         moments = sorted(update.at for updates in evidence.updates[key].values() for update in updates)
         large = any(may_be_late(update.value) for updates in evidence.updates[key].values() for update in updates)
-        if key not in unused or not large or len(moments) < _LEAST_LATE:
+        if not large or len(moments) < _LEAST_LATE:
             continue
         for moment in _spread(moments, _LATE_OF_NUMBER):
             end = moment[0] + int(2 * LATE_SECONDS)
