@@ -291,6 +291,41 @@ def test_who_owns_a_collection_keeps_it_and_the_other_counter_the_rest() -> None
     assert by_ns[CARTS].by_document == (("d0", IdField(ORDERS, "_id")),)
 
 
+def followed(*, inserted: int = 30, returned: bool = False, before: int = 1, others: int = 0) -> Evidence:
+    """Orders with numbers from elsewhere, of which so many are inserted ``before`` a projection notes how far it is and
+    inserts what it made of them; ``others`` are orders in between."""
+    found = used(list(range(7_000, 7_030)), [(BILLS, "n")], every=10)
+    updates = found.updates[CARTS, "n"]["d0"]
+    updates[:] = [update._replace(returned=returned) for update in updates]
+    for update in updates[:inserted]:
+        for n in range(others + 1):
+            moment = (update.at[0] - before, n, 0)
+            found.inserted[ORDERS].append(moment)
+            value = int(update.value) if n == 0 else 90_000 + moment[0] + n
+            found.targets.setdefault((ORDERS, "_id"), InsertedField()).add(Insert(moment, float(moment[0]), value))
+    found.probes = [((START - 10, 0, 0), (START + 10_000, 0, 0))]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "grade"),
+    [
+        (followed(), Grade.OPEN),
+        (followed(inserted=24), Grade.OPEN),
+        (followed(inserted=23), Grade.CERTAIN),
+        (followed(returned=True), Grade.CERTAIN),
+        (followed(others=2), Grade.OPEN),
+        (followed(others=3), Grade.CERTAIN),
+        (followed(before=3), Grade.CERTAIN),
+        (followed(before=-2), Grade.CERTAIN),
+    ],
+    ids=["all", "most", "too few", "handed out", "soon before", "not soon", "long before", "after"],
+)
+def test_a_number_that_follows_ids_from_elsewhere_hands_out_none(found: Evidence, grade: Grade) -> None:
+    (finding,) = findings(found)
+    assert finding.grade is grade, finding.evidence
+
+
 @pytest.mark.parametrize("delays", [{"orders": 0.9, "bills": 0.1}, {"orders": 0.1, "bills": 0.9}])
 @pytest.mark.parametrize("names", [("order", "bill"), ("bill", "order")])
 def test_counters_with_equal_numbers_are_told_by_their_names_however_late_the_inserts_are(
@@ -576,6 +611,16 @@ def test_where_late_ids_are_sought_one_of_twenty_values_may_repeat(again: int, g
     found = used([*issued], [(ORDERS, "n")], later=11)
     for value in issued[:again]:
         found.targets[ORDERS, "n"].add(Insert((START + 500, value, 0), START + 500.0, value))
+    found.inserted.setdefault(NOTES, []).append((START, 9, 0))
+    (finding,) = findings(found)
+    assert finding.grade is grade, finding.evidence
+
+
+@pytest.mark.parametrize(("others", "grade"), [(10, Grade.CERTAIN), (11, Grade.OPEN)])
+def test_late_ids_are_not_sought_where_those_of_others_pass_all_numbers(others: int, grade: Grade) -> None:
+    found = used([*range(7_000, 7_040)], [(ORDERS, "n")], later=11)
+    for n in range(others):
+        found.targets[ORDERS, "n"].add(Insert((START + 500, n, 0), START + 500.0, 7_040 + n))
     found.inserted.setdefault(NOTES, []).append((START, 9, 0))
     (finding,) = findings(found)
     assert finding.grade is grade, finding.evidence

@@ -225,8 +225,21 @@ async def test_ids_that_are_used_later_are_looked_for_where_none_was_found_at_on
         "23 of 23 values of value found in shop.orders._id, 20.0 s later; step 1.",
     )
     await found_by(reader_of(at_once))
-    assert late.seconds == [4] * 20 + [44, 60, 60]
+    assert late.seconds == [4] * 20 + [46, 60, 60, 3, 3]
     assert max(at_once.seconds) == 4
+
+
+@pytest.mark.parametrize("follows", [True, False])
+async def test_what_was_inserted_before_an_update_is_read(follows: bool) -> None:
+    """The orders up to which a projection has read, or the numbers of orders from their counter."""
+    oplog = []
+    for n in range(12):
+        at, order = START + 20 * n, insert(START + 20 * n, 5_000 + n, 2)
+        viewed = insert(at + 1, 5_000 + n, 2) | {"ns": "shop.views"}
+        oplog += [order, update(at, 5_000 + n, 3), viewed] if follows else [update(at, 5_000 + n), order, viewed]
+    reader = UsageReader(cast("Gateway", OplogGateway(oplog)), Timestamp(START, 0), Timestamp(START + 300, 0))
+    finding, _ = await found_by(reader)
+    assert finding.grade is (Grade.OPEN if follows else Grade.CERTAIN), finding.evidence
 
 
 def test_the_ids_of_a_jump_are_looked_for_until_the_next_one() -> None:

@@ -502,7 +502,7 @@ def _direct(
     other ids, so that only large and unique numbers count.
     """
     kept, covered, other = _uses(evidence, number, seconds, without)
-    if not kept:
+    if not kept or _follows(evidence, number, kept):
         return None
     issued = sum(count for document, count in covered.items() if document not in other)
     counts = sum(use.hit.matched(number.moves) for use in kept.values()), issued
@@ -528,7 +528,7 @@ def _apart(
         return matched >= LEAST_APART and is_whole and grade is Grade.CERTAIN
 
     kept = {document: use for document, use in good.items() if is_sure(document, use)}
-    if not kept:
+    if not kept or _follows(evidence, number, kept):
         return None
     documents = {document: number.documents[document] for document in kept}
     alone = number._replace(documents=documents, moves=_behaviour_of(documents.values()))
@@ -546,7 +546,7 @@ def _uses(
     """By document, where its values were found, and how many were found or would have been; and the documents that are
     of another kind."""
     every, covered = _seek(evidence, number, seconds, without)
-    good = _believable(evidence, number.ns, every, number.moves, late=seconds > WINDOW_SECONDS)
+    good = _believable(evidence, number, every, late=seconds > WINDOW_SECONDS)
     matched = {document: use.hit.matched(number.moves) for document, use in good.items()}
     other = number.documents.keys() - covered.keys() | {
         document
@@ -554,6 +554,29 @@ def _uses(
         if count >= _OTHER_ISSUES and matched.get(document, 0) < _OTHER_SHARE * count
     }
     return {document: use for document, use in good.items() if document not in other}, covered, other
+
+
+def _follows(evidence: Evidence, number: _Number, kept: Mapping[Hashable, _Use]) -> bool:
+    """Whether the ids of a number were in documents before it reached them, as those are that a projection has read up
+    to. So are ids that two counters hand out in step; but who hands out one gets the number back with its update."""
+    fields = [row for row in evidence.targets.items() if row[1].spread() >= _RANGE_SPREAD]
+    followed: Counter[Key] = Counter()
+    looked_at = 0
+    for document, use in kept.items():
+        shift = 0 if use.semantics is Semantics.LAST else number.moves.step
+        for update in number.documents[document]:
+            since = (update.at[0] - int(WINDOW_SECONDS), 0, 0)
+            if update.at not in use.hit.issues or not evidence.covers(since, update.at):
+                continue
+            looked_at += 1
+            for key, target in fields if not update.returned else ():
+                earlier = [
+                    one for one in target.by_value.get(int(update.value) - shift, ()) if since < one.at < update.at
+                ]
+                moments = evidence.inserted[key[0]]
+                if earlier and bisect_left(moments, update.at) - bisect_left(moments, earlier[-1].at) <= _MOST_RANK:
+                    followed[key] += 1
+    return looked_at >= _LIKELY_ISSUES and max(followed.values(), default=0) >= _CERTAIN_SHARE * looked_at
 
 
 def _seek(
@@ -582,18 +605,24 @@ def _seek(
 
 
 def _believable(
-    evidence: Evidence, ns: Namespace, every: Mapping[Hashable, Hits], moves: _Behaviour, *, late: bool
+    evidence: Evidence, number: _Number, every: Mapping[Hashable, Hits], *, late: bool
 ) -> dict[Hashable, _Use]:
     """The target of each document, without those that may be coincidences."""
+    moves = number.moves
     chosen = {
         document: _all_uses(evidence, every[document], name)
-        for document, name in _assigned(ns, every, late=late).items()
+        for document, name in _assigned(number.ns, every, late=late).items()
     }
     feeders = Counter(use.targets[0] for use in chosen.values())
+    values = {int(update.value) for updates in number.documents.values() for update in updates} if late else set[int]()
+    issued = values | {value - moves.step for value in values}
 
     def is_believable(target: Key, hit: _Hit) -> bool:
         if late:
-            return evidence.targets[target].spread() >= _RANGE_SPREAD and may_be_late(min(hit.values))
+            # One whose ids pass all numbers has any number in half a minute.
+            field = evidence.targets[target]
+            is_own = field.spread() >= _RANGE_SPREAD and _has_hardly_others(field, issued)
+            return is_own and may_be_late(min(hit.values))
         if median(hit.ranks) > _MOST_RANK:
             return False
         return _is_cycled(hit) if moves.cycles else _is_spread(evidence.targets[target], feeders[target])

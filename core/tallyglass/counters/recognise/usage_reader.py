@@ -2,8 +2,9 @@
 
 Bounded: updates are read in periods, each four times as long as the one after it, until there are enough; a collection
 with enough updates is left out of earlier periods. Inserts are read for two seconds after a sample of the updates, or,
-where a number jumps, until its next update; and for a minute after a few updates whose values were not found. Both are
-limited in entries, not in time, so that a busy machine changes when the result is there, not what it is.
+where a number jumps, until its next update; for a minute after a few updates whose values were not found; and for two
+seconds before some whose writers did not read the number. All are limited in entries, not in time, so that a busy
+machine changes when the result is there, not what it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -72,6 +74,9 @@ _PROBE_SECONDS = int(WINDOW_SECONDS) + 2
 
 _RANGE_SECONDS = 60
 """How long inserts are read after a number jumped: the ids of a range are used up one after the other."""
+
+_MOST_BEFORE, _BEFORE_OF_NUMBER = 30, 8
+"""Updates before which the inserts are read, in all and of one number, where its writers did not read it."""
 
 _MOST_LATE, _LATE_OF_NUMBER, _LEAST_LATE = 8, 3, 10
 """Long periods that are read for numbers without a match, in all and for one, and how many updates these need."""
@@ -161,8 +166,11 @@ class UsageReader:
         found = await asyncio.to_thread(findings, await self.evidence())
         used = {(one.ns, one.path) for one in found if one.grade in (Grade.CERTAIN, Grade.LIKELY)}
         unused = [key for key in numbers if key not in used]
-        single = _probes(self._evidence, _single(self._evidence, unused), _ENOUGH_OF_DOCUMENT)
-        async for _ in self._read_probes(single + _late_probes(self._evidence, unused), last.time + 1):
+        probes = _probes(self._evidence, _single(self._evidence, unused), _ENOUGH_OF_DOCUMENT)
+        probes += _late_probes(self._evidence, unused)
+        in_use = [key for key in numbers if key in used]
+        probes += islice(_probes_before(self._evidence, [*in_use, *unused]), _MOST_BEFORE)
+        async for _ in self._read_probes(probes, last.time + 1):
             yield
 
     def _order_updates(self) -> None:
@@ -325,6 +333,17 @@ def _late_probes(evidence: Evidence, unused: Iterable[Key]) -> list[Probe]:
             if not _within(moment, end, chosen) and len(chosen) < _MOST_LATE:
                 chosen.append((moment, end))
     return chosen
+
+
+def _probes_before(evidence: Evidence, numbers: Iterable[Key]) -> Iterator[Probe]:
+    """What was inserted before some updates whose writers did not read the number: it may follow ids of others."""
+    for key in numbers:
+        every = sorted(update for updates in evidence.updates[key].values() for update in updates)
+        # Of those before the first one nothing is known.
+        since = every[0].at[0] + int(WINDOW_SECONDS)
+        moments = [update.at for update in every if update.at[0] > since and not update.returned]
+        for at in _spread(moments, _BEFORE_OF_NUMBER):
+            yield (at[0] - int(WINDOW_SECONDS), 0, 0), at[0] + 1
 
 
 def _ends_of_use(documents: Documents) -> dict[Moment, int]:
