@@ -51,8 +51,8 @@ _CONSTANT_STEP = 0.8
 _MOST_RANK = 3
 """An issued id is among this many next inserts of its collection in the median; a later match may be chance."""
 
-_SPREAD, _LEAST_SPREAD = 0.8, 0.3
-"""The share of different values in a field of ids, divided by two where several documents feed it, and the least."""
+_SPREAD = 0.8
+"""The share of different values in a field of ids, divided by two where several documents feed it."""
 
 _RANGE_SPREAD = 0.95
 """The share of different values in a field where ranges, blocks or late ids are sought: nearly all, so an id field."""
@@ -361,7 +361,7 @@ def findings(evidence: Evidence) -> list[UsageFinding]:
         taken: set[Namespace] = set()
         while finding.claims and not [one for one in finding.claims if key in owners.setdefault(one, [key])]:
             taken |= {target.ns for target in finding.claims}
-            other = _direct(evidence, numbers[key], without=taken) or _apart(evidence, numbers[key], without=taken)
+            other = _direct(evidence, numbers[key], without=taken)
             none = numbers[key].finding(Grade.OPEN, "Another counter matches these ids better.")
             finding = other.finding if other else none
         mine = tuple(target for target in finding.targets if key in owners[target])
@@ -409,7 +409,7 @@ def _graded(evidence: Evidence, number: _Number) -> Ranked:
         or _blocks(evidence, number)
         or _direct(evidence, number, LATE_SECONDS)
     )
-    found = found or _apart(evidence, number) or _apart(evidence, number, LATE_SECONDS)
+    found = found or _apart(evidence, number)
     if found:
         return found
     why = f"None of {plural(moves.issues, 'observed value')} was found in a document inserted shortly afterwards."
@@ -510,21 +510,18 @@ def _direct(
     return None if grade is None else _used(evidence, number, grade, kept, other, counts)
 
 
-def _apart(
-    evidence: Evidence, number: _Number, seconds: float = WINDOW_SECONDS, without: Collection[Namespace] = ()
-) -> Ranked | None:
+def _apart(evidence: Evidence, number: _Number) -> Ranked | None:
     """Documents that are certain each by its own issues, where the number as a whole is none: one counter of all beside
     those of many tenants. Nearly all ids in a field without repeats must be its own, and it says nothing about the
     others."""
     if number.is_whole and len(number.documents) < 2:
         return None
-    late = seconds > WINDOW_SECONDS
-    good, covered, other = _uses(evidence, number, seconds, without)
+    good, covered, other = _uses(evidence, number)
 
     def is_sure(document: Hashable, use: _Use) -> bool:
         target, matched = evidence.targets[use.targets[0]], use.hit.matched(number.moves)
         is_whole = target.spread() >= _RANGE_SPREAD and _has_hardly_others(target, use.hit.values)
-        grade = _grade_of([use.hit], matched, covered[document], late=late)
+        grade = _grade_of([use.hit], matched, covered[document], late=False)
         return matched >= LEAST_APART and is_whole and grade is Grade.CERTAIN
 
     kept = {document: use for document, use in good.items() if is_sure(document, use)}
@@ -541,7 +538,7 @@ def _apart(
 
 
 def _uses(
-    evidence: Evidence, number: _Number, seconds: float, without: Collection[Namespace]
+    evidence: Evidence, number: _Number, seconds: float = WINDOW_SECONDS, without: Collection[Namespace] = ()
 ) -> tuple[dict[Hashable, _Use], dict[Hashable, int], set[Hashable]]:
     """By document, where its values were found, and how many were found or would have been; and the documents that are
     of another kind."""
@@ -708,7 +705,7 @@ def _shares(target: InsertedField, hit: _Hit) -> bool:
 
 def _is_spread(target: InsertedField, feeders: int) -> bool:
     """Whether the field has nearly as many distinct values as ids were issued for it."""
-    return target.spread() >= max(_LEAST_SPREAD, _SPREAD / min(feeders, 2))
+    return target.spread() >= _SPREAD / min(feeders, 2)
 
 
 def _is_cycled(hit: _Hit) -> bool:
