@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests.corpus.applications import DEVELOPED_ON, HELD_OUT, HELD_OUT_AGAIN, UNUSUAL, Application, run_application
+from tests.corpus.habits import HABITS
 
 from tallyglass.counters.follow.settings import WatchSettings
 from tallyglass.counters.follow.watch import look
@@ -23,7 +24,13 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 
 ROUNDS, PAUSE_SECONDS = 50, 0.3
-PARTS = {"developed": DEVELOPED_ON, "held-out": HELD_OUT, "held-out-again": HELD_OUT_AGAIN, "unusual": UNUSUAL}
+PARTS = {
+    "developed": DEVELOPED_ON,
+    "held-out": HELD_OUT,
+    "held-out-again": HELD_OUT_AGAIN,
+    "unusual": UNUSUAL,
+    "habits": HABITS,
+}
 
 
 @dataclass(frozen=True, slots=True)
