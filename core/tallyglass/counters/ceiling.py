@@ -81,10 +81,9 @@ def near_limit(
     return next((limit for limit in limits if limit.value - limit.value // _NEAR <= number <= limit.value), None)
 
 
-def held_by(consumers: tuple[Consumer, ...], *, is_64_bit: bool) -> int:
-    """The number that the programs with the ids are known to hold: the ``consumers``, or else a writer of 64 bits."""
-    wider_than_32 = UINT32_MAX + 1 if is_64_bit else 0
-    return min((_CONSUMERS[consumer].value for consumer in consumers), default=wider_than_32)
+def held_by(consumers: tuple[Consumer, ...]) -> int:
+    """The number that the programs which read the ids are known to hold; 0 if these are not known."""
+    return min((_CONSUMERS[consumer].value for consumer in consumers), default=0)
 
 
 def floor_of(number: Number) -> Ceiling:

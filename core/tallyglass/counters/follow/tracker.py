@@ -241,7 +241,7 @@ class Tracker:
 
     @property
     def _held(self) -> int:
-        return held_by(self.identity.consumers, is_64_bit=self.readers_64)
+        return held_by(self.identity.consumers)
 
     @property
     def is_listed(self) -> bool:
@@ -476,7 +476,7 @@ class Tracker:
 
     def may_cross(self, issued: Number) -> bool:
         """Whether a reader that keeps ids in 32 bits could still fail: not if more bits are known to be kept."""
-        may_fail = self._held <= CROSSING.value and not self.cells and self.direction > 0
+        may_fail = self._held <= CROSSING.value and not (self.cells or self.readers_64) and self.direction > 0
         return may_fail and issued < self.crossing.value < self.ceiling.value
 
     def issued(self) -> Number | None:
