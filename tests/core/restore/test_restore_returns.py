@@ -47,6 +47,8 @@ def plan(names: list[ExpectedNamespace], changed: dict[str, Changed], live: set[
         ("s.c", "s.", ""),
         ("s.a$b", "s.d", ""),
         ("s.c", "s.a$b", ""),
+        ("s.system.js", None, ""),
+        ("s.system.js", "s.scripts", "s.scripts"),
         ("s.c", "s..d", ""),
         ("s.c", "a b.d", ""),
         ("s.c", f"{'x' * 64}.d", ""),
@@ -183,6 +185,13 @@ def test_a_live_view_or_a_long_name_is_left_to_a_person() -> None:
     replaced = plan(expected(kept_too_long), {kept_too_long: Changed(commands=1)}, {kept_too_long},
                     incident("out", kept_too_long))  # fmt: skip
     assert replaced == {kept_too_long: (Strategy.BESIDE, "")}, "the name that the live one is kept under is longer"
+    scripts = "s.system.js"  # the server makes no other collection whose name begins like that
+    changed = {scripts: Changed(dropped=True)}
+    assert plan_returns(expected(scripts), changed, frozenset(), what, "T") == ()
+    dropped = incident("dropDatabase", "s")
+    (whole,) = plan_returns(expected(scripts), changed, frozenset(), dropped, "T")
+    assert (whole.strategy, whole.beside) == (Strategy.WHOLE, "")
+    assert plan(expected(scripts), changed, {scripts}, dropped) == {scripts: (Strategy.BESIDE, "")}
     money = plan(expected("s.a$b"), {"s.a$b": Changed(dropped=True)}, set(), None)
     assert money == {"s.a$b": (Strategy.BESIDE, "")}
 

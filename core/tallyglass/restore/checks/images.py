@@ -14,12 +14,14 @@ from tallyglass.restore.checks.all_checks import tested
 from tallyglass.restore.checks.installed_tools import installed_tools
 from tallyglass.restore.model.check import Check, block, warn
 from tallyglass.restore.pre_images.settings import ROLE, SINCE
-from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
+from tallyglass.restore.proof.returns import can_be_made
 from tallyglass.restore.tools import toolset
 from tallyglass.restore.tools.toolset import version_pair
 from tallyglass.restore.undo.incident_scope import written
 from tallyglass.text import clean_name
 
+_SUFFIX = "_" * 40
+"""As long as what the names of staging collections have more than that of the collection, or longer."""
 GONE = (
     "If it was renamed, rename it back and plan again: its pre-images are held. A drop leaves none: restore from a "
     "backup and the oplog."
@@ -99,5 +101,5 @@ def collections(
                 "there is no room.",
                 "Compare size and maxSize of its stats() first.",
             )
-        if "$" in name or len(name.encode()) > LONGEST_NAMESPACE - 40:
+        if not can_be_made(name + _SUFFIX):
             yield block("images-name", f"{clean_name(name)}: its name cannot be lengthened for a copy.")

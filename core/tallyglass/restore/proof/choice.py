@@ -10,7 +10,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.extended_json import read_extended_json
 from tallyglass.restore.model.undo import Choice
-from tallyglass.restore.proof.returns import LONGEST_NAMESPACE
+from tallyglass.restore.proof.returns import LONGEST_NAMESPACE, can_be_made
 from tallyglass.text import clean
 
 _NAMESPACE = re.compile(r"""[^/\\ "$.]{1,63}\.[^$.][^$]*""")
@@ -24,6 +24,8 @@ def read_choice(only: str, target: str | None, ids: Iterable[str], point: Ts) ->
     for ns in (only, target):
         if not _NAMESPACE.fullmatch(ns) or len(ns.encode()) > LONGEST_NAMESPACE:
             raise InputError(f"'{clean(ns, 80)}' is not a collection.", "Write it as DATABASE.COLLECTION.")
+    if not can_be_made(target):
+        raise InputError(f"The server keeps '{clean(target, 80)}' for itself.", "Give another name with --as.")
     if only == target:
         raise InputError("--as names the collection itself.", "Give another name: the live collection is not touched.")
     return Choice(only, target, tuple(extended for one in ids for extended in _as_extended_json(one)))

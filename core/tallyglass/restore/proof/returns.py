@@ -85,6 +85,11 @@ def free_name(wanted: str, live: Container[str]) -> str:
     return name
 
 
+def can_be_made(ns: str) -> bool:
+    """Whether mongorestore can load into a new collection of that name: the server keeps ``system.`` for itself."""
+    return "$" not in ns and len(ns.encode()) <= LONGEST_NAMESPACE and not ns.partition(".")[2].startswith("system.")
+
+
 def _was_taken(item: ExpectedNamespace, found: Changed | None, incident: Incident | None) -> bool:
     """Whether the incident removed it; what others dropped on purpose stays dropped."""
     if incident is None or is_about(incident, item.ns):
@@ -113,7 +118,7 @@ def _whole(item: ExpectedNamespace, staging: str) -> Return:
     """By way of a staging collection, so that it appears whole; what cannot be renamed is loaded under its own name."""
     if "$" in item.ns:
         return Return(item.ns, Strategy.BESIDE, "", note="mongorestore accepts no $ in a name; restore it manually.")
-    renamed = item.kind == "collection" and len(staging.encode()) <= LONGEST_NAMESPACE
+    renamed = item.kind == "collection" and can_be_made(staging)
     return Return(item.ns, Strategy.WHOLE, staging if renamed else "")
 
 
@@ -123,7 +128,7 @@ def _merged(item: ExpectedNamespace, found: Changed, incident: Incident | None, 
         note = f"A {kind} is not merged into what has its name now: compare it manually."
         return Return(item.ns, Strategy.BESIDE, "", note=note)
     replaced = incident is not None and incident.kind in REPLACED
-    if len((away if replaced else staging).encode()) > LONGEST_NAMESPACE or "$" in item.ns:
+    if not can_be_made(away if replaced else staging):
         return Return(item.ns, Strategy.BESIDE, "", note="Its name cannot take a suffix; restore it manually.")
     if replaced:
         note = "A copy of the live collection is kept; what others inserted there since comes along."
