@@ -60,7 +60,7 @@ def told(one: Incident | None) -> tuple[Any, ...] | None:
         ({"collMod": "a"}, None, ("collMod", "collMod on shop.a", "shop.a", "definition", None, "")),
         ({"collMod": BUCKETS}, None, None),
         ({"collMod": BUCKETS, "timeseriesBucketsMayHaveMixedSchemaData": True}, None,
-         ("collMod", "collMod on shop.system.buckets.m", "shop.system.buckets.m", "definition", None, "")),
+         ("collMod", "collMod on shop.m (time-series)", "shop.system.buckets.m", "definition", None, "")),
         ({"collMod": "a", "index": {"name": "at_1", "expireAfterSeconds": 3_600}}, None,
          ("collMod", "collMod on shop.a, documents expire after 3,600 s", "shop.a", "definition", None, ONCE_A_MINUTE)),
         ({"dropIndexes": "a", "index": "at_1"}, {"v": 2},

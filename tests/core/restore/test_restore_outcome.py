@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 import bson
 import pytest
-from bson import Int64, ObjectId, Regex, json_util
+from bson import Binary, Int64, ObjectId, Regex, json_util
 from bson.datetime_ms import DatetimeMS
 
 from builders.history import Server as WithOplog
@@ -28,6 +29,7 @@ from tallyglass.restore.undo import outcome_of_repairs
 from tallyglass.restore.undo.account import DocumentState
 from tallyglass.restore.undo.history_file import history_file
 from tallyglass.restore.undo.judgement import Judgement
+from tallyglass.restore.undo.let_go import let_go
 from tallyglass.restore.undo.null_id import NOT_EXACT, own_write
 from tallyglass.restore.undo.outcome import account, is_complete, undecided
 from tallyglass.restore.undo.outcome_of_repairs import account_for_repairs
@@ -98,6 +100,9 @@ class Held(Server):
         return [{"v": 2, "key": {"_id": 1}, "name": "_id_"}, {"v": 2, "key": {"a": 1}, "name": "a_1"}]
 
     async def find_raw(self, ns: Namespace, query: Any, **_: Any) -> AsyncIterator[bytes]:
+        if ns.db == "local":
+            yield bson.encode(entry(0, "n", {}))
+            return
         wanted = query["_id"]["$in"] if "_id" in query else self.documents.get(ns.collection, ())
         for id_ in self.documents.get(ns.collection, ()):
             if id_ in wanted:
@@ -222,6 +227,40 @@ async def test_without_a_return_the_definitions_that_may_be_set_back_are_compare
     server = cast("Gateway", Held({"capped": True}, **{live: []}))
     found = [one.why for row in [row async for row in account(server, server, made, None)] for one in row.damaged]
     assert found == [one.why for one in await undecided(server, made)] == said
+
+
+SHORTER = {"collMod": "c", "index": {"name": "a_1", "expireAfterSeconds": 5}}
+WAS = {"indexOptions_old": {"expireAfterSeconds": 9}}
+
+
+@pytest.mark.parametrize(
+    ("command", "before", "gone"),
+    [
+        (SHORTER, WAS, [1, 4]),
+        (SHORTER, {}, [1, 4]),
+        (SHORTER, {"indexOptions_old": {"expireAfterSeconds": 5}}, []),
+        ({"collMod": "c", "index": {"name": "a_1", "hidden": True}}, {"indexOptions_old": {"hidden": False}}, []),
+        ({"collMod": "d", "expireAfterSeconds": Int64(5)}, {}, []),
+        ({"collMod": "c", "expireAfterSeconds": 5}, {"collectionOptions_old": {"expireAfterSeconds": 9}}, [1, 4]),
+        ({"collMod": "c", "expireAfterSeconds": "off"}, {"collectionOptions_old": {"expireAfterSeconds": 9}}, []),
+        ({"collMod": "c", "cappedSize": 512}, {"collectionOptions_old": {"size": 4096}}, [1, 4]),
+        ({"collMod": "c", "cappedMax": 5}, {"collectionOptions_old": {"size": 512, "max": 4}}, []),
+    ],
+)
+async def test_what_the_server_may_have_removed_since_a_definition_changed_is_unclear(
+    command: dict[str, Any], before: dict[str, Any], gone: list[int]
+) -> None:
+    session = {"lsid": {"id": Binary.from_uuid(UUID(int=3)), "uid": b""}, "txnNumber": 1}
+    oplog = [
+        entry(10, "c", command, ns="s.$cmd", o2=before), entry(11, "d", {"_id": 1}), entry(12, "d", {"_id": 2}),
+        entry(13, "d", {"_id": 3}, **session), entry(14, "d", {"_id": 4}), entry(15, "d", {"_id": 5}, ns="s.d"),
+    ]  # fmt: skip
+    server = cast("Gateway", WithOplog(oplog, {"_id": 2}))
+    found = [one async for one in let_go(server, "s.c", Ts(10, 1))]
+    assert [json_util.loads(one.id) for one in found] == gone
+    assert all(one.left_alone for one in found)
+    (unknown,) = [one async for one in let_go(server, "s.c", Ts(9, 1))]
+    assert (unknown.id, "unknown" in unknown.why) == ("", True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from restore_scene import Scene
 
@@ -62,3 +64,24 @@ async def test_what_others_did_to_an_index_meanwhile_tells_whether_something_is_
             person.press("y\n")
             assert person.wait_for_exit() == 1, person.text
         assert "orders" not in scene.client["shop"].list_collection_names()
+
+
+async def test_what_expired_by_a_change_of_its_index_is_listed_until_it_is_back(expiring: Scene) -> None:
+    scene, sessions = expiring, expiring.client["shop"].sessions
+    sessions.insert_many([{"_id": n, "at": datetime.now(UTC) - timedelta(days=n % 4)} for n in range(200)])
+    sessions.create_index("at", expireAfterSeconds=86_400 * 30)
+    backup, held = scene.backup("--oplog"), {row["_id"]: row for row in sessions.find()}
+    scene.client["shop"].command("collMod", "sessions", index={"name": "at_1", "expireAfterSeconds": 86_000})
+    while sessions.count_documents({}) > 50:  # each asks the server, which looks every second
+        scene.settle()
+    scene.settle()
+    incident = await scene.incident("collMod", "shop.sessions")
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    (check,) = [one for one in plan.checks if one.id == "expired-by-accident"]
+    assert "150 documents were deleted there since" in check.title
+    scene.client["shop"].command("collMod", "sessions", index={"name": "at_1", "expireAfterSeconds": 86_400 * 30})
+    done = scene.run(plan)
+    assert (done.returncode, "Still damaged or unclear: 150." in done.stderr) == (3, True), done.stderr
+    sessions.insert_many([row for key, row in held.items() if key % 4])
+    done = scene.run(plan)
+    assert (done.returncode, "All is as it" in done.stderr) == (0, True), done.stderr

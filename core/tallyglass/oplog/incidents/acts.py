@@ -91,7 +91,7 @@ def _coll_mod(entry: Entry) -> Incident | None:
     bare = sum(1 for _ in entry.fields(entry.o_at)) < 2
     if bare and _collection(ns).startswith("system.buckets."):
         return None
-    title, note = f"collMod on {clean_name(ns, 255)}", ""
+    title, note = f"collMod on {shown(ns)}", ""
     for spec in entry.index_specs():
         seconds = entry.number_in(spec, b"expireAfterSeconds")
         if seconds is not None:

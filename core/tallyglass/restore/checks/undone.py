@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.wording import path_text
-from tallyglass.oplog.snapshot import Incident
+from tallyglass.oplog.snapshot import Incident, time_series_of
 from tallyglass.restore.model.check import STAYS, Checks, block, warn
 from tallyglass.restore.model.undo import Accident, Return, Strategy, WriteGroup
-from tallyglass.restore.proof.findings import Findings
+from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.restore.undo.accident import UpdateEffect
 from tallyglass.restore.undo.evidence import as_options, logged_statement
-from tallyglass.restore.undo.expiry import decides
+from tallyglass.restore.undo.expiry import decides, lets_go
+from tallyglass.restore.undo.incident_scope import DEFINITIONS
 from tallyglass.text import clean, clean_name, plural
 
 _SHOWN = 8
@@ -40,6 +41,7 @@ def undone(found: Findings) -> Checks:
     inferred, accident = assessed.inferred, assessed.inferred.accident
     if incident is None:
         yield from stays(assessed.covered.located.at_limit)
+    yield from removed(assessed)
     merged = {row.ns for row in assessed.returns if row.strategy is Strategy.MERGE}
     large = assessed.replayed.base.large
     yield from large_documents(accident, {ns: large[ns] for ns in large if ns in merged})
@@ -59,6 +61,18 @@ def stays(at_limit: Entry | None) -> Checks:
         what = "a transaction: what it updated" if updates else "a rename over another collection: what is live there"
         title = f"The entry at the point is {what} stays, since no incident is named. The run ends with 3."
         yield warn(STAYS, title, "Plan with --incident N: see tallyglass incidents.")
+
+
+def removed(assessed: Assessed) -> Checks:
+    """Did the incident let the server remove documents? A plan for a definition brings none back."""
+    at, incident = assessed.covered.located.at_limit, assessed.inputs.incident
+    if at is None or incident is None or incident.kind not in DEFINITIONS or not lets_go(at):
+        return
+    changed, name = assessed.loss.changed.get(at.target), clean_name(time_series_of(at.target) or at.target)
+    count = plural(changed.deletes if changed else 0, "document was", "documents were")
+    title = f"{name}: it lets the server remove documents, and {count} deleted there since. This plan "
+    title += "brings none back. The run lists those that were deleted without a session as unclear, and ends with 3."
+    yield warn("expired-by-accident", title, "Set the limit back, and plan for the incident of the deletes.")
 
 
 def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:

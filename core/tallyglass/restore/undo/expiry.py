@@ -58,6 +58,29 @@ def defined_expiry(entry: Entry, ns: str) -> Iterator[str]:
         yield from decisive_fields(one for one in specs if isinstance(one, Mapping))
 
 
+def lets_go(entry: Entry) -> bool:
+    """Whether a command may let the server remove documents of its collection: a ``collMod`` that lets them expire
+    earlier, or that makes a capped collection smaller. Raises Malformed."""
+    if entry.command != "collMod":
+        return False
+    before = walk.value(entry.raw, entry.o2_at) if entry.o2_at is not None else {}
+    index, options = (before.get(f"{one}Options_old", {}) for one in ("index", "collection"))
+    changed = [
+        (entry.o.get("index", {}).get("expireAfterSeconds"), index.get("expireAfterSeconds")),
+        (entry.o.get("expireAfterSeconds"), options.get("expireAfterSeconds")),
+        (entry.o.get("cappedSize"), options.get("size")),
+        (entry.o.get("cappedMax"), options.get("max")),
+    ]
+    return any(_is_less(now, earlier) for now, earlier in changed)
+
+
+def _is_less(now: object, earlier: object) -> bool:
+    """Whether a limit was set, and not to at least what it was before; it may be ``off``, or have been absent."""
+    if isinstance(now, str) or now is None:
+        return False
+    return not isinstance(earlier, (int, float)) or float(str(now)) < earlier
+
+
 def decides(paths: Iterable[Path], fields: Iterable[str]) -> bool:
     """Whether a change at some paths may decide that a document expires."""
     found = [tuple(one.encode().split(b".")) for one in fields]

@@ -14,6 +14,7 @@ from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.documents import DocumentSource
 from tallyglass.restore.undo.history_file import history_file, seen_file
+from tallyglass.restore.undo.let_go import let_go
 from tallyglass.restore.undo.outcome_of_copy import account_for_copy, created_meanwhile, other_definitions
 from tallyglass.restore.undo.outcome_of_repairs import account_for_repairs
 from tallyglass.restore.undo.outcome_rows import Damaged, NamespaceOutcome, id_json
@@ -55,6 +56,7 @@ async def account(
     if not plan.undo.returns:
         for ns in plan.undo.defined:
             differ = await _differing(source, plan, ns)
+            differ += [one async for one in let_go(source, ns, plan.facts.limit)]
             yield NamespaceOutcome(clean_name(ns), damaged=differ, empty=not differ)
 
 
