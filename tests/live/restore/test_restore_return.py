@@ -502,3 +502,28 @@ async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Sce
     scene.spare_client["shop"]["half"].insert_one({})  # what a replay made that was killed: --drop leaves it
     scene.must_run(plan)
     assert record(scene.client)["shop.orders"] == before["shop.orders"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "room"), [({"size": 2**20, "max": 100}, False), ({"size": 8192}, False), ({"size": 2**20}, True)]
+)
+async def test_what_comes_back_to_a_capped_collection_removes_nothing(
+    scene: Scene, limit: dict[str, int], room: bool
+) -> None:
+    log = scene.client["shop"].create_collection("log", capped=True, **limit)
+    log.insert_many([{"_id": n, "text": "x" * 50} for n in range(99)])
+    log.insert_one({"_id": None, "text": "y"})
+    backup = scene.backup("--oplog")
+    scene.settle()
+    deleted = [row["_id"] for row in log.find().limit(40)]
+    log.delete_many({"_id": {"$in": deleted}})
+    log.insert_many([{"_id": 1000 + n, "text": "z" * 50} for n in range(35)])
+    there = {row["_id"] for row in log.find()}
+    scene.settle()
+    incident = await scene.incident("deleteMany", "shop.log")
+    plan = await scene.plan(backup, incident.limit, incident=incident)
+    assert "It is capped" in plan.undo.returns[0].note
+    done = scene.run(plan)
+    assert {row["_id"] for row in log.find()} == there | set(deleted if room else ())
+    assert done.returncode == (0 if room else 3), done.stderr
+    assert ("Still damaged or unclear: 40." in done.stderr) is not room, done.stderr

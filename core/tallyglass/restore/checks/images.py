@@ -97,8 +97,8 @@ def collections(
         if written(incident) == "d" and name in live and (live[name].options or {}).get("capped"):
             yield warn(
                 "images-capped",
-                f"{clean_name(name)} is capped: what comes back becomes its newest, and removes its oldest where "
-                "there is no room.",
+                f"{clean_name(name)} is capped: what comes back becomes its newest. Without room for all of it, it is "
+                "left out and listed: the server would remove the oldest for it.",
                 "Compare size and maxSize of its stats() first.",
             )
         if not can_be_made(name + _SUFFIX):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
@@ -60,7 +61,7 @@ def plan_returns(
             if item.kind == "collection" and item.ns in others:
                 rows.append(Return(item.ns, Strategy.BESIDE, staging, note=_ANOTHER_KIND))
                 continue
-            rows.append(_merged(item, found, incident, staging, away))
+            rows.append(_with_room(item, incident, _merged(item, found, incident, staging, away)))
     return tuple(rows)
 
 
@@ -120,6 +121,20 @@ def _whole(item: ExpectedNamespace, staging: str) -> Return:
         return Return(item.ns, Strategy.BESIDE, "", note="mongorestore accepts no $ in a name; restore it manually.")
     renamed = item.kind == "collection" and can_be_made(staging)
     return Return(item.ns, Strategy.WHOLE, staging if renamed else "")
+
+
+_CAPPED = (
+    "It is capped: what is missing comes back if there is room for all of it. Otherwise the server would remove its "
+    "oldest documents: all is left out and listed."
+)
+
+
+def _with_room(item: ExpectedNamespace, incident: Incident | None, row: Return) -> Return:
+    """The row, which says so where documents are inserted into a capped collection."""
+    inserts = row.strategy is Strategy.MERGE and (incident is None or written(incident) != "u")
+    if not inserts or not json.loads(item.options).get("capped"):
+        return row
+    return replace(row, note=f"{row.note} {_CAPPED}".strip())
 
 
 def _merged(item: ExpectedNamespace, found: Changed, incident: Incident | None, staging: str, away: str) -> Return:

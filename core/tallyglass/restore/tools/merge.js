@@ -133,6 +133,17 @@ async function leaveOutExpired(side, index) {
   await leaveOut(side, [{$match: {$and: [condition(index), {[field]: {$lte: before, $type: "date"}}]}},
     {$project: {x: {expired: {$literal: index.name}}}}], {locale: "simple"});
 }
+// What comes back to a capped collection is its newest: where there is no room, the server removes the oldest for it.
+async function hasRoom(ns, side, options) {
+  const sum = (document) => ({$group: {_id: null, n: {$sum: 1}, bytes: {$sum: {$bsonSize: document}}}});
+  const held = await (await collection(ns).aggregate([sum("$$ROOT")])).toArray();
+  const open = await aggregate(side, [OPEN, {$match: {f: {$exists: false}}}, sum("$r")], {locale: "simple"});
+  const all = [...held, ...open];
+  const one = nullIdOf(ns);
+  if (one !== undefined && !one.was) { all.push({n: 1, bytes: exactly(one.wanted).length}); }
+  const total = (name) => all.reduce((so_far, row) => so_far + Number(row[name]), 0);
+  return total("bytes") <= Number(options.size) && (!options.max || total("n") <= Number(options.max));
+}
 async function report(ns, what, rows) {
   if (rows.length > 0) {
     const ids = rows.slice(0, 5).map((row) => quoted(shell.EJSON.stringify(row._id, {relaxed: false})));
@@ -141,7 +152,7 @@ async function report(ns, what, rows) {
 }
 // Before anything live is written: what would break a rule of the live collection is left out, and reported. Returns
 // how many repairs a unique index keeps out for now.
-async function reviewRepairs(ns, side, indexes, ordered = true) {
+async function reviewRepairs(ns, side, indexes, ordered = true, anyRoom = false) {
   const info = await liveInfo(ns);
   if (nullIdOf(ns) !== undefined) {
     await shell.print(quoted(ns) + ": the document whose _id is null is written by itself");
@@ -162,6 +173,9 @@ async function reviewRepairs(ns, side, indexes, ordered = true) {
   for (const one of all.filter((index) => index.expireAfterSeconds !== undefined)) {
     await leaveOutExpired(side, one);
   }
+  if (info.options.capped && !anyRoom && !await hasRoom(ns, side, info.options)) {
+    await copy.updateMany({...OPEN.$match, f: {$exists: false}}, {$set: {x: {full: true}}}, {writeConcern: MAJORITY});
+  }
   const unique = all.filter((index) => index.unique);
   for (const one of unique) {
     await leaveOutConflicts(ns, side, one);
@@ -174,6 +188,8 @@ async function reviewRepairs(ns, side, indexes, ordered = true) {
     await report(ns, "are left out: TTL index " + quoted(one.name) + " would remove them within a minute",
       found.filter((row) => row.x.expired === one.name));
   }
+  await report(ns, "are left out: the capped collection has no room for all that are missing, and would remove its oldest",
+    found.filter((row) => row.x.full));
   await report(ns, "are left out: the collation takes their _id for another one",
     found.filter((row) => row.x.index === "_id_"));
   if (info.options.validator) {
@@ -215,7 +231,7 @@ function nullIdOf(ns) {
   const rows = fs.readFileSync("history/null-ids.jsonl", "utf8").split("\n").filter((row) => row);
   return rows.map((row) => shell.EJSON.parse(row, {relaxed: false})).find((row) => row.ns === ns);
 }
-async function writeNullId(ns) {
+async function writeNullId(ns, side, anyRoom) {
   const one = nullIdOf(ns);
   if (one === undefined) {
     return;
@@ -223,6 +239,11 @@ async function writeNullId(ns) {
   const [name, rest] = split(ns);
   const update = {q: {_id: null, $expr: {$eq: ["$$ROOT", {$literal: one.was}]}},
     u: [{$replaceWith: {$literal: one.wanted}}], collation: {locale: "simple"}};
+  const {options} = await liveInfo(ns);
+  if (!one.was && options.capped && !anyRoom && !await hasRoom(ns, side, options)) {
+    await shell.print(quoted(ns) + ": the document whose _id is null is left out: the capped collection has no room");
+    return;
+  }
   const change = one.was ? {update: rest, updates: [update]} : {insert: rest, documents: [one.wanted]};
   const result = await answer(name, {...change, bypassDocumentValidation: true, writeConcern: MAJORITY});
   const problem = result.ok ? (result.writeErrors || [])[0] || result.writeConcernError : result;
@@ -263,7 +284,7 @@ async function writeRepairs(ns, side, done) {
   const note = async (change) => await write(staged[0], {update: staged[1], updates: [{q: {}, u: change}]});
   await note({$set: {b: new Date(), n: updates}});
   if (!done.alone) {
-    await writeNullId(ns);
+    await writeNullId(ns, side, done.anyRoom);
     done.alone = true;
   }
   const plainly = (select, last, by) => aggregate(side, [...select, ...last], by);
@@ -300,12 +321,13 @@ async function writeRepairs(ns, side, done) {
   await note({$unset: {n: ""}});
 }
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
-async function mergeRepairs(ns, side, indexes) {
-  let kept = await reviewRepairs(ns, side, indexes);
+async function mergeRepairs(ns, side, indexes, anyRoom = false) {
+  const review = async (ordered) => await reviewRepairs(ns, side, indexes, ordered, anyRoom);
+  let kept = await review(true);
   if (!await exists(side)) {
     return;
   }
-  const done = {};
+  const done = {anyRoom: anyRoom};
   let ordered = true, left = true;
   while (left) {
     try {
@@ -316,9 +338,9 @@ async function mergeRepairs(ns, side, indexes) {
       // A conflict came up since the review, or is none that it finds. Those that wait for others are given up once that
       // brings none of them on.
       done.inHalves = !ordered;
-      const now = await reviewRepairs(ns, side, indexes);
+      const now = await review(true);
       ordered = now < kept;
-      kept = ordered ? now : await reviewRepairs(ns, side, indexes, false);
+      kept = ordered ? now : await review(false);
     }
   }
   if (await collection(side).countDocuments({x: {$exists: true}}) === 0) {
@@ -332,7 +354,7 @@ async function carryOver(ns, staging, kept, since, count) {
   if (early) {
     await mustHold(staging, count, true);
   }
-  await mergeRepairs(early ? staging : ns, since, []);
+  await mergeRepairs(early ? staging : ns, since, [], true);  // newer than what came back: that gives way
 }
 // The definitions of a collection that was made again without them.
 async function restoreDefinitions(ns, indexes, options) {

@@ -100,6 +100,8 @@ async def _left_out(source: Gateway, row: Return) -> dict[bytes, str]:
         mark = decode(raw)["x"]
         if "expired" in mark:
             why = f"The TTL index {clean(str(mark['expired']), 80)} would remove it again: raise its time first."
+        elif "full" in mark:
+            why = "The capped collection has no room for all that are missing: its oldest would be removed for them."
         elif "refused" in mark:
             why = f"The server refuses it: {clean(str(mark['refused']), 300)}."
         else:
