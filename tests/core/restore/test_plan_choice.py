@@ -160,7 +160,6 @@ KEPT = collection(changeStreamPreAndPostImages={"enabled": True})
 ADVICE = f"For the next time: {how_to_enable('shop', 'orders')}"
 SLOWLY = "This user may not read config.system.preimages: a change stream is read, more slowly."
 NOT_HELD = "Its first pre-image is not held: expired, or not kept then."
-SERIES = "shop.orders is of a time-series collection, which cannot keep pre-images."
 FORWARD = "The backup has the documents; the plan carries each forward through the oplog."
 
 
@@ -171,7 +170,6 @@ FORWARD = "The backup has the documents; the plan carries each forward through t
         (KEPT, 0, None, (False, NOT_HELD)),
         (collection(), 0, None, (False, "shop.orders keeps no pre-images.", ADVICE)),
         (collection(), 0, InputError("Broken."), (False, "shop.orders keeps no pre-images. Broken.", ADVICE)),
-        (collection("timeseries"), 0, False, (False, SERIES)),
         (KEPT, 0, True, (True, f"{NOT_HELD} {FORWARD}", "", WITHOUT_SPARE)),
         (replace(KEPT, options=None), 0, None, (False, NOT_HELD)),
         (KEPT, PrivilegeError("no"), None, (True, SLOWLY, f"In mongosh: {ROLE}")),
@@ -208,7 +206,9 @@ async def test_the_first_image_says_whether_images_are_a_way(
     reads = Way(FROM_IMAGES, None, "The plan reads which collections the transaction wrote.")
     assert await judge(AsyncMock(), replace(LOST, kind="transaction"), request) == reads
     dropped = await judge(AsyncMock(), replace(LOST, kind="drop"), request)
-    assert (dropped.possible, dropped.advice) == (False, "Restore from a backup and the oplog.")
+    series = await judge(AsyncMock(), replace(LOST, ns="shop.system.buckets.orders"), request)
+    for way_of in (dropped, series):
+        assert (way_of.possible, way_of.advice) == (False, "Restore from a backup and the oplog.")
 
 
 def test_a_plan_is_only_written_where_nothing_is(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tallyglass.errors import InputError, PrivilegeError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo
 from tallyglass.oplog.incidents.verdict import MAYBE_TTL
-from tallyglass.oplog.snapshot import Harm, Incident
+from tallyglass.oplog.snapshot import Harm, Incident, time_series_of
 from tallyglass.restore.checks.all_checks import tested
 from tallyglass.restore.checks.installed_tools import installed_tools
 from tallyglass.restore.model.check import Check, block, warn
@@ -45,6 +45,12 @@ def possible(deployment: Deployment, incident: Incident) -> Iterator[Check]:
         yield block(
             "images-kind",
             f"{incident.title}: no pre-images are kept of what a command removes or replaces.",
+            "Restore from a backup and the oplog.",
+        )
+    elif time_series_of(incident.ns):
+        yield block(
+            "images-kind",
+            f"{incident.title}: a time-series collection cannot keep pre-images.",
             "Restore from a backup and the oplog.",
         )
     if incident.kind == "ttl" or MAYBE_TTL in incident.note:

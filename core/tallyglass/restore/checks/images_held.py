@@ -12,7 +12,7 @@ from tallyglass.restore.checks.window import SHORT_HEAD_ROOM_HOURS, head_room
 from tallyglass.restore.model.check import Check, block, ok, warn
 from tallyglass.restore.pre_images.damaged import IncidentDamage
 from tallyglass.restore.pre_images.image_proof import ImageProof, ImagesProof
-from tallyglass.restore.pre_images.settings import Retention, can_keep_images, how_to_enable, keeps_images
+from tallyglass.restore.pre_images.settings import Retention, how_to_enable, keeps_images
 from tallyglass.restore.undo.outcome_rows import id_json
 from tallyglass.text import clean_name
 
@@ -77,8 +77,6 @@ def _from_backup(proof: ImageProof) -> str:
 
 
 def _why(proof: ImageProof, kept: Retention) -> str:
-    if not can_keep_images(proof.info):
-        return "A time-series collection cannot keep pre-images."
     if keeps_images(proof.info) is False:
         ns = proof.info.ns
         return f"The collection keeps none; for the next time: {how_to_enable(ns.db, ns.collection)}."

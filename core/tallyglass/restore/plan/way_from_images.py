@@ -12,7 +12,7 @@ from tallyglass.restore.checks import images
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.way import FROM_IMAGES, WITHOUT_SPARE, Way
 from tallyglass.restore.pre_images.damaged import live_collections
-from tallyglass.restore.pre_images.settings import ROLE, can_keep_images, how_to_enable, keeps_images, retention
+from tallyglass.restore.pre_images.settings import ROLE, how_to_enable, keeps_images, retention
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.incident_scope import written
 from tallyglass.restore.undo.sources.images import ImageKey, images_between
@@ -48,9 +48,6 @@ async def _first_image(gateway: Gateway, incident: Incident, info: CollectionInf
     if held:
         long = (await retention(gateway)).words
         return Way(FROM_IMAGES, True, f"Its first pre-image is held (kept {long}): seconds, no backup, no spare.")
-    if not can_keep_images(info):
-        why = f"{incident.ns} is of a time-series collection, which cannot keep pre-images."
-        return await _from_files(gateway, request, why)
     if keeps_images(info) is False:
         advice = f"For the next time: {how_to_enable(info.ns.db, info.ns.collection)}"
         return await _from_files(gateway, request, f"{incident.ns} keeps no pre-images.", advice)
