@@ -541,6 +541,19 @@ def test_documents_that_may_have_expired_by_the_accident_are_named_before(
     assert set(levels(replace(found, reached=assessed))) - set(levels(findings())) == ({check} if check else set())
 
 
+@pytest.mark.parametrize(
+    ("kind", "compared", "warned"),
+    [("collMod", (), True), ("collMod", ("s.c",), False), ("deleteMany", (), False)],
+)
+def test_a_plan_for_a_definition_that_it_does_not_set_back_says_so(
+    kind: str, compared: tuple[str, ...], warned: bool
+) -> None:
+    found = findings(inputs={"incident": incident(1, 9, kind=kind)})
+    assert found.assessed is not None
+    assessed = replace(found.assessed, definitions=Definitions(compared=compared))
+    assert ("return" in levels(replace(found, reached=assessed))) is warned
+
+
 def said(found: Findings, *names: str) -> list[str]:
     """What the checks with these ids say, with their levels where they do not pass."""
     signs = {OK: "", WARN: "? ", BLOCK: "! "}

@@ -149,11 +149,11 @@ def _point(found: Findings) -> Checks:
         return
     if backup.start is not None and backup.start >= limit:
         advice = "Use an older one."
-        yield block("backup-after-point", f"The backup began at {backup.start}, after the point {limit}.", advice)
+        yield block("backup-after-point", f"The backup began at {backup.start}, not before the point {limit}.", advice)
     elif backup.end is not None and backup.end >= limit:
         yield block(
             "backup-after-point",
-            f"The backup ended at {backup.end}, after the point {limit}: it holds later writes.",
+            f"The backup ended at {backup.end}, not before the point {limit}: it holds later writes.",
             "Use an older one.",
         )
     located = found.located

@@ -8,6 +8,7 @@ from tallyglass.oplog.entry.entry import Entry
 from tallyglass.restore.model.check import Checks, block, warn
 from tallyglass.restore.model.undo import Strategy
 from tallyglass.restore.proof.findings import Assessed, Findings
+from tallyglass.restore.undo.incident_scope import DEFINITIONS
 from tallyglass.text import clean_name, first_names, plural
 
 _MOST_NAMED = 3
@@ -38,6 +39,10 @@ def live_data(found: Findings) -> Checks:
             f"{plural(total, 'operation')} came after the point; a full rollback would lose them.",
             "This plan brings back only what was damaged, through staging collections: the application may write on.",
         )
+    incident = found.inputs.incident
+    if incident is not None and incident.kind in DEFINITIONS and not assessed.definitions.compared:
+        title = f"Nothing of it is set back: {incident.title}. The run rebuilds the spare alone, and ends with 3."
+        yield warn("return", title, "Compare with the spare, and set it back manually.")
     for row in assessed.returns:
         if row.note:
             yield warn("return", f"{clean_name(row.ns)}: {row.note}")
