@@ -85,3 +85,28 @@ async def test_what_expired_by_a_change_of_its_index_is_listed_until_it_is_back(
     sessions.insert_many([row for key, row in held.items() if key % 4])
     done = scene.run(plan)
     assert (done.returncode, "All is as it" in done.stderr) == (0, True), done.stderr
+
+
+async def test_an_index_that_cannot_be_built_keeps_no_other_from_being_built(scene: Scene) -> None:
+    orders = scene.client["shop"].orders
+    orders.insert_many([{"_id": n, "a": n, "b": n} for n in range(20)])
+    orders.create_index("a", unique=True)
+    orders.create_index("b")
+    backup, before = scene.backup("--oplog"), orders.index_information()
+    scene.settle()
+    orders.drop_indexes()
+    orders.insert_one({"_id": 20, "a": 1})
+    scene.settle()
+    incident = await scene.incident("dropIndexes", "shop.orders")
+    first = scene.first_entry({"o.dropIndexes": "orders"}, scene.begun)
+    plan = await scene.plan(backup, first, incident=incident)
+    with Terminal([str(scene.save(plan))], dict(scene.environment), cwd=scene.folder) as person:
+        with pytest.raises(AssertionError, match="ended: 1"):
+            say_yes(person)
+        assert "1 of 2 could not be done" in person.text
+    assert set(orders.index_information()) == {"_id_", "b_1"}
+    orders.delete_one({"_id": 20})
+    with Terminal([str(scene.save(plan))], dict(scene.environment), cwd=scene.folder) as person:
+        say_yes(person)
+        assert person.wait_for_exit() == 0, person.text
+    assert orders.index_information() == before

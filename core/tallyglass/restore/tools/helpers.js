@@ -26,6 +26,20 @@ const MAJORITY = {w: "majority"};
 async function write(name, body) {
   return await run(name, {...body, writeConcern: MAJORITY});
 }
+// Each is done, also where another is refused: one index that cannot be built keeps no other from being built.
+async function doAll(works) {
+  const refused = [];
+  for (const work of works) {
+    try {
+      await work();
+    } catch (error) {
+      refused.push(error.message);
+    }
+  }
+  if (refused.length > 0) {
+    throw new Error([refused.length + " of " + works.length + " could not be done:", ...refused].join("\n"));
+  }
+}
 async function dropIfThere(name, body) {
   const missing = [26, 27];
   try {

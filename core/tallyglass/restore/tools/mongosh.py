@@ -14,10 +14,10 @@ from tallyglass.mongo.mongosh import MAJORITY, call, has_literal, literal, updat
 from tallyglass.restore.tools.files import fold_json
 
 __all__ = [
-    "HELPERS", "build_index", "build_indexes", "call", "carry_over", "command", "create_indexes", "drop_if_there",
-    "drop_like", "empty_spare", "expire_again", "has_literal", "helpers", "literal", "merge_repairs", "must",
-    "must_match", "on_live", "on_spare", "program", "replace_by", "reserve", "restore_definitions", "review_repairs",
-    "say", "start_set", "take_names", "update_one",
+    "HELPERS", "all_of", "build_index", "build_indexes", "call", "carry_over", "command", "create_indexes",
+    "drop_if_there", "drop_like", "empty_spare", "expire_again", "has_literal", "helpers", "literal",
+    "merge_repairs", "must", "must_match", "on_live", "on_spare", "program", "replace_by", "reserve",
+    "restore_definitions", "review_repairs", "say", "start_set", "take_names", "update_one",
 ]  # fmt: skip
 
 HELPERS = "helpers.js"
@@ -45,6 +45,11 @@ def command(db: str, body: Mapping[str, Any]) -> str:
 def must(db: str, body: Mapping[str, Any]) -> str:
     """One database command that has to succeed."""
     return f"must(await {command(db, body)[:-1]});"
+
+
+def all_of(statements: Sequence[str]) -> str:
+    """Statements that are all run, whatever the server refuses, which is then an error."""
+    return f"await doAll([{', '.join(f'async () => {{ {one} }}' for one in statements)}]);"
 
 
 def drop_if_there(db: str, body: Mapping[str, Any]) -> str:

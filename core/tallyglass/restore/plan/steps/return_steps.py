@@ -490,7 +490,7 @@ def _first(counts: Sequence[str]) -> tuple[str, ...]:
 def _definitions(work: ReturnWork) -> PlanSteps:
     return run_mongosh(
         Phase.RETURN, "Restore indexes and validators", Effect.WRITES_LIVE, "definitions.js",
-        [_on_live(work), *work.definitions],
+        [_on_live(work), mongosh.all_of(work.definitions)],
         why="They differ from the point. Building an index takes time; leave it out if the change was intended.",
         mode=RunMode.BY_HAND, seconds=None,
     )  # fmt: skip
