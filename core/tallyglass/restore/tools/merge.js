@@ -141,7 +141,7 @@ async function hasRoom(ns, side, options) {
   const all = [...held, ...open];
   const one = nullIdOf(ns);
   if (one !== undefined && !one.was) { all.push({n: 1, bytes: exactly(one.wanted).length}); }
-  const total = (name) => all.reduce((so_far, row) => so_far + Number(row[name]), 0);
+  const total = (name) => all.reduce((before, row) => before + Number(row[name]), 0);
   return total("bytes") <= Number(options.size) && (!options.max || total("n") <= Number(options.max));
 }
 async function report(ns, what, rows) {
@@ -277,7 +277,8 @@ async function writeAllButRefused(ns, side, select, last, collation) {
   }
 }
 async function writeRepairs(ns, side, done) {
-  const collation = plainCollation((await liveInfo(ns)).options.collation);
+  const {options} = await liveInfo(ns);
+  const collation = plainCollation(options.collation);
   const [into, staged] = [split(ns)[1], split(side)];
   // The oplog then tells what others wrote before and after from the repairs.
   const updates = await collection(side).countDocuments({x: {$exists: false}, f: {$exists: true}});
@@ -291,7 +292,8 @@ async function writeRepairs(ns, side, done) {
   const put = done.inHalves ? (...what) => writeAllButRefused(ns, side, ...what) : plainly;
   const atOnce = {$match: {o: {$exists: false}}};
   const later = [{$match: {o: {$exists: true}}}, {$sort: {o: 1}}];
-  // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one.
+  // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one. But a
+  // capped collection keeps the order in which documents come, and removes the first of them first.
   const insert = async (which) => {
     const merge = (matched, how) => how([OPEN, {$match: {f: {$exists: false}}}, ...which],
       [{$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
@@ -305,7 +307,7 @@ async function writeRepairs(ns, side, done) {
   };
   // What others deleted since it came back stays so.
   if (!done.inserts) {
-    await insert([atOnce, {$sort: {_id: -1}}]);
+    await insert([atOnce, {$sort: {_id: options.capped ? 1 : -1}}]);
     done.inserts = true;
   }
   // A hash is of the bytes of a text, under any collation. Servers before 6.0 have none: there the _id is found without
