@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from tallyglass.counters.numbers import Number
 from tallyglass.text import plural
+
+if TYPE_CHECKING:
+    from tallyglass.counters.numbers import Number
 
 _SAME_DENSITY = 10
 """A counter that counts up has ids below it about as close as those above. One that descends has none there but strays,
