@@ -67,23 +67,19 @@ def near_limit(
     *,
     bound: int | None = None,
     bound_name: str = "",
-    held: int = 0,
+    consumers: tuple[Consumer, ...] = (),
     block: int,
 ) -> Ceiling | None:
     """The numeric limit, or the bound in its own document, of which a number has used all but 1 %, or None.
 
-    It does not matter how the number is stored: the programs that read the ids may have any of these limits, but for
-    those below ``held``. The number stands for ``block`` ids.
+    It does not matter how the number is stored: the programs that read the ids may have any of these limits, unless
+    ``consumers`` names them. The number stands for ``block`` ids.
     """
-    limits = [in_blocks(limit, block) for limit in _LIMITS if limit.value >= held]
+    least = min((_CONSUMERS[consumer].value for consumer in consumers), default=0)
+    limits = [in_blocks(limit, block) for limit in _LIMITS if limit.value >= least]
     if bound is not None and bound > 0:
         limits.insert(0, Ceiling(bound, bound_name))
     return next((limit for limit in limits if limit.value - limit.value // _NEAR <= number <= limit.value), None)
-
-
-def held_by(consumers: tuple[Consumer, ...]) -> int:
-    """The number that the programs which read the ids are known to hold; 0 if these are not known."""
-    return min((_CONSUMERS[consumer].value for consumer in consumers), default=0)
 
 
 def floor_of(number: Number) -> Ceiling:

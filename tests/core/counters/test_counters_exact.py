@@ -78,7 +78,8 @@ PLAIN = Identity(
     start=3, bound=50, bound_name="max", consumers=(Consumer.JAVASCRIPT,), digits=9, confidence=0.8,
     targets=(ORDERS,), step=4, block=20, evidence="By name only.",
 )  # fmt: skip
-RULED: dict[str, Any] = {"confidence": 1.0, "grade": Grade.CERTAIN, "evidence": "Named in the configuration."}
+RULED: dict[str, Any] = {"are_consumers_known": False, "confidence": 1.0, "grade": Grade.CERTAIN,
+         "evidence": "Named in the configuration."}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ RULED: dict[str, Any] = {"confidence": 1.0, "grade": Grade.CERTAIN, "evidence": 
           "is_step_configured": True}),
         ({"step": 5}, {"step": 5, "is_step_known": True, "is_step_configured": True}),
         ({"digits": 6}, {"digits": 6}),
-        ({"consumer": Consumer.INT32}, {"consumers": (Consumer.INT32,)}),
+        ({"consumer": Consumer.INT32}, {"consumers": (Consumer.INT32,), "are_consumers_known": True}),
         ({"target": replace(ORDERS, field="id")}, {"targets": (replace(ORDERS, field="id"),), "is_target_named": True}),
         ({"block": 10}, {"block": 10}),
         ({"resets": Resets.YEARLY}, {"resets": Resets.YEARLY}),
@@ -404,7 +405,7 @@ def test_a_number_is_near_a_limit_in_its_last_hundredth(number: int, reason: str
     assert (found and found.reason) == reason
     bound = ceiling.near_limit(99, bound=100, bound_name="max", block=1)
     assert (bound, ceiling.near_limit(98, bound=100, bound_name="max", block=1)) == (Ceiling(100, "max"), None)
-    assert ceiling.near_limit(2**31 - 1, held=2**31, block=1) is None
+    assert ceiling.near_limit(2**31 - 1, consumers=(Consumer.INT64,), block=1) is None
 
 
 LONG = 300 * "x"

@@ -126,20 +126,6 @@ def test_ids_are_of_64_bits_where_their_use_or_the_largest_shows_it(used: bool, 
         assert (tracker.view().crossing is None) == (known or used)
 
 
-@pytest.mark.parametrize(("name", "field", "stored", "near", "dated"), [
-    ("counters", "seq", False, True, True),
-    ("counters", "seq", True, True, False),
-    ("ids", "index", False, False, False),
-])  # fmt: skip
-def test_where_2_31_is_no_limit(name: str, field: str, stored: bool, near: bool, dated: bool) -> None:
-    """Not where a library for Node has the ids; where they are stored in 64 bits, their readers may have less."""
-    shop, row = Shop(name), {"_id": "orders", field: NEAR}
-    shop.look(T0, row)
-    shop.tracker().set_readers_64(stored)
-    (view,) = shop.look(T0 + 1, row)
-    assert (view.near is not None, view.crossing is not None) == (near, dated)
-
-
 def test_a_pool_whose_collection_is_recognised_again_keeps_its_past() -> None:
     shop = Shop("pool")
     rows = [{"_id": n, "COUNT": 1000 * n + 100, "MAX_VALUE": 1000 * n + 999} for n in range(6)]

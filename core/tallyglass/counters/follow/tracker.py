@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from operator import attrgetter
 
-from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, held_by, in_blocks, near_limit
+from tallyglass.counters.ceiling import CROSSING, ceiling_of, floor_of, in_blocks, near_limit
 from tallyglass.counters.follow.pools import PoolPart, outlook
 from tallyglass.counters.follow.restarts import (
     CYCLES_IN_USE,
@@ -236,12 +236,9 @@ class Tracker:
         known, issued = self.identity, self.issued()
         if issued is None or self.cells or self.direction < 0:
             return None
+        consumers = known.consumers if known.are_consumers_known else ()
         bound = None if known.cycles else known.bound
-        return near_limit(issued, bound=bound, bound_name=known.bound_name, held=self._held, block=known.block)
-
-    @property
-    def _held(self) -> int:
-        return held_by(self.identity.consumers)
+        return near_limit(issued, bound=bound, bound_name=known.bound_name, consumers=consumers, block=known.block)
 
     @property
     def is_listed(self) -> bool:
@@ -475,9 +472,13 @@ class Tracker:
         self.stale_forecast, self._view = False, None
 
     def may_cross(self, issued: Number) -> bool:
-        """Whether a reader that keeps ids in 32 bits could still fail: not if more bits are known to be kept."""
-        may_fail = self._held <= CROSSING.value and not (self.cells or self.readers_64) and self.direction > 0
-        return may_fail and issued < self.crossing.value < self.ceiling.value
+        """Whether a reader that keeps ids in 32 bits could still fail: not if the ids are known to be 64-bit."""
+        known = self.identity
+        return (
+            issued < self.crossing.value
+            and not (self.cells or self.readers_64 or known.consumers or self.direction < 0)
+            and self.ceiling.value > self.crossing.value
+        )
 
     def issued(self) -> Number | None:
         """The last id handed out; for a pool the number of ids. None if it is not finite."""

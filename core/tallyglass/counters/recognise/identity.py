@@ -31,8 +31,9 @@ class Identity:
 
     ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. All of the ``targets`` have ids of
     the counter if ``uses_all_targets``, else the first that exists. ``is_step_known``: the step is configured,
-    or in the document; ``is_step_configured``, ``is_target_named``: the step, the one target is configured.
-    ``ids_apart``: so far apart its ids in the targets are; those in between may be of other counters.
+    or in the document; ``is_step_configured``, ``are_consumers_known``, ``is_target_named``: the step, the consumer,
+    the one target is configured. ``ids_apart``: so far apart its ids in the targets are; those in between may be of
+    other counters.
     """
 
     key: str
@@ -49,6 +50,7 @@ class Identity:
     bound: int | None = None
     bound_name: str = "MAX_VALUE"
     consumers: tuple[Consumer, ...] = ()
+    are_consumers_known: bool = False
     digits: int | None = None
     confidence: float = 1.0
     targets: tuple[IdField, ...] = ()
@@ -161,6 +163,7 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         bound_name=identity.bound_name if bound is None else f"{'max' if step > 0 else 'min'} (configured)",
         digits=identity.digits if rule.digits is None else rule.digits,
         consumers=identity.consumers if rule.consumer is None else (rule.consumer,),
+        are_consumers_known=rule.consumer is not None,
         targets=(rule.target,) if rule.target else identity.targets,
         is_target_named=rule.target is not None,
         ids_apart=identity.ids_apart if rule.target in (None, *identity.targets) else 1,
