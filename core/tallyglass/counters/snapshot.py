@@ -36,7 +36,7 @@ class Grade(StrEnum):
     LIKELY = "likely"
     """The shape and the name of a known library, or fewer values found again."""
     POSSIBLE = "possible"
-    """By name alone: its values were not seen in use as ids."""
+    """By name alone, or it may follow the ids of others: its values were not seen in use as its own ids."""
     OPEN = "open"
     """It only rises, and its values were not found elsewhere: hits, versions, logins."""
     UNLIKELY = "unlikely"

@@ -502,8 +502,10 @@ def _direct(
     other ids, so that only large and unique numbers count.
     """
     kept, covered, other = _uses(evidence, number, seconds, without)
-    if not kept or _follows(evidence, number, kept):
+    if not kept:
         return None
+    if followed := _followed(evidence, number, kept):
+        return followed
     issued = sum(count for document, count in covered.items() if document not in other)
     counts = sum(use.hit.matched(number.moves) for use in kept.values()), issued
     grade = _grade_of([use.hit for use in kept.values()], *counts, late=seconds > WINDOW_SECONDS)
@@ -525,8 +527,10 @@ def _apart(evidence: Evidence, number: _Number) -> Ranked | None:
         return matched >= LEAST_APART and is_whole and grade is Grade.CERTAIN
 
     kept = {document: use for document, use in good.items() if is_sure(document, use)}
-    if not kept or _follows(evidence, number, kept):
+    if not kept:
         return None
+    if followed := _followed(evidence, number, kept):
+        return followed
     documents = {document: number.documents[document] for document in kept}
     alone = number._replace(documents=documents, moves=_behaviour_of(documents.values()))
     counts = sum(use.hit.matched(alone.moves) for use in kept.values()), sum(covered[document] for document in kept)
@@ -553,9 +557,10 @@ def _uses(
     return {document: use for document, use in good.items() if document not in other}, covered, other
 
 
-def _follows(evidence: Evidence, number: _Number, kept: Mapping[Hashable, _Use]) -> bool:
-    """Whether the ids of a number were in documents before it reached them, as those are that a projection has read up
-    to. So are ids that two counters hand out in step; but who hands out one gets the number back with its update."""
+def _followed(evidence: Evidence, number: _Number, kept: Mapping[Hashable, _Use]) -> Ranked | None:
+    """A guess where the ids of a number were in documents before it reached them, as those are that a projection has
+    read up to; None where they were not. So are ids that two counters hand out in step; but who hands out one mostly
+    gets the number back with its update."""
     fields = [row for row in evidence.targets.items() if row[1].spread() >= _RANGE_SPREAD]
     followed: Counter[Key] = Counter()
     looked_at = 0
@@ -573,7 +578,11 @@ def _follows(evidence: Evidence, number: _Number, kept: Mapping[Hashable, _Use])
                 moments = evidence.inserted[key[0]]
                 if earlier and bisect_left(moments, update.at) - bisect_left(moments, earlier[-1].at) <= _MOST_RANK:
                     followed[key] += 1
-    return looked_at >= _LIKELY_ISSUES and max(followed.values(), default=0) >= _CERTAIN_SHARE * looked_at
+    found = max(followed, key=followed.__getitem__, default=None)
+    if found is None or looked_at < _LIKELY_ISSUES or followed[found] < _CERTAIN_SHARE * looked_at:
+        return None
+    why = f"Its values were in {_place(found)} before it reached them: it may follow the ids there."
+    return Ranked(number.finding(Grade.POSSIBLE, why))
 
 
 def _seek(
