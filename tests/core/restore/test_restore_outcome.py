@@ -263,6 +263,14 @@ async def test_what_the_server_may_have_removed_since_a_definition_changed_is_un
     assert (unknown.id, "unknown" in unknown.why) == ("", True)
 
 
+async def test_of_very_many_documents_that_the_server_removed_some_are_listed() -> None:
+    oplog = [entry(10, "c", SHORTER, ns="s.$cmd", o2=WAS), *(entry(11 + n, "d", {"_id": n}) for n in range(2_345))]
+    server = cast("Gateway", WithOplog(oplog))
+    *listed, more = [one async for one in let_go(server, "s.c", Ts(10, 1), 1_500)]
+    assert [json_util.loads(one.id) for one in listed] == [*range(1_500)]
+    assert (more.id, more.why, more.left_alone) == ("", "At most 845 more documents were deleted in this way.", True)
+
+
 @pytest.mark.parametrize(
     ("index", "said"),
     [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.wording import path_text
 from tallyglass.oplog.snapshot import Incident, time_series_of
-from tallyglass.restore.model.check import STAYS, Checks, block, warn
+from tallyglass.restore.model.check import LETS_GO, STAYS, Checks, block, warn
 from tallyglass.restore.model.undo import Accident, Return, Strategy, WriteGroup
 from tallyglass.restore.proof.findings import Assessed, Findings
 from tallyglass.restore.undo.accident import UpdateEffect
@@ -72,7 +72,7 @@ def removed(assessed: Assessed) -> Checks:
     count = plural(changed.deletes if changed else 0, "document was", "documents were")
     title = f"{name}: it lets the server remove documents, and {count} deleted there since. This plan "
     title += "brings none back. The run lists those that were deleted without a session as unclear, and ends with 3."
-    yield warn("expired-by-accident", title, "Set the limit back, and plan for the incident of the deletes.")
+    yield warn(LETS_GO, title, "Set the limit back, and plan for the incident of the deletes.")
 
 
 def large_documents(accident: Accident, large: Mapping[str, int]) -> Checks:

@@ -48,6 +48,10 @@ STAYS = "not-undone"
 """The id of the check that says what a plan without an incident leaves damaged: a run of it never ends with 0."""
 
 
+LETS_GO = "expired-by-accident"
+"""The id of the check that says that the server may have removed documents by a definition that is set back."""
+
+
 def worst(checks: Iterable[Check]) -> Level:
     """The worst level among some checks."""
     levels = {check.level for check in checks}

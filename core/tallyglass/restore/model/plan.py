@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
-from tallyglass.restore.model.check import Check, Level, worst
+from tallyglass.restore.model.check import LETS_GO, Check, Level, worst
 from tallyglass.restore.model.proof import PlanProof
 from tallyglass.restore.model.source import FromBackup, FromImages
 from tallyglass.restore.model.step import PlanSteps
@@ -59,6 +59,11 @@ class Plan:
     def is_blocked(self) -> bool:
         """Whether a check blocks: then there are no steps."""
         return self.level is Level.BLOCK
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether the server may have removed documents by the definition that is set back."""
+        return any(check.id == LETS_GO for check in self.checks)
 
     @property
     def from_backup(self) -> FromBackup:

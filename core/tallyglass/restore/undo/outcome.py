@@ -56,7 +56,8 @@ async def account(
     if not plan.undo.returns:
         for ns in plan.undo.defined:
             differ = await _differing(source, plan, ns)
-            differ += [one async for one in let_go(source, ns, plan.facts.limit)]
+            if plan.lets_go:
+                differ += [one async for one in let_go(source, ns, plan.facts.limit)]
             yield NamespaceOutcome(clean_name(ns), damaged=differ, empty=not differ)
 
 
