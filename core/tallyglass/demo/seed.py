@@ -81,8 +81,3 @@ def made_at(stream: Stream, rng: random.Random, number: float, moment: float, pr
     if "placed" in document:
         document["placed"] = from_seconds(moment)
     return {"_id": goods.object_id_at(rng, moment, process)} | document
-
-
-def cart_ids() -> list[str]:
-    """The carts that the shop keeps."""
-    return [f"cart-{n:04d}" for n in range(_CARTS)]

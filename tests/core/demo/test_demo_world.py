@@ -15,7 +15,7 @@ from builders import virtual_time
 from builders.memory_mongo import Memory, changed
 from tallyglass.demo import goods
 from tallyglass.demo.numbering import SPAN, ArticlePool, RaisedCounter
-from tallyglass.demo.seed import INDEXES, STAGING, cart_ids, seed
+from tallyglass.demo.seed import INDEXES, STAGING, seed
 from tallyglass.demo.streams import Stream, all_streams
 
 HOURS = 30 * 3600.0
@@ -66,7 +66,7 @@ def test_the_documents_of_the_past_end_with_their_counter(memory: Memory, stream
     wanted = {ns: fields for ns, fields in unique.items() if fields}
     assert memory.data.unique == wanted | {"support.counters": [("id", "reference_value")]}
     assert {name: len(memory.data.rows[f"staging.{name}"]) for name in STAGING} == STAGING
-    assert [row["_id"] for row in memory.data.rows["shop.carts"]] == cart_ids()
+    assert len(memory.data.rows["shop.carts"]) == 120
     assert len(memory.data.rows["shop.products"]) == goods.PRODUCTS == 72
     pool = memory.data.rows["plant.identifierPool"]
     assert [row["MAX_VALUE"] for row in pool] == [(n + 1) * SPAN for n in range(1_000)]
