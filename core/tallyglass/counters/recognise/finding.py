@@ -95,10 +95,7 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
     """
     if finding is None or match.rule_number:
         return match
-    same = next((target for document, target in finding.equal if document == name), None)
-    if same is not None and match.grade is Grade.POSSIBLE and not finding.contradicts(name):
-        evidence = f"Its value is the largest id in {clean_name(f'{same.ns}.{same.field}')}."
-        match = replace(match, grade=Grade.LIKELY, evidence=evidence)
+    match = _by_its_value(match, finding, name)
     grade, evidence = _grade(match, finding, name)
     if finding.excludes(name):
         return replace(match, grade=grade, evidence=evidence)
@@ -121,6 +118,15 @@ def graded(match: Match, finding: UsageFinding | None, name: object) -> Match:
         int64_ids=found and finding.int64_ids,
         cycles_in_use=found and isinstance(name, str) and name in finding.cycling,
     )
+
+
+def _by_its_value(match: Match, finding: UsageFinding, name: object) -> Match:
+    """The match, which is no mere guess where its value is the largest id of a collection."""
+    same = next((target for document, target in finding.equal if document == name), None)
+    if same is None or match.grade is not Grade.POSSIBLE or finding.contradicts(name):
+        return match
+    evidence = f"Its value is the largest id in {clean_name(f'{same.ns}.{same.field}')}."
+    return replace(match, grade=Grade.LIKELY, evidence=evidence)
 
 
 def _grade(match: Match, finding: UsageFinding, name: object) -> tuple[Grade, str]:
