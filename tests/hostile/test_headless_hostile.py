@@ -12,7 +12,7 @@ from hostile.populate import Hostile
 from hostile.samples import control_bytes, hidden, user_names
 from tallyglass_tui.cli.main import main
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 PLAIN = [["counters"], ["check"], ["oplog"], ["incidents"], ["doctor"]]
 AS_JSON = [["counters", "--json"], ["oplog", "--json"], ["incidents", "--json"], ["doctor", "--json"]]
@@ -65,14 +65,12 @@ def test_hostile_user_names(guarded_set: GuardedSet) -> None:
         assert "grantRolesToUser" in run(["doctor"], guarded_set.uri(user)).stdout
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("words", PLAIN, ids=" ".join)
 def test_unguarded_plain_output_is_unsafe(words: list[str], hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tallyglass.text._visible", lambda value: value)
     assert 0x1B in offences(run(words, hostile.uri))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("words", AS_JSON, ids=" ".join)
 def test_unguarded_json_output_is_unsafe(words: list[str], hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     dumps = json.dumps

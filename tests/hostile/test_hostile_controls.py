@@ -14,7 +14,7 @@ from hostile.walk import ESC, FOLDER, UNGUARDED
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
 
 UNGUARDED_PASTE = "import tallyglass_tui.terminal.driver as driver\ndriver.clean_paste = driver.Paste"
 SPOOF = "\x1b[200~x\u202e\x9b31m[/]\x1b[201~"
@@ -44,7 +44,6 @@ def assert_offends(terminal: Terminal, keys: str) -> None:
     terminal.wait_raw(lambda raw: len(offences(raw)) > before)
 
 
-@pytest.mark.long
 def test_unguarded_clipboard_and_save_folder_are_unsafe(hostile: Hostile, tmp_path: Path) -> None:
     folder = tmp_path / FOLDER
     folder.mkdir()
@@ -60,14 +59,12 @@ def test_unguarded_clipboard_and_save_folder_are_unsafe(hostile: Hostile, tmp_pa
         wait_sent(terminal, "\x1b]0;folder\x07")
 
 
-@pytest.mark.long
 def test_unguarded_banner_is_unsafe(hostile: Hostile, tmp_path: Path) -> None:
     with unguarded_dashboard(hostile.other_set, tmp_path, UNGUARDED, size=(300, 24)) as terminal:
         wait_sent(terminal, "another replica set")
         terminal.wait_raw(lambda raw: offences(raw))
 
 
-@pytest.mark.long
 def test_unguarded_paste_is_unsafe(hostile: Hostile, tmp_path: Path) -> None:
     with unguarded_dashboard(hostile.uri, tmp_path, UNGUARDED_PASTE) as terminal:
         wait_sent(terminal, ">999y")

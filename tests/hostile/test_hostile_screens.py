@@ -21,7 +21,7 @@ from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS
 from tallyglass_tui.oplog.rows import RATE_COLUMNS
 from tallyglass_tui.widgets.live_table import Column, layout
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
 
 Open = Callable[..., Terminal]
 FOLDER = "b\x1b]52;c;cHduZWQ=\x07$(touch PWNED) [@click=app.quit]x[/]"
@@ -87,7 +87,6 @@ def test_nothing_but_its_own_sequences_leaves_the_dashboard(walked: Walked) -> N
     assert not clipboards(walked.raw)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("stop", [stop for stop in STOPS if stop.data], ids=lambda stop: stop.name)
 def test_without_the_guard_it_would_have(unguarded: dict[str, bool], stop: Stop) -> None:
     assert unguarded[stop.name]

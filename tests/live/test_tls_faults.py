@@ -15,7 +15,7 @@ from pymongo.errors import OperationFailure
 
 from tallyglass.demo.server import HOST, ReplicaSet, free_port
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
 
 EXPIRED = "The server's TLS certificate has expired."
 OWN_EXPIRED = "Your TLS client certificate has expired."
@@ -65,7 +65,6 @@ def test_recovers_after_the_server_certificate_is_renewed(open_on: Open, tmp_pat
         terminal.wait(lambda text: shown(after)(text) and not AGE.search(text) and EXPIRED not in text)
 
 
-@pytest.mark.long
 def test_recovers_after_the_client_certificate_is_renewed(open_on: Open, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     server, own = tmp_path / "server.pem", tmp_path / "own.pem"

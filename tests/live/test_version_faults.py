@@ -17,7 +17,7 @@ from server_version import server_version
 from tallyglass.demo import backup
 from tallyglass.demo.server import HOST, ReplicaSet, free_port
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
 
 WAS = server_version()
 NOW = f"{int(WAS[0]) + 1}{WAS[1:]}"
@@ -35,7 +35,6 @@ def version_fields(version: str) -> list[bytes]:
     ]
 
 
-@pytest.mark.long
 def test_notices_a_changed_server_version(open_on: Open, tmp_path: Path) -> None:
     with ReplicaSet(1) as servers, Proxy(servers.members[0].port, free_port()) as proxy, servers.client() as client:
         assert client.server_info()["version"] == WAS

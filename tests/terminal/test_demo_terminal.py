@@ -15,7 +15,7 @@ import pytest
 
 from pseudo_terminal import Terminal, dashboard, environment
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def demo() -> Iterator[RunningDemo]:
 
 @pytest.mark.parametrize(
     ("end", "status"),
-    [("q", 0), pytest.param("term", 143, marks=pytest.mark.long), pytest.param("hang up", 129, marks=pytest.mark.long)],
+    [("q", 0), ("term", 143), ("hang up", 129)],
 )
 def test_starts_its_own_server_and_leaves_nothing_behind(demo: RunningDemo, end: str, status: int) -> None:
     terminal, temporary = demo.terminal, demo.temporary

@@ -42,6 +42,7 @@ def rows() -> Rows:
     return {(row.scenario, row.seen, row.method): row for row in scores}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seen", [seen for seen, _ in HORIZONS])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_the_band_covers_what_it_says_on_every_load(rows: Rows, scenario: str, seen: float) -> None:
@@ -64,6 +65,7 @@ def test_the_band_is_narrow_enough_to_act_on(seen: float, most: float) -> None:
     assert statistics.median(widths) <= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("scenario", "seen", "most"),
     [
@@ -86,6 +88,7 @@ def test_median_error(rows: Rows, scenario: str, seen: float, most: float) -> No
     assert rows[scenario, seen, "tallyglass"].median_error <= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seen", [seen for seen, _ in HORIZONS])
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_better_than_least_squares_on_every_load(rows: Rows, scenario: str, seen: float) -> None:

@@ -177,6 +177,7 @@ def test_rules_and_dashboard_ask_for_metrics_that_exist() -> None:
     assert {label for query in queries for found in re.findall(named, query) for label in found.split(", ")} <= labels
 
 
+@pytest.mark.long
 @pytest.mark.needs("promtool")
 def test_the_rules_fire_as_they_should() -> None:
     for words in (["check", "rules", "tallyglass-rules.yml"], ["test", "rules", "tallyglass-rules-test.yml"]):

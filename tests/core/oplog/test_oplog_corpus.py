@@ -88,7 +88,7 @@ def test_worlds_from_a_seed_hide_nothing_and_alarm_for_nothing(seeds: Sequence[i
 
 @pytest.mark.parametrize(
     "seeds",
-    [pytest.param(range(48, 52), id="some"), pytest.param(range(52, 68), marks=pytest.mark.long, id="more")],
+    [pytest.param(range(48, 49), id="some"), pytest.param(range(49, 68), marks=pytest.mark.long, id="more")],
 )
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
 def test_each_rare_situation_is_listed_exactly(situation: Callable[[Build], None], seeds: range) -> None:

@@ -174,6 +174,7 @@ def test_the_sample_of_updated_documents_does_not_depend_on_slices(kind: str) ->
     assert [sampled(entries, size) for size in (1_300, 300, 255, 40)] == [whole] * 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["6.0", "4.4"])
 def test_the_sample_is_the_same_if_some_were_updated_by_find_and_modify(form: str) -> None:
     """Its entries have one more field between ``o2`` and the end."""
@@ -190,7 +191,7 @@ def test_the_sample_is_the_same_if_some_were_updated_by_find_and_modify(form: st
 
 @pytest.mark.parametrize("others", [0, 3])
 @pytest.mark.parametrize("form", ["6.0", "4.4"])
-@pytest.mark.parametrize("count", [5, 30, 700, pytest.param(3_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [5, 30, *(pytest.param(count, marks=pytest.mark.long) for count in (700, 3_000))])
 def test_the_order_of_a_stretch_does_not_depend_on_slices(count: int, form: str, others: int) -> None:
     """Two statements at once through the same documents, the second from the start again, some entries large."""
     writer, rng = OplogWriter(BEGIN, form), random.Random(count)

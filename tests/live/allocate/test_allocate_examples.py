@@ -13,7 +13,7 @@ import pytest
 from programs import MONGOOSE, install_node_packages
 from tallyglass.demo.server import ReplicaSet
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 ROOT = Path(__file__).parents[3]
 NEEDS = {
@@ -62,7 +62,6 @@ def run_example(name: str, uri: str, **environ: str) -> str:
     return ran.stdout
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", list(UNIQUE))
 def test_example(servers: ReplicaSet, name: str) -> None:
     for module in NEEDS.get(name, ()):
@@ -76,7 +75,6 @@ def test_example(servers: ReplicaSet, name: str) -> None:
             assert len(values) == client.examples[collection].count_documents({}) == count
 
 
-@pytest.mark.long
 @pytest.mark.needs("node", "npm")
 def test_mongoose_sequence_and_the_library_share_a_counter(servers: ReplicaSet, tmp_path: Path) -> None:
     install_node_packages(tmp_path, MONGOOSE)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.long]
 
 COMMAND = [sys.executable, "-m", "tallyglass_tui", "demo"]
 
@@ -33,8 +33,8 @@ def headless() -> Iterator[subprocess.Popen[str]]:
     "number",
     [
         signal.SIGINT,
-        pytest.param(signal.SIGTERM, marks=pytest.mark.long),
-        pytest.param(signal.SIGHUP, marks=pytest.mark.long),
+        signal.SIGTERM,
+        signal.SIGHUP,
     ],
 )
 def test_headless_prints_a_uri_that_works_and_leaves_nothing(

@@ -34,7 +34,12 @@ from tallyglass.oplog.read.shard_tail import follow_shards, read_shards
 from tallyglass.oplog.snapshot import OplogRow, OplogUpdate, RowKind
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.since(6, 0), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.long,
+    pytest.mark.since(6, 0),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 
 LOAD = OplogFilter.parse(f"ns:{DB}.* op:iud")
 MINE = {"op": {"$in": ["i", "u", "d"]}, "ns": {"$regex": f"^{DB}\\."}}

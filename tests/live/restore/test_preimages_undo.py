@@ -28,7 +28,7 @@ from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
 
 _COUNT = 400
 _STEPS = 10
@@ -260,7 +260,7 @@ async def test_what_cannot_be_undone_from_images_is_refused(kept: Scene) -> None
     assert ids(await kept.undo(drop)) == {"images-kind"}
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["renamed", "control"])
+@pytest.mark.parametrize("written", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["renamed", "control"])
 async def test_images_of_a_renamed_collection_are_held_under_its_old_name(kept: Scene, written: bool) -> None:
     """The plan says so, and is possible once it is renamed back, unless it was written to in between."""
     shop, since = kept.client["shop"], kept.now()

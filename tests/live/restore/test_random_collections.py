@@ -12,7 +12,7 @@ from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectI
 from random_world import restored, seeds
 from restore_scene import Scene
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
 
 DATABASES, COLLECTIONS, FIELDS = ("one", "two"), ("a", "b", "c", "ts"), ("x", "y", "z")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -193,7 +193,7 @@ STEPS: list[Callable[[random.Random, Any], object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", seeds(20_261_129, always=3, soaked=60))
+@pytest.mark.parametrize("seed", seeds(20_261_129, always=2, soaked=60))
 async def test_whatever_happened_to_collections_the_spare_is_the_same(scene: Scene, seed: int) -> None:
     rng = random.Random(seed)
     for db in DATABASES:

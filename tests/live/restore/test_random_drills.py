@@ -18,7 +18,7 @@ from server_version import major
 from tallyglass.moment import Ts, parse_ts
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 STEPS = 160
 
@@ -87,8 +87,8 @@ def busy_hour(scene: Scene, rng: random.Random, kind: str) -> list[tuple[Ts, Sta
     ("kind", "drills"),
     [
         ("directory", 3),
-        pytest.param("archive", 3, marks=pytest.mark.long),
-        pytest.param("wal-g", 3, marks=pytest.mark.long),
+        pytest.param("archive", 3, marks=pytest.mark.soak),
+        pytest.param("wal-g", 3, marks=pytest.mark.soak),
         pytest.param("directory", 50, marks=pytest.mark.soak),
     ],
 )

@@ -14,7 +14,7 @@ from bson import Int64
 from random_world import restored, seeds
 from restore_scene import Scene
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
 
 COLLECTIONS, INDEXES, FIELDS = ("a", "b", "c", "d"), ("one", "two", "three"), ("x", "y", "z")
 
@@ -64,7 +64,7 @@ STEPS: list[Callable[[random.Random, Any, str], object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", seeds(20_261_128, always=3, soaked=60))
+@pytest.mark.parametrize("seed", seeds(20_261_128, always=2, soaked=60))
 async def test_whatever_happened_to_indexes_the_spare_is_the_same(scene: Scene, seed: int) -> None:
     rng, db = random.Random(seed), scene.client["fields"]
     for name in COLLECTIONS:

@@ -16,7 +16,7 @@ from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Strategy
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -78,7 +78,6 @@ async def test_a_time_series_file_without_some_of_its_buckets(scene: Scene) -> N
     refused(await scene.plan(backup, limit), "count-differs")
 
 
-@pytest.mark.long
 async def test_a_view_took_the_name(scene: Scene) -> None:
     """Nothing can be merged into it: the plan says so, and the documents come back beside it."""
     fill(scene)
@@ -96,7 +95,6 @@ async def test_a_view_took_the_name(scene: Scene) -> None:
 
 
 @pytest.mark.since(6, 0)
-@pytest.mark.long
 async def test_rare_kinds_of_collections_and_indexes(scene: Scene) -> None:
     shop = scene.client["shop"]
     key: dict[str, Any] = {"key": {"_id": 1}, "unique": True}

@@ -24,7 +24,7 @@ from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.evidence import read_evidence
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
 
 KEPT = {"changeStreamPreAndPostImages": {"enabled": True}}
 
@@ -139,7 +139,11 @@ async def test_deleted_documents_with_one_field_name_twice_come_back_byte_for_by
     assert sorted(documents(scene.client, "shop", "repeated", None)) == sorted(before)
 
 
-@pytest.mark.parametrize("collation", [{"locale": "en", "strength": 2}, None], ids=["strength 2", "control"])
+@pytest.mark.parametrize(
+    "collation",
+    [{"locale": "en", "strength": 2}, pytest.param(None, marks=pytest.mark.soak)],
+    ids=["strength 2", "control"],
+)
 async def test_names_and_values_are_compared_exactly_whatever_the_collation(scene: Scene, collation: Any) -> None:
     shop = scene.client["shop"]
     shop.create_collection("orders", collation=collation, **KEPT)
@@ -158,7 +162,7 @@ async def test_names_and_values_are_compared_exactly_whatever_the_collation(scen
 STRENGTH_2 = {"locale": "en", "strength": 2}
 
 
-@pytest.mark.parametrize("whose", ["the collection", "the statement"])
+@pytest.mark.parametrize("whose", [pytest.param("the collection", marks=pytest.mark.soak), "the statement"])
 async def test_what_a_statement_found_by_a_collation_comes_back(scene: Scene, whose: str) -> None:
     """By bytes, its filter finds half of what was deleted."""
     options = {"collation": STRENGTH_2} if whose == "the collection" else {}
@@ -203,7 +207,10 @@ async def test_an_index_that_takes_two_ids_for_one_keeps_out_what_it_holds(scene
 
 @pytest.mark.parametrize(
     ("name", "later"),
-    [("summed", {"$inc": {"balance": 5}}), ("copied", [{"$set": {"note": {"$concat": ["was ", "$state"]}}}])],
+    [
+        ("summed", {"$inc": {"balance": 5}}),
+        pytest.param("copied", [{"$set": {"note": {"$concat": ["was ", "$state"]}}}], marks=pytest.mark.soak),
+    ],
 )
 async def test_a_value_computed_from_the_accidents_is_listed(scene: Scene, name: str, later: Any) -> None:
     accounts = scene.client["shop"].create_collection(name, **KEPT)
@@ -250,7 +257,7 @@ async def test_nothing_restored_is_not_done(scene: Scene) -> None:
     assert columns(scene) == [10, 0, 10, 0, 0, 0]
 
 
-@pytest.mark.parametrize("op", ["d", "u"])
+@pytest.mark.parametrize("op", [pytest.param("d", marks=pytest.mark.soak), "u"])
 async def test_a_copy_of_a_folder_finds_what_came_back_before(scene: Scene, op: str) -> None:
     copied = scene.client["shop"].create_collection(f"copied_{op}", **KEPT)
     copied.insert_many([{"_id": n, "s": f"good {n}"} for n in range(10)])
@@ -268,7 +275,7 @@ async def test_a_copy_of_a_folder_finds_what_came_back_before(scene: Scene, op: 
     assert columns(scene, "copy") == [10, 0, 10, 0, 0, 0]
 
 
-@pytest.mark.parametrize("order", ["the delete first", "the update first"])
+@pytest.mark.parametrize("order", ["the delete first", pytest.param("the update first", marks=pytest.mark.soak)])
 async def test_an_update_under_a_delete_is_undone_in_either_order(scene: Scene, order: str) -> None:
     name = order.replace(" ", "_")
     orders = scene.client["shop"].create_collection(name, **KEPT)
@@ -293,7 +300,7 @@ async def test_an_update_under_a_delete_is_undone_in_either_order(scene: Scene, 
     assert columns(scene, "third")[0] == 20
 
 
-@pytest.mark.parametrize("whose", ["the tool", "control"])
+@pytest.mark.parametrize("whose", ["the tool", pytest.param("control", marks=pytest.mark.soak)])
 async def test_only_what_the_tool_wrote_back_is_no_write_of_others(scene: Scene, whose: str) -> None:
     """The deleted documents are brought back by the tool, or manually with the bad value: then they are others'."""
     name = f"back_{whose[-4:]}"
@@ -352,7 +359,14 @@ async def test_old_versions_from_another_dump_are_listed(scene: Scene) -> None:
     assert columns(scene) == [60, 10, 0, 0, 50, 0]
 
 
-@pytest.mark.parametrize("accident", ["removed", "another field", "cut", "replaced", "control"])
+@pytest.mark.parametrize(
+    "accident",
+    [
+        "removed",
+        "cut",
+        *(pytest.param(one, marks=pytest.mark.soak) for one in ("another field", "replaced", "control")),
+    ],
+)
 async def test_large_documents_come_back_or_are_listed_with_the_reason(scene: Scene, accident: str) -> None:
     """Of 9 to 16 MB. Only where a long value was replaced by another one does the repair not fit, which is said."""
     mb, end = 1024 * 1024, 100
@@ -380,7 +394,9 @@ async def test_large_documents_come_back_or_are_listed_with_the_reason(scene: Sc
     assert {id_: "16 MB" in why for id_, why in listed(scene).items()} == dict.fromkeys(range(3), True)
 
 
-@pytest.mark.parametrize("accident", ["a transaction", "a rename over it", "control"])
+@pytest.mark.parametrize(
+    "accident", ["a transaction", "a rename over it", pytest.param("control", marks=pytest.mark.soak)]
+)
 async def test_a_plan_without_an_incident_never_says_done_over_what_it_leaves(scene: Scene, accident: str) -> None:
     """Of a transaction it undoes the deletes, of a rename over another collection nothing that is live: both say so
     beforehand and end with 3, where a plan for the incident does all of it. A plain delete ends with 0."""
@@ -409,7 +425,9 @@ async def test_a_plan_without_an_incident_never_says_done_over_what_it_leaves(sc
     assert orders.count_documents({"s": "ok"}) == {"a transaction": 35, "a rename over it": 0, "control": 40}[accident]
 
 
-@pytest.mark.parametrize("kind", ["Int64", "double", "0 for False", "control"])
+@pytest.mark.parametrize(
+    "kind", ["0 for False", *(pytest.param(one, marks=pytest.mark.soak) for one in ("Int64", "double", "control"))]
+)
 async def test_ids_that_others_inserted_again_as_an_equal_number_are_theirs(scene: Scene, kind: str) -> None:
     """Listed with the live document that counts as this one; where nobody inserted one, all come back."""
     orders = scene.client["shop"].create_collection(f"equal_{kind[0]}", **KEPT)
@@ -429,7 +447,7 @@ async def test_ids_that_others_inserted_again_as_an_equal_number_are_theirs(scen
         assert columns(scene)[:2] == [10, 9]
 
 
-@pytest.mark.parametrize("inserted", [200, 0], ids=["with inserts", "control"])
+@pytest.mark.parametrize("inserted", [200, pytest.param(0, marks=pytest.mark.soak)], ids=["with inserts", "control"])
 async def test_what_a_merge_inserted_before_it_updated_is_named_and_listed(scene: Scene, inserted: int) -> None:
     shop = scene.client["shop"]
     orders = shop.create_collection(f"merged_{inserted}", **KEPT)
@@ -448,7 +466,9 @@ async def test_what_a_merge_inserted_before_it_updated_is_named_and_listed(scene
     assert not inserted or sorted(listed(scene)) == list(range(200, 400))
 
 
-@pytest.mark.parametrize("numbers", ["equal", "different", "control"])
+@pytest.mark.parametrize(
+    "numbers", ["equal", *(pytest.param(one, marks=pytest.mark.soak) for one in ("different", "control"))]
+)
 async def test_one_of_two_equal_increments_is_solved_or_listed(scene: Scene, numbers: str) -> None:
     """Nothing is called done over what is left of it; where it ran once, it is taken back."""
     accounts = scene.client["shop"].create_collection(f"{numbers}_sums", **KEPT)

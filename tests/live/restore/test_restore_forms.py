@@ -29,7 +29,7 @@ from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.spare.working import works_for
 from tallyglass.restore.tools.find_mongod import find_mongod
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 
 def fill(scene: Scene, first: int, last: int) -> None:
@@ -59,9 +59,9 @@ async def drop_and_restore(scene: Scene, backup: Path, start: Ts | None = None) 
     ("options", "archive"),
     [
         pytest.param((), False, id="plain"),
-        pytest.param((), True, id="archive", marks=pytest.mark.long),
-        pytest.param(("--oplog",), True, id="archive-oplog", marks=pytest.mark.long),
-        pytest.param(("--gzip",), False, id="gzip", marks=pytest.mark.long),
+        pytest.param((), True, id="archive"),
+        pytest.param(("--oplog",), True, id="archive-oplog", marks=pytest.mark.soak),
+        pytest.param(("--gzip",), False, id="gzip", marks=pytest.mark.soak),
     ],
 )
 async def test_forms_of_mongodump(scene: Scene, options: tuple[str, ...], archive: bool) -> None:
@@ -73,7 +73,6 @@ async def test_forms_of_mongodump(scene: Scene, options: tuple[str, ...], archiv
     await drop_and_restore(scene, backup, start)
 
 
-@pytest.mark.long
 async def test_a_tool_that_waits_for_ever_is_ended_and_its_step_is_not_done(scene: Scene) -> None:
     """mongorestore restores what it can of a damaged archive, and then waits for the rest of the oplog."""
     fill(scene, 0, 50)

@@ -17,7 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.document import to_json
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 PASSWORD = "p@ss'w\"o r/d%é$(id)`"
 
@@ -132,7 +132,6 @@ def nothing_written(folder: Path, work: Path, output: str) -> None:
     assert work.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.long
 async def test_three_members_tls_and_least_privilege(
     guarded: GuardedMembers, guarded_spare: Standalone, tmp_path: Path, tool_path: str
 ) -> None:

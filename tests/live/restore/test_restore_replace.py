@@ -23,7 +23,7 @@ from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Strategy
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 COUNT = 300
 EARLIER = 50
@@ -253,7 +253,7 @@ def waits_for_others(servers: ReplicaSet, primary: int) -> bool:
         )
 
 
-@pytest.mark.parametrize("lags", [True, False], ids=["behind", "control"])
+@pytest.mark.parametrize("lags", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["behind", "control"])
 async def test_what_is_reported_as_restored_survives_a_failover(
     three_members: ReplicaSet, spare: Standalone, tmp_path: Path, tool_path: str, lags: bool
 ) -> None:

@@ -34,12 +34,12 @@ from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 
 @pytest.mark.parametrize(
     "accident",
-    [pytest.param("drop", marks=pytest.mark.long), pytest.param("set back", marks=pytest.mark.long), "deleteMany"],
+    [pytest.param("drop", marks=pytest.mark.soak), pytest.param("set back", marks=pytest.mark.soak), "deleteMany"],
 )
 async def test_a_counter_that_starts_again_at_one_is_raised(scene: Scene, accident: str) -> None:
     shop = scene.client["shop"]
@@ -156,7 +156,6 @@ async def test_a_bad_update_amid_writers_without_sessions(scene: Scene) -> None:
 
 
 @pytest.mark.since(5, 0)
-@pytest.mark.long
 async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sessions(scene: Scene) -> None:
     """A pipeline update is logged as the difference, or as the whole document where that is shorter. Others write the
     same field in the same second: the incident is refused, and --before at its first entry undoes it alone."""
@@ -201,7 +200,7 @@ async def test_a_bad_update_that_is_logged_in_two_forms_amid_writes_without_sess
     assert {row["_id"]: row for row in items.find()} == wanted
 
 
-@pytest.mark.parametrize("form", [pytest.param("bulk", marks=pytest.mark.long), "loop"])
+@pytest.mark.parametrize("form", [pytest.param("bulk", marks=pytest.mark.soak), "loop"])
 async def test_an_accident_of_many_single_writes(scene: Scene, form: str) -> None:
     shop, count = scene.client["shop"], 500
     shop.items.insert_many([{"_id": n, "price": n * 3, "stock": 0} for n in range(count)])
@@ -313,7 +312,7 @@ async def test_a_copy_of_what_expired_is_there_to_look_at(scene: Scene) -> None:
 
 
 @pytest.mark.since(6, 0)
-@pytest.mark.parametrize("passed", [True, False], ids=["passed", "not yet"])
+@pytest.mark.parametrize("passed", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["passed", "not yet"])
 async def test_what_expires_by_its_own_option_comes_back_whole(expiring: Scene, passed: bool) -> None:
     """Clustered, or a time series: the live set would remove what is old as soon as it is loaded."""
     shop, old = expiring.client["shop"], datetime.now(UTC) - timedelta(days=200)
@@ -427,7 +426,7 @@ def _runs_at_once(scene: Scene, *folders: Path) -> list[subprocess.CompletedProc
         return list(pool.map(one, folders))
 
 
-@pytest.mark.parametrize("accident", ["drop", "deleteMany"])
+@pytest.mark.parametrize("accident", [pytest.param("drop", marks=pytest.mark.soak), "deleteMany"])
 async def test_of_two_runs_of_one_plan_at_the_same_time_one_is_stopped_before_it_writes(
     scene: Scene, accident: str
 ) -> None:
@@ -472,7 +471,6 @@ async def test_a_spare_that_lost_documents_after_it_was_compared_returns_nothing
     assert shop.carts.count_documents({}) == 200
 
 
-@pytest.mark.long
 async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Scene) -> None:
     shop = scene.client["shop"]
     shop.orders.insert_many([{"_id": n} for n in range(50)])
@@ -505,7 +503,12 @@ async def test_a_named_spare_that_a_killed_run_half_filled_is_emptied(scene: Sce
 
 
 @pytest.mark.parametrize(
-    ("limit", "room"), [({"size": 2**20, "max": 100}, False), ({"size": 8192}, False), ({"size": 2**20}, True)]
+    ("limit", "room"),
+    [
+        ({"size": 2**20, "max": 100}, False),
+        pytest.param({"size": 8192}, False, marks=pytest.mark.soak),
+        ({"size": 2**20}, True),
+    ],
 )
 async def test_what_comes_back_to_a_capped_collection_removes_nothing(
     scene: Scene, limit: dict[str, int], room: bool

@@ -64,6 +64,7 @@ async def test_a_dropped_collection_comes_back_whole(scene: Scene) -> None:
     assert "is not a spare" not in output
 
 
+@pytest.mark.long
 async def test_a_dropped_database(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
@@ -170,6 +171,7 @@ async def test_counters_that_out_replaced(scene: Scene) -> None:
     assert len(after) == len(before) + 2, "nothing else came back"
 
 
+@pytest.mark.long
 async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
@@ -190,6 +192,7 @@ async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     assert len(after) == 4
 
 
+@pytest.mark.long
 async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     shop = scene.client["shop"]
     scene.await_out_of_window({"o.collMod": {"$exists": True}})
@@ -215,6 +218,7 @@ async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     assert plan.proof.start < inside
 
 
+@pytest.mark.long
 async def test_backup_under_load_with_a_sidecar(scene: Scene) -> None:
     orders(scene, 0, 300)
     stop = threading.Event()

@@ -9,10 +9,10 @@ from restore_scene import Scene
 
 from pseudo_terminal import Terminal, say_yes
 
-pytestmark = [pytest.mark.live, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
 
 
-@pytest.mark.parametrize("named", [True, False], ids=["incident", "point"])
+@pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["incident", "point"])
 async def test_an_index_that_was_dropped_is_built_again_and_the_run_is_complete(scene: Scene, named: bool) -> None:
     orders = scene.client["shop"].orders
     orders.insert_many([{"_id": n, "a": n} for n in range(200)])
