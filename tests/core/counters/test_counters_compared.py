@@ -211,7 +211,7 @@ async def test_a_counter_beside_its_collection(
     assert [(gap.first, gap.last) for gap in found.gaps] == gaps
     assert why in found.why
     end = found.smallest if found.direction < 0 else found.largest
-    change = f'{{"${"min" if found.direction < 0 else "max"}": {{"seq": NumberLong("{end}")}}}}'
+    change = f'{{"${"min" if found.direction < 0 else "max"}": {{"seq": NumberInt({end})}}}}'
     assert (change if behind else "") in found.counter.repair
     assert bool(found.counter.repair) == bool(behind)
 
@@ -358,7 +358,7 @@ async def test_counters_that_take_turns_are_each_compared_with_their_own_ids(
     monkeypatch.setattr(PastReader, "remembered", remembered)
     found = await differences(server, WatchSettings())  # type: ignore[arg-type]
     assert found.not_compared == 3 - len(expected)
-    moved = {row.counter.id: "".join(re.findall(r'NumberLong\("(\d+)"', row.counter.repair)) for row in found.rows}
+    moved = {row.counter.id: "".join(re.findall(r"NumberInt\((\d+)", row.counter.repair)) for row in found.rows}
     assert {row.counter.id: (row.standing, row.largest, moved[row.counter.id]) for row in found.rows} == expected
 
 

@@ -193,6 +193,13 @@ def test_a_repair_keeps_the_type_of_an_id() -> None:
         ({"db": "a", "coll": "b"}, '{"db": "a", "coll": "b"}'),
     ]:
         assert f'{{"_id": {literal}}}' in move_command(ns, identity, "seq", 7)
+    for kind, value, number in [
+        (NumericType.INT32, 7, "NumberInt(7)"),
+        (NumericType.INT32, 2**31, 'NumberLong("2147483648")'),
+        (NumericType.DECIMAL, 7, 'NumberDecimal("7")'),
+        (NumericType.DOUBLE, 7, 'NumberLong("7")'),
+    ]:
+        assert f'{{"$max": {{"seq": {number}}}}}' in move_command(ns, "x", "seq", value, kind=kind)
     assert move_command(ns, "x" * 400, "seq", 7) == ""
     assert move_command(ns, "x", "seq", 2**63) == ""
     assert move_command(ns, "x", "seq", -(2**63) - 1, -1) == ""

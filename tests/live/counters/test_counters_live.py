@@ -202,7 +202,7 @@ def run(client: Client, command: str) -> None:
     found = re.fullmatch(r"db\.getSiblingDB\((.+?)\)\.getCollection\((.+?)\)\.updateOne\((.+)\)", command)
     assert found
     text = re.sub(r'EJSON\.parse\(("(?:[^"\\]|\\.)*"), \{relaxed: false\}\)', lambda m: json_util.loads(m[1]), found[3])
-    text = re.sub(r'NumberLong\("(-?\d+)"\)', r'{"$numberLong": "\1"}', text)
+    text = re.sub(r'Number(Long|Int)\("?(-?\d+)"?\)', r'{"$number\1": "\2"}', text)
     query, update, options = json_util.loads(f"[{text}]", json_options=json_util.CANONICAL_JSON_OPTIONS)
     assert options == {"writeConcern": {"w": "majority"}}
     collection = client[json_util.loads(found[1])][json_util.loads(found[2])]
@@ -262,7 +262,7 @@ async def test_configured_counters(client: Client, gateway: MongoGateway) -> Non
     counter = found["Invoices"]
     assert counter.ceiling is not None
     assert (counter.ceiling.value, counter.ceiling.reason, counter.left) == (99, "2 digits", 10)
-    assert (counter.drift, 'NumberLong("96")}}' in counter.repair) == (-6, True)
+    assert (counter.drift, "NumberInt(96)}}" in counter.repair) == (-6, True)
 
 
 async def test_samples_of_earlier_runs_count(client: Client, gateway: MongoGateway, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_a_descending_counter_is_repaired_so_that_the_library_goes_on(project: P
         assert numbers(15) == [*range(1000, 985, -1)]
         db.tickets.insert_many([{"number": number} for number in range(966, 986)])
         shown = CliRunner().invoke(main, repair)
-        assert (shown.exit_code, '{"$min": {"seq": NumberLong("966")}}' in shown.stdout) == (1, True), shown.stdout
+        assert (shown.exit_code, '{"$min": {"seq": NumberInt(966)}}' in shown.stdout) == (1, True), shown.stdout
         db.counters.update_one({}, {"$min": {"seq": Int64(966)}})
         assert CliRunner().invoke(main, repair).exit_code == 0
         assert numbers(3) == [965, 964, 963]

@@ -311,7 +311,7 @@ class Tracker:
             limit = f"its limit, {self.ceiling.value} ({clean(self.ceiling.reason)})"
             self.standing_note += f" There is no command: {number} would be beyond {limit}."
         elif self._stands(moved, ids)[0] is Standing.AGREES:
-            self.repair = move_command(known.ns, known.doc_id, known.path, number, self.direction)
+            self.repair = move_command(known.ns, known.doc_id, known.path, number, self.direction, self.kind)
 
     def _outdate_forecasts(self) -> None:
         """Have new forecasts made at once: what they rest on changed."""
