@@ -19,6 +19,7 @@ from tallyglass.allocate.engine.steps import Steps, run, run_async
 from tallyglass.allocate.errors import CounterMissing
 from tallyglass.allocate.insert.absent import highest_in
 from tallyglass.allocate.layout import INTEGER_TYPES
+from tallyglass.allocate.scopes import ScopeCore
 from tallyglass.counters.limits import INT64_MAX
 from tallyglass.mongo.mongosh import update_one
 
@@ -68,7 +69,8 @@ def advance_to(counter: Counter, next_id: int) -> int:
     """Make ``next_id`` the next id of ``counter``, unless the counter is past it; returns the resulting id.
 
     Uses only ``$max``, so it never moves back and is safe to repeat. Leave a margin for ranges that other
-    processes still hold: at most three steps each. Raises CounterMissing, CounterTypeError.
+    processes still hold: at most three steps each. A scope of Counters that is missing is created: a restore to
+    before its first use removes it. Raises CounterMissing, CounterTypeError; AllocationRefused for a retired period.
     """
     return run(_advance(counter.core, next_id))
 
@@ -94,6 +96,8 @@ def _advance(core: CounterCore, next_id: int) -> Steps[int]:
     budget = RetryBudget(Deadlines(), core.collection.database.client)
     layout = core.layout
     stored = whole(layout.stored(whole(next_id, "next_id")), "the number to be stored")
+    if isinstance(core, ScopeCore):
+        yield from core.create(next_id)
     integer = {**by_id(core.key), **layout.outside_arrays(), layout.field: {"$type": list(INTEGER_TYPES)}}
     result = yield from call_with_retry(
         lambda: core.collection.update_one(integer, {"$max": {layout.field: Int64(stored)}}),
@@ -109,4 +113,5 @@ def _advance(core: CounterCore, next_id: int) -> Steps[int]:
 def _command(core: CounterCore, stored: int) -> str:
     collection = core.collection
     ns = f"{collection.database.name}.{collection.name}"
-    return update_one(ns, {"_id": core.key}, {"$max": {core.layout.field: Int64(stored)}})
+    change = {"$max": {core.layout.field: Int64(stored)}}
+    return update_one(ns, {"_id": core.key}, change, upsert=isinstance(core, ScopeCore))

@@ -148,6 +148,11 @@ async def test_a_counter_behind_its_collection(kit: Kit) -> None:
     assert found == Drift(1, 7, found.command)
     assert [await done(kit.advance_to(ids, next_id)) for next_id in (8, 3)] == [8, 8]
     assert await done(kit.verify(ids, kit.db.orders)) == Drift(8, 7)
+    # A scope that a restore to before its first use has removed.
+    scope = kit.Counters(kit.db.scopes).of("acme", period="2026")
+    assert '"upsert": true' in (await done(kit.verify(scope, kit.db.orders))).command
+    assert [await done(kit.advance_to(scope, next_id)) for next_id in (8, 3)] == [8, 8]
+    assert await done(scope.next()) == 8
 
 
 async def test_a_cache(kit: Kit) -> None:
