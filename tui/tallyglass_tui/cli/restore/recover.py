@@ -27,6 +27,7 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
     from tallyglass.oplog.read.entries import edge
     from tallyglass.restore.tools.files import NULL_IDS
     from tallyglass.restore.undo.recovery import Repairs, to_write
+    from tallyglass.whole_file import write_whole
 
     rows = [
         (number, row) for number, row in enumerate(plan.undo.returns, start=1) if row.strategy in ("merge", "replace")
@@ -35,8 +36,7 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
     async def work(live: Gateway, copy: DocumentSource) -> list[tuple[Repairs, int]]:
         first, newest = out.parent / BEGAN, await edge(live, -1)
         if newest is not None and not first.exists():
-            with private_file(first) as file:
-                file.write(f"{newest.ts}\n".encode())
+            write_whole(first, f"{newest.ts}\n")  # of a full disk no empty file is left
         found = []
         for number, row in rows:
             held, written = Repairs(row.ns), 0
