@@ -31,8 +31,8 @@ from tallyglass_tui.cli.main import main
 pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
 
 _COUNT = 400
-_STEPS = 10
-"""Of the undo of a delete."""
+_STEPS, _LOAD, _MERGE = 10, 5, 7
+"""Of the undo of a delete, with the one that loads the repairs and the one that writes them."""
 
 
 @pytest.fixture
@@ -320,6 +320,23 @@ async def test_killed_at_any_step_it_resumes(kept: Scene, step: int, with_step: 
     done = resume(kept, plan)
     assert done.returncode == 0, done.stderr
     assert {n: row["v"] for n, row in contents(kept).items()} == {n: n for n in range(_COUNT)}
+
+
+@pytest.mark.parametrize("step", [_LOAD, _MERGE])
+async def test_what_came_back_beside_a_killed_run_and_was_deleted_stays_deleted(kept: Scene, step: int) -> None:
+    shop, since, five = kept.client["shop"], kept.now(), contents(kept)[5]
+    shop.orders.delete_many({"_id": {"$lt": 300}})
+    plan = await kept.undo(done_since(kept, since, "d"))
+    kill_at(kept, plan, step, with_step=True)
+    if step == _MERGE:  # as it would be, had it been killed later
+        staging = plan.undo.returns[0].beside.partition(".")[2]
+        assert shop[staging].update_one({}, {"$set": {"b": datetime.now(UTC)}}).matched_count == 1
+    shop.orders.insert_one(five)
+    shop.orders.delete_one(five)
+    done = resume(kept, plan)
+    assert done.returncode == 0, done.stderr
+    assert sorted(contents(kept)) == [n for n in range(_COUNT) if n != 5]
+    assert re.findall(r"shop\.orders +(\d+) +(\d+) +(\d+) +(\d+)", done.stderr)[-1] == ("300", "300", "0", "0")
 
 
 @pytest.mark.soak

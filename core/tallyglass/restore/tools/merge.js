@@ -325,6 +325,12 @@ async function writeRepairs(ns, side, done) {
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes, anyRoom = false) {
   const review = async (ordered) => await reviewRepairs(ns, side, indexes, ordered, anyRoom);
+  const drop = async () => await write(split(side)[0], {drop: split(side)[1]});
+  // A run that was stopped began to write them: once more, they would bring back what others deleted since.
+  if (await collection(side).countDocuments({b: {$exists: true}}) > 0) {
+    await shell.print(quoted(ns) + ": an earlier run began to write these repairs; catch-up.sh works them out again");
+    return await drop();
+  }
   let kept = await review(true);
   if (!await exists(side)) {
     return;
@@ -346,8 +352,7 @@ async function mergeRepairs(ns, side, indexes, anyRoom = false) {
     }
   }
   if (await collection(side).countDocuments({x: {$exists: true}}) === 0) {
-    const [name, rest] = split(side);
-    await write(name, {drop: rest});
+    await drop();
   }
 }
 // What others wrote since the accident joins the copy; or, once the names have changed, the collection.

@@ -146,7 +146,7 @@ def _judge(
         state = DocumentState.RIGHT if seen == _digest(trace.removed) else DocumentState.DIFFERS
     if state is DocumentState.RIGHT and trace.document is None and steps and steps[-1].owner == RENAMED:
         state = DocumentState.RENAMED
-    restored = trace.brought_back and not right and trace.document is not None
+    restored = trace.brought_back and not right
     return Judgement(key, state, trace.document, restored, returned, trace.theirs, _where(trace))
 
 

@@ -145,7 +145,7 @@ def _load_repairs(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanS
     compute = run(
         Phase.RETURN, f"Work out what was lost in {names}, or written there since", Effect.READS_LIVE, _compute(work),
         why="Each damaged document, as it would be without the accident; it includes what others wrote since.",
-        seconds=work.seconds,
+        mode=RunMode.AGAIN, seconds=work.seconds,
     )  # fmt: skip
     load = run(
         Phase.RETURN, "Load the repairs into staging collections", Effect.WRITES_LIVE, _load(rows),
