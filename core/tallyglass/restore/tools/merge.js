@@ -253,6 +253,8 @@ async function writeNullId(ns, side, anyRoom) {
 // The codes with which a server refuses one document for an index: a value that is taken, two arrays, a place or a
 // language that is none, an array in a hashed index. An index may be newer than the document.
 const REFUSALS = [11000, 171, 13027, 16755, 16766, 17262];
+// What may be written is not written again: others may have deleted it. catch-up.sh works out the rest, and writes one by one.
+const CATCHES_UP = process.env.CATCH_UP !== undefined;
 // Writes `count` of the repairs that `select` gives in order, from one on: in halves where an index refuses some, down to
 // those that it refuses. Returns where these are, and why.
 async function writeHalves(side, select, last, collation, from, count) {
@@ -297,15 +299,9 @@ async function writeRepairs(ns, side, done) {
   const insert = async (which) => {
     const merge = (matched, how) => how([OPEN, {$match: {f: {$exists: false}}}, ...which],
       [{$replaceWith: "$r"}, {$merge: {into: into, whenMatched: matched, whenNotMatched: "insert"}}], collation);
-    try {
-      await merge("fail", plainly);
-    } catch (error) {
-      if (!REFUSALS.includes(error.code)) { throw error; }
-      // Not keepExisting: it sorts the fields, and takes a dot in a name for a path.
-      await merge([{$replaceWith: "$$ROOT"}], put);
-    }
+    // keepExisting sorts the fields, and takes a dot in a name for a path.
+    await (CATCHES_UP ? merge([{$replaceWith: "$$ROOT"}], put) : merge("fail", plainly));
   };
-  // What others deleted since it came back stays so.
   if (!done.inserts) {
     await insert([atOnce, {$sort: {_id: options.capped ? 1 : -1}}]);
     done.inserts = true;
@@ -325,11 +321,13 @@ async function writeRepairs(ns, side, done) {
 // The repairs are dropped once all of them are written; those that are left out stay, with the reason.
 async function mergeRepairs(ns, side, indexes, anyRoom = false) {
   const review = async (ordered) => await reviewRepairs(ns, side, indexes, ordered, anyRoom);
-  const drop = async () => await write(split(side)[0], {drop: split(side)[1]});
-  // A run that was stopped began to write them: once more, they would bring back what others deleted since.
-  if (await collection(side).countDocuments({b: {$exists: true}}) > 0) {
-    await shell.print(quoted(ns) + ": an earlier run began to write these repairs; catch-up.sh works them out again");
-    return await drop();
+  const [name, rest] = split(side);
+  const again = async () => {
+    await shell.print(quoted(ns) + ": catch-up.sh works out what is left");
+    await write(name, {drop: rest});
+  };
+  if (await collection(side).countDocuments({b: {$exists: true}}) > 0) {  // by a stopped run
+    return await again();
   }
   let kept = await review(true);
   if (!await exists(side)) {
@@ -343,8 +341,8 @@ async function mergeRepairs(ns, side, indexes, anyRoom = false) {
       left = false;
     } catch (error) {
       if (!REFUSALS.includes(error.code) || done.inHalves) { throw error; }
-      // A conflict came up since the review, or is none that it finds. Those that wait for others are given up once that
-      // brings none of them on.
+      if (!CATCHES_UP) { return await again(); }
+      // A conflict came up since the review, or is none that it finds. Those that wait are given up once that brings none on.
       done.inHalves = !ordered;
       const now = await review(true);
       ordered = now < kept;
@@ -352,7 +350,7 @@ async function mergeRepairs(ns, side, indexes, anyRoom = false) {
     }
   }
   if (await collection(side).countDocuments({x: {$exists: true}}) === 0) {
-    await drop();
+    await write(name, {drop: rest});
   }
 }
 // What others wrote since the accident joins the copy; or, once the names have changed, the collection.

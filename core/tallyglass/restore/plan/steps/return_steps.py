@@ -245,6 +245,7 @@ def _again(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanFile:
         "# Nothing is left to repair where every file is empty.",
         f'[ -n "$(find {REPAIRS} {NULL_IDS} -type f -size +0)" ] || exit 0',
         fold_command(_load(rows)),
+        "export CATCH_UP=1",
         fold_command(mongosh_call(_MERGE)),
     )
     return PlanFile(_AGAIN, program)
