@@ -54,8 +54,7 @@ def test_a_binary_paste_without_brackets_is_one_paste(replica_set: ReplicaSet, o
         terminal.press(pasted[start : start + 4096])
     terminal.wait("No matches")
     terminal.press(b"late\x1bpiece")
-    terminal.wait("piece")
-    assert "No matches" in terminal.text
+    terminal.wait(lambda text: "piece" in text and "No matches" in text)
     terminal.press("\x1b[27u")
     terminal.wait(lambda text: "No matches" not in text)
     terminal.press("3")

@@ -346,7 +346,7 @@ async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene
     collection within a minute, nothing tells whose the entries are."""
     count = int(os.environ.get("TALLYGLASS_RESTORE_DOCUMENTS", "100000"))
     shop = scene.client["shop"]
-    seconds, folder = {}, scene.folder
+    folder = scene.folder
     for first, way in ((1_000_000, "pre-images"), (2_000_000, "backup alone"), (3_000_000, "backup and spare")):
         scene.folder = folder / way.replace(" ", "-")
         scene.folder.mkdir()
@@ -365,14 +365,13 @@ async def test_many_documents_beside_the_same_from_backup_and_oplog(scene: Scene
                 plan = await scene.plan(backup, incident.limit, incident=incident)
             planned = time.monotonic() - begun
             output = scene.must_run(plan)
-            seconds[way] = time.monotonic() - begun
+            seconds = time.monotonic() - begun
         print(f"plan {planned:.1f} s", *re.findall(r"^  \[\d+/\d+\] .*, \d+:\d+.*$", output, re.MULTILINE), sep="\n")
-        print(f"{way}: {count} documents in {seconds[way]:.1f} s")
+        print(f"{way}: {count} documents in {seconds:.1f} s")
         after = contents(scene)
         assert [n for n in range(count) if n not in after] == []
         assert all(after[n]["own"] == {"a": n, "b": "text"} for n in range(count))
         assert all(n in after for n in writer.inserted)
-    assert seconds["pre-images"] < seconds["backup and spare"]
 
 
 @pytest.mark.parametrize("archive", [False, pytest.param(True, marks=pytest.mark.soak)])
