@@ -22,10 +22,11 @@ LOWEST := .venv-lowest
 demo: $(READY)
 	@$(BIN)/tallyglass demo
 
+test: WORKERS := 4
 test: $(READY)
-	$(BIN)/python -m pytest $(PARALLEL) -m "not (soak or long)"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not (soak or long) and (smoke or not (live or terminal or tools))"
 
-# All of these and the marked "long", as in CI.
+# All that is not marked "soak", as in CI.
 test-all: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not soak"
 

@@ -12,7 +12,7 @@ from hostile.populate import Hostile
 from hostile.samples import control_bytes, hidden, user_names
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 PLAIN = [["counters"], ["check"], ["oplog"], ["incidents"], ["doctor"]]
 AS_JSON = [["counters", "--json"], ["oplog", "--json"], ["incidents", "--json"], ["doctor", "--json"]]

@@ -14,7 +14,7 @@ from hostile.walk import ESC, FOLDER, UNGUARDED
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 UNGUARDED_PASTE = "import tallyglass_tui.terminal.driver as driver\ndriver.clean_paste = driver.Paste"
 SPOOF = "\x1b[200~x\u202e\x9b31m[/]\x1b[201~"

@@ -21,7 +21,7 @@ from tallyglass_tui.incidents.cells import INCIDENT_COLUMNS
 from tallyglass_tui.oplog.rows import RATE_COLUMNS
 from tallyglass_tui.widgets.live_table import Column, layout
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 Open = Callable[..., Terminal]
 FOLDER = "b\x1b]52;c;cHduZWQ=\x07$(touch PWNED) [@click=app.quit]x[/]"

@@ -14,7 +14,7 @@ from hostile.walk import ENTER, ESC, FOLDER
 from hostile.wire import clipboards, offences
 from pseudo_terminal import Terminal, dashboard, environment
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 LARGE = ("big", "deep", "many keys")
 

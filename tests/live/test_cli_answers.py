@@ -103,6 +103,7 @@ def test_oplog_output_matches_the_stored_entries(scene: tuple[str, Path]) -> Non
     assert len(run("oplog", scene[0], "--follow", "--limit", "4").stdout.splitlines()) == 4
 
 
+@pytest.mark.smoke
 def test_incidents_and_plan_agree(scene: tuple[str, Path], tmp_path: Path) -> None:
     uri, taken = scene
     (found,) = answer("incidents", uri)

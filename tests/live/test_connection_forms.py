@@ -147,7 +147,6 @@ async def test_logs_in_with_a_client_certificate(forms: Forms) -> None:
         ("", "?authMechanism=MONGODB-X509&{certificate}", "", SUBJECT),
     ],
 )
-@pytest.mark.long
 def test_mongodump_and_mongosh_log_in(
     forms: Forms, tmp_path: Path, user: str, query: str, password: str, found: str
 ) -> None:

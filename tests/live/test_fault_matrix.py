@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fault_matrix import FAULTS, NO_OPLOG, PLACES, WITHIN_SECONDS, Fault, WatchedDashboards, rig
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 BY_NAME = {fault.name: fault for fault in FAULTS}
 

@@ -16,7 +16,7 @@ from proxy import Proxy
 from pseudo_terminal import environment
 from tallyglass.demo.server import ReplicaSet, free_port
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 SCREENS = (
     ("1", "shop.counters"),

@@ -40,7 +40,7 @@ def one_member() -> Iterator[Rig]:
 
 
 @pytest.mark.parametrize("driver", ["pymongo", pytest.param("motor", marks=pytest.mark.soak)])
-@pytest.mark.parametrize("fault", ["frozen", "cut off", pytest.param("killed", marks=pytest.mark.long)])
+@pytest.mark.parametrize("fault", ["frozen", "cut off", "killed"])
 def test_each_command_exits_with_one_sentence(one_member: Rig, fault: str, driver: str, tmp_path: Path) -> None:
     servers, proxy = one_member.servers, one_member.proxies[0]
     lose, regain = {

@@ -73,7 +73,6 @@ def test_recovers_after_a_name_resolves_again(replica_set: ReplicaSet, open_on: 
         client.drop_database("faults")
 
 
-@pytest.mark.long
 def test_waits_for_a_seed_list_only_at_the_start(open_on: Open) -> None:
     """The dashboard waits for the seed list at the start. Later it knows the members and does not need the list."""
     message = "The DNS seed list returns no servers."

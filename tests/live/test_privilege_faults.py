@@ -120,9 +120,7 @@ async def until(pilot: Pilot[None], text: str) -> None:
         raise AssertionError(f"{text!r} never appeared on the screen:\n{shown(pilot.app)}") from None
 
 
-@pytest.mark.parametrize(
-    "missing", [pytest.param(name, marks=pytest.mark.long) if n > 1 else name for n, name in enumerate(MISSING)]
-)
+@pytest.mark.parametrize("missing", list(MISSING))
 async def test_panel_names_its_missing_privilege_and_others_show_data(
     panels: GuardedSet, taken: Path, missing: str
 ) -> None:

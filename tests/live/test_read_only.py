@@ -28,7 +28,7 @@ from tallyglass_tui.shell.app import Dashboard
 from tallyglass_tui.shell.context import Context
 from tallyglass_tui.shell.feed import Feeds
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.smoke]
 
 CURSORS = {"aggregate", "count", "find", "getMore", "listCollections", "listDatabases", "listIndexes"}
 READS = READ_COMMANDS | CURSORS

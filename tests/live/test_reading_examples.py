@@ -12,7 +12,7 @@ from tallyglass.demo import backup
 from tallyglass.demo.server import ReplicaSet
 from tallyglass.oplog import Incident
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from pymongo.errors import OperationFailure
 
 from tallyglass.demo.server import HOST, ReplicaSet, free_port
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 EXPIRED = "The server's TLS certificate has expired."
 OWN_EXPIRED = "Your TLS client certificate has expired."

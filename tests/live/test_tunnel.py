@@ -22,7 +22,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Namespace
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 NAME = "localhost"
 """A name that the server resolves, and this machine in these tests does not."""

@@ -17,7 +17,7 @@ from server_version import server_version
 from tallyglass.demo import backup
 from tallyglass.demo.server import HOST, ReplicaSet, free_port
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 WAS = server_version()
 NOW = f"{int(WAS[0]) + 1}{WAS[1:]}"

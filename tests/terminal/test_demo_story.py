@@ -19,7 +19,7 @@ from tallyglass.restore.model.document import from_json
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.tools.files import read_config
 
-pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.tools, pytest.mark.long, pytest.mark.since(5, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.terminal, pytest.mark.tools, pytest.mark.since(5, 0)]
 
 _LONG = 300.0
 """A plan, or a step, on a busy machine."""

@@ -15,7 +15,7 @@ import pytest
 
 from pseudo_terminal import Terminal, dashboard, environment
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.terminal]
+pytestmark = [pytest.mark.live, pytest.mark.terminal]
 
 
 @dataclass(frozen=True)

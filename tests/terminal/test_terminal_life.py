@@ -32,6 +32,7 @@ Pen.compress = suspended
 """
 
 
+@pytest.mark.smoke
 def test_starts_handles_keys_and_restores_the_terminal(replica_set: ReplicaSet, open_terminal: Open) -> None:
     terminal = open_terminal(replica_set.uri)
     text = terminal.wait(is_connected)
@@ -157,9 +158,9 @@ def test_says_that_a_standalone_has_no_oplog(standalone: Standalone, open_termin
     [
         pytest.param({"NO_COLOR": "1"}, id="no-color"),
         pytest.param({"TERM": "linux", "COLORTERM": ""}, id="linux"),
-        pytest.param({"TERM": "screen"}, id="screen", marks=pytest.mark.long),
-        pytest.param({"LANG": "C", "LC_ALL": "C"}, id="c-locale", marks=pytest.mark.long),
-        pytest.param({"COLORFGBG": "0;15"}, id="light", marks=pytest.mark.long),
+        pytest.param({"TERM": "screen"}, id="screen"),
+        pytest.param({"LANG": "C", "LC_ALL": "C"}, id="c-locale"),
+        pytest.param({"COLORFGBG": "0;15"}, id="light"),
         pytest.param({"SSH_CONNECTION": "10.0.0.1 1 10.0.0.2 22"}, id="ssh"),
     ],
 )

@@ -98,6 +98,7 @@ def test_ctrl_c_at_the_prompt_exits(guarded_set: GuardedSet, open_terminal: Open
     assert b"Traceback" not in terminal.raw
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("core_files_allowed")
 def test_dashboard_does_not_leak_the_password(guarded_set: GuardedSet, open_terminal: Open, tmp_path: Path) -> None:
     """Include a screenshot of each page and Textual's own log, which the environment can turn on."""

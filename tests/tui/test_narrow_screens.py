@@ -87,7 +87,7 @@ async def test_a_list_that_scrolls_says_where_one_is(screen_at: Any, size: tuple
         assert "what happened · " not in screen.text, "all are in view"
 
 
-@pytest.mark.parametrize("key", "12345")
+@pytest.mark.parametrize("key", ["1", *(pytest.param(key, marks=pytest.mark.long) for key in "2345")])
 async def test_a_page_that_is_held_still_fits_each_size_of_the_window(
     screen_at: Any, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,6 +184,7 @@ async def words_after(screen: Any, steps: tuple[Any, ...], own: dict[str, str]) 
     return " ".join(screen.text.replace("│", " ").split())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("steps", "sentences"), CASES.values(), ids=CASES)
 async def test_a_sentence_names_the_key_as_it_is_bound(
     screen_at: Any, steps: tuple[Any, ...], sentences: tuple[str, ...]

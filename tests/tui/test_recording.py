@@ -271,6 +271,7 @@ def test_what_is_not_compressed_is_refused(tmp_path: Path, content: bytes) -> No
         read(tmp_path, content)
 
 
+@pytest.mark.long
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="larger than a recording can be"):
         read(tmp_path, gzip.compress(head() + (b'[1, "a", "", "room", [1]]' + b" " * 1_000_000 + b"\n") * 200))
@@ -369,6 +370,7 @@ async def test_a_step_back_shows_no_row_twice(tmp_path: Path, now: list[float]) 
     app.feeds.close()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("still")
 async def test_before_the_first_value_no_later_one_is_shown(tmp_path: Path, now: list[float]) -> None:
     scan = IncidentScan((INCIDENT,), 10, Ts(T0, 0), done=True)

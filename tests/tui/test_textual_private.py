@@ -99,6 +99,7 @@ def test_the_list_is_what_the_terminal_package_uses() -> None:
     assert used == APP | SCREEN | TIMER | DRIVER | MODULES
 
 
+@pytest.mark.long
 def test_nothing_else_uses_a_private_name_of_textual() -> None:
     found: list[str] = []
     for info in pkgutil.walk_packages(tallyglass_tui.__path__, "tallyglass_tui."):

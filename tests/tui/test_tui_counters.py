@@ -342,7 +342,7 @@ def test_an_exhausted_or_idle_counter_has_no_date() -> None:
     assert ends(Forecast(far=True, note="No allocation seen in 12 min."), NOW) == "no allocation seen in 12 min"
 
 
-@pytest.mark.parametrize("size", [(80, 24), (140, 40)])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((140, 40), marks=pytest.mark.long)])
 async def test_texts_from_the_server_are_only_text(screen_at: Any, size: tuple[int, int]) -> None:
     texts = ["[/x]", "[red", "[@click=app.quit]x[/]", "\\", "宽字符" * 30, "x" * 5000, "%s{0}"]
     async with screen_at(size) as screen:

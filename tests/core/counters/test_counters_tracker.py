@@ -245,7 +245,7 @@ def test_near_the_end_the_forecast_is_new_and_a_raised_ceiling_counts_at_once() 
     assert early > before
 
 
-@pytest.mark.parametrize("stall", [0, 1_200])
+@pytest.mark.parametrize("stall", [0, pytest.param(1_200, marks=pytest.mark.long)])
 def test_a_dashboard_that_ran_for_a_day_agrees_with_a_fresh_one(stall: int) -> None:
     """``stall``: for how many seconds of each hour a busy machine reads nothing."""
     day, every, left = 86_400, 60, 400_000

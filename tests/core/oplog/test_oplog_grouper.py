@@ -225,7 +225,7 @@ def test_where_an_application_writes_too_a_pause_is_left_open_as_well() -> None:
     ],
     ids=["number", "long", "text", "document", "ObjectId"],
 )
-@pytest.mark.parametrize("documents", [2, 7, 40])
+@pytest.mark.parametrize("documents", [7, *(pytest.param(few, marks=pytest.mark.long) for few in (2, 40))])
 @pytest.mark.parametrize("key", [{}, {"region": "a region with a long name"}], ids=["", "with a shard key"])
 def test_no_single_statement_updates_a_document_twice(
     documents: int, shape: Callable[[Any], Any], key: dict[str, str]
@@ -544,7 +544,7 @@ def test_the_worst_of_each_kind_and_the_first_of_each_collection_are_not_left_ou
     assert [one in found for one in (other_kind, first, second)] == [True, True, False]
 
 
-@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("backward", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_memory_is_bounded_and_what_is_forgotten_is_counted(backward: bool) -> None:
     log = Log()
     worst = log.add(0, "c", "shop.$cmd", {"drop": "important"}, {"numRecords": 10**9})
@@ -657,7 +657,16 @@ def test_a_pause_of_the_server_neither_tears_a_delete_many_nor_delays_its_point(
     assert found.documents_exact
 
 
-@pytest.mark.parametrize(("before", "pause"), [(3, 0.006), (2, 0.03), (7, 0.03), (9, 0.2), (15, 0.03), (16, 0.06)])
+@pytest.mark.parametrize(
+    ("before", "pause"),
+    [
+        (3, 0.006),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in ((2, 0.03), (7, 0.03), (9, 0.2), (15, 0.03), (16, 0.06))
+        ),
+    ],
+)
 def test_a_short_pause_among_the_first_entries_is_part_of_the_act(before: int, pause: float) -> None:
     """An application deletes a document each second; a server's pause in a person's statement is not its end."""
     log, first = Log(), None

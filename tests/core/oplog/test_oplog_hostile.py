@@ -176,6 +176,7 @@ def test_diffs_and_apply_ops_of_absurd_depth() -> None:
     hold(bson.encode(command))
 
 
+@pytest.mark.long
 def test_the_largest_documents() -> None:
     hold(
         bson.encode({"op": "i", "ns": "a.b", "o": {"_id": "x" * 8_000_000, "\u202e" * 2_000_000: "\x1b[2J" * 400_000}})

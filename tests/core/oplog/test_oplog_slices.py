@@ -18,6 +18,7 @@ from tallyglass.oplog.snapshot import Incident
 
 NAMESPACES = ["shop.orders", "shop.carts", "crm.people"]
 EXPIRING = "shop.carts"
+EXAMPLES = [5, pytest.param(30, marks=pytest.mark.long), pytest.param(600, marks=pytest.mark.soak)]
 NO_PREVIOUS = {"ts": Timestamp(0, 0), "t": Int64(-1)}
 
 
@@ -106,7 +107,7 @@ def in_any_order(rng: random.Random, entries: list[bytes]) -> list[list[bytes]]:
     return found
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", EXAMPLES)
 def test_slices_and_their_order_do_not_matter(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.integers(min_value=0, max_value=2**32))
@@ -121,7 +122,7 @@ def test_slices_and_their_order_do_not_matter(examples: int) -> None:
     holds()
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(600, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("examples", EXAMPLES)
 def test_an_act_is_withdrawn_only_with_a_reason_that_is_shown(examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.integers(min_value=0, max_value=2**32))

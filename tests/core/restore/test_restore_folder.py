@@ -247,7 +247,10 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["steps.txt", "helper.js", "source.yml", "plan.json"])
+@pytest.mark.parametrize(
+    "name",
+    ["steps.txt", *(pytest.param(one, marks=pytest.mark.long) for one in ("helper.js", "source.yml", "plan.json"))],
+)
 def test_nothing_is_run_from_a_folder_that_was_edited(tmp_path: Path, name: str) -> None:
     made = changed(
         with_work(tmp_path, step(f"touch {tmp_path}/ran")),

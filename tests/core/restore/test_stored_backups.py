@@ -462,6 +462,7 @@ def overlapping(folder: Path) -> list[Path]:
     return slices
 
 
+@pytest.mark.long
 async def test_a_fault_of_a_slice_that_others_repeat_is_named_and_tears_nothing(stored: Path) -> None:
     slices, rng = overlapping(stored / "wal-g" / "oplog_005"), random.Random(7)
     whole = await find_window([stored / "wal-g"])

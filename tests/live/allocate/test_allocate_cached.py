@@ -27,7 +27,7 @@ from tallyglass.allocate import (
     WrongEventLoop,
 )
 
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.live, pytest.mark.smoke, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 async def made(kit: Kit, **how: Any) -> Any:

@@ -30,7 +30,7 @@ from tallyglass.allocate import (
     WrongClient,
 )
 
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.live, pytest.mark.smoke, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 BINDING = pytest.mark.parametrize("kit", [SYNC, ASYNC], indirect=True)

@@ -13,7 +13,7 @@ import pytest
 from programs import MONGOOSE, install_node_packages
 from tallyglass.demo.server import ReplicaSet
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 ROOT = Path(__file__).parents[3]
 NEEDS = {

@@ -37,6 +37,7 @@ def run(*words: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("source", ["counter", "pool"])
 def test_parent_and_children_never_share_an_id(uri: str, source: str) -> None:
     found = run(source, uri)

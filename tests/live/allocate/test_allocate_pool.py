@@ -20,7 +20,7 @@ from tallyglass.allocate import (
     PoolOverlap,
 )
 
-pytestmark = [pytest.mark.live, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [pytest.mark.live, pytest.mark.smoke, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
 async def made(kit: Kit, layout: PoolLayout, **how: Any) -> Any:

@@ -12,7 +12,7 @@ from rig import Audit, Rig
 
 from tallyglass.allocate import ARTICLE, AllocationError, Counter, Deadlines
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 FAULTS = ("sigkill", "sigstop", "step_down", "partition", "reset", "kill_worker")
 

@@ -7,7 +7,7 @@ from tests.corpus import library_runs
 from tests.corpus.applications import HELD_OUT, HELD_OUT_AGAIN, UNUSUAL
 from tests.corpus.confusion import measure
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 
 def test_counters_of_unknown_databases_are_recognised_by_their_use() -> None:

@@ -129,6 +129,7 @@ async def test_one_increment_by_a_double_flips_the_type_and_the_moment_is_named(
     assert note.startswith("Turned from int32 into double at ")
 
 
+@pytest.mark.smoke
 async def test_rewound_and_reset_are_flagged_live_and_from_the_oplog(client: Client, gateway: MongoGateway) -> None:
     counters = client[DB].counters
     counters.insert_many([{"_id": "restored", "seq": 0}, {"_id": "dropped", "seq": 0}])
@@ -150,6 +151,7 @@ async def test_rewound_and_reset_are_flagged_live_and_from_the_oplog(client: Cli
     assert ours(await look(gateway))["restored"].flags == ()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("identity", ["orders", "a'b\"c\\`(x)\u202e\x1b[31m", {"db": DB, "coll": "orders"}])
 async def test_behind_is_flagged_and_its_repair_mends_it(client: Client, gateway: MongoGateway, identity: Any) -> None:
     db = client[DB]

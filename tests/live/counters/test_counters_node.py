@@ -16,7 +16,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.needs("node", "npm")]
+pytestmark = [pytest.mark.live, pytest.mark.needs("node", "npm")]
 
 DB, DB_OF_GROUPS, DB_DOWN = "counters_node", "counters_node_groups", "node_down"
 PACKAGES = {

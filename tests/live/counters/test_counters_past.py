@@ -25,7 +25,7 @@ from tallyglass.demo.server import ReplicaSet
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import Namespace
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 SPAN = 10**6
 

@@ -22,7 +22,7 @@ from tallyglass.errors import RefusedError
 from tallyglass.mongo.client import open_gateway
 from tallyglass.mongo.gateway import OPLOG, Gateway, Namespace
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 
 async def test_least_privilege_is_a_trouble_and_never_a_failure() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pymongo import MongoClient
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 COMMAND = [sys.executable, "-m", "tallyglass_tui", "demo"]
 

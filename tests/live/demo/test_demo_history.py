@@ -22,7 +22,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.proof.request import RestoreRequest
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 STILL = Schedule(first=10_000, speed=1e-9)
 """Nothing is written after the past."""

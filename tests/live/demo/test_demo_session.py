@@ -29,7 +29,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.from_backup import plan_restore
 from tallyglass.restore.proof.request import RestoreRequest
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 Client = MongoClient[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from tallyglass.demo.server import ReplicaSet
 from tallyglass_tui.cli.main import main
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.smoke]
 
 NS = "__internalBatchedDeletesTesting.Collection0"
 """The only collection to which the parameter applies."""

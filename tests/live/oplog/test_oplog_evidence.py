@@ -31,7 +31,7 @@ from tallyglass.oplog.incidents.incident import scan
 from tallyglass.oplog.snapshot import Certainty
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.long]
+pytestmark = pytest.mark.live
 
 GRADES = ("exact", "unique", "several", "unnamed", "ambiguous", "none", "wrong")
 

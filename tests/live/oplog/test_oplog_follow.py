@@ -33,7 +33,7 @@ ALL_ROWS = 10**9
 @pytest.mark.parametrize(
     ("driver", "wanted", "rows"),
     [
-        pytest.param(Driver.PYMONGO, OplogFilter(), 2_000, id="everything"),
+        pytest.param(Driver.PYMONGO, OplogFilter(), 2_000, marks=pytest.mark.smoke, id="everything"),
         pytest.param(Driver.MOTOR, LOAD, 2_000, id="filtered by the server, with Motor"),
         pytest.param(Driver.PYMONGO, LOAD, 60_000, marks=pytest.mark.soak, id="long, filtered by the server"),
         pytest.param(Driver.MOTOR, OplogFilter(), 60_000, marks=pytest.mark.soak, id="long, everything, with Motor"),

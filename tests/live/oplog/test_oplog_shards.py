@@ -36,7 +36,6 @@ from tallyglass_tui.cli.main import main
 
 pytestmark = [
     pytest.mark.live,
-    pytest.mark.long,
     pytest.mark.since(6, 0),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]

@@ -22,7 +22,7 @@ from server_version import major
 from tallyglass.moment import Ts
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 TABLE = Path(__file__).parents[3] / "docs" / "restore-tests.md"
 IDENTICAL, DRILL = "identical", "a drill"

@@ -27,7 +27,7 @@ from tallyglass.restore.drill.state import state_folder
 from tallyglass.restore.tools.find_mongod import find_mongod
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.long, pytest.mark.tools]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 @pytest.fixture

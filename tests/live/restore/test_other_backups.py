@@ -22,7 +22,7 @@ from tallyglass.errors import InputError
 from tallyglass.restore.catalogue.backups import list_backups
 from tallyglass.restore.model.check import Level
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 SKIPPED = "tab\tnl\nx"
 """A collection whose name mongorestore leaves out of every dump."""

@@ -28,7 +28,7 @@ from tallyglass.restore.pre_images.settings import keeps_images, oldest_image, r
 from tallyglass.restore.undo.sources.images import PRE_IMAGES, Image, read_images, select
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.smoke, pytest.mark.since(6, 0)]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 _COUNT = 400
 _STEPS, _LOAD, _MERGE = 10, 5, 7

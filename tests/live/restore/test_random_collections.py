@@ -12,7 +12,7 @@ from bson import Binary, Code, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectI
 from random_world import restored, seeds
 from restore_scene import Scene
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 DATABASES, COLLECTIONS, FIELDS = ("one", "two"), ("a", "b", "c", "ts"), ("x", "y", "z")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,7 +18,7 @@ from server_version import major
 from tallyglass.moment import Ts, parse_ts
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 STEPS = 160
 

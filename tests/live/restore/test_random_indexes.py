@@ -14,7 +14,7 @@ from bson import Int64
 from random_world import restored, seeds
 from restore_scene import Scene
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 COLLECTIONS, INDEXES, FIELDS = ("a", "b", "c", "d"), ("one", "two", "three"), ("x", "y", "z")
 

@@ -15,7 +15,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.catalogue.window import RecoverableWindow, Status, Stretch, families, find_window, judge
 from tallyglass.restore.saved_oplog.save import save_slice
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 async def seen(scene: Scene, *slices: Path) -> RecoverableWindow:

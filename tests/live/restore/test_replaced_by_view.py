@@ -13,7 +13,7 @@ from pymongo import MongoClient
 from random_world import BEFORE, restored
 from restore_scene import Scene
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 Change = Callable[[MongoClient[Any]], object]
 

@@ -16,7 +16,7 @@ from tallyglass.restore.backup.bson_file import documents
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.undo import Strategy
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

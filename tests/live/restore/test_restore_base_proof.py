@@ -20,7 +20,7 @@ from tallyglass.mongo.client import open_gateway
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.plan.prepare import prepare
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 FAR = 3600
 """How many seconds the delayed member is behind: it applies nothing more within a test."""

@@ -7,7 +7,7 @@ from bson import Int64
 from pymongo import ReturnDocument
 from restore_scene import Scene, record, same
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 def issue(scene: Scene) -> dict[str, int]:

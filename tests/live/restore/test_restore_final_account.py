@@ -24,7 +24,7 @@ from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.undo.evidence import read_evidence
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 KEPT = {"changeStreamPreAndPostImages": {"enabled": True}}
 

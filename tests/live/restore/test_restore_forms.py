@@ -29,7 +29,7 @@ from tallyglass.restore.proof.replay import Replay
 from tallyglass.restore.spare.working import works_for
 from tallyglass.restore.tools.find_mongod import find_mongod
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 def fill(scene: Scene, first: int, last: int) -> None:

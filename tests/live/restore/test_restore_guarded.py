@@ -17,7 +17,7 @@ from tallyglass.moment import Ts
 from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.document import to_json
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 PASSWORD = "p@ss'w\"o r/d%é$(id)`"
 

@@ -17,7 +17,7 @@ from tallyglass.demo.server import free_port
 from tallyglass.restore.plan.folder import write_folder
 from tallyglass.restore.tools.find_mongod import find_mongod
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 def look(scene: Scene, folder: Path, *words: str) -> subprocess.Popen[str]:

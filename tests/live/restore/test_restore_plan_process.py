@@ -23,7 +23,7 @@ from tallyglass_tui.cli.main import main
 from tallyglass_tui.restore.draft import Draft, First, Planned, Reading
 from tallyglass_tui.restore.plan_process import plan_apart
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 async def test_the_process_makes_the_same_plan_and_says_how_far_it_is(scene: Scene) -> None:

@@ -23,7 +23,7 @@ from tallyglass.demo.server import ReplicaSet, Standalone
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.model.undo import Strategy
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 COUNT = 300
 EARLIER = 50

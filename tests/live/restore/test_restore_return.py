@@ -34,7 +34,7 @@ from tallyglass.restore.spare.verify import verify
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass_tui.cli.main import main
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 @pytest.mark.parametrize(

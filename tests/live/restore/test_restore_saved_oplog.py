@@ -24,7 +24,7 @@ from tallyglass.restore.proof.request import RestoreRequest
 from tallyglass.restore.saved_oplog.cut import cut
 from tallyglass.restore.saved_oplog.save import SavedSlice, save_slice
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 DAY = 86_400.0
 

@@ -64,7 +64,6 @@ async def test_a_dropped_collection_comes_back_whole(scene: Scene) -> None:
     assert "is not a spare" not in output
 
 
-@pytest.mark.long
 async def test_a_dropped_database(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
@@ -79,6 +78,7 @@ async def test_a_dropped_database(scene: Scene) -> None:
     await rehearse(scene, backup, scene.first_entry({"ns": "shop.$cmd", "o.drop": {"$exists": True}}, since), before)
 
 
+@pytest.mark.smoke
 @pytest.mark.since(5, 0)
 async def test_delete_many_amid_other_writers(scene: Scene) -> None:
     shop = scene.client["shop"]
@@ -143,7 +143,6 @@ async def test_a_bad_update_many(scene: Scene) -> None:
     assert found == wanted | {3: "by hand", 4: "since the plan", 500: None}
 
 
-@pytest.mark.long
 async def test_counters_that_out_replaced(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
@@ -171,7 +170,6 @@ async def test_counters_that_out_replaced(scene: Scene) -> None:
     assert len(after) == len(before) + 2, "nothing else came back"
 
 
-@pytest.mark.long
 async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     shop = scene.client["shop"]
     orders(scene)
@@ -192,7 +190,6 @@ async def test_indexes_that_were_dropped_and_changed(scene: Scene) -> None:
     assert len(after) == 4
 
 
-@pytest.mark.long
 async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     shop = scene.client["shop"]
     scene.await_out_of_window({"o.collMod": {"$exists": True}})
@@ -218,7 +215,6 @@ async def test_bad_and_cut_and_straddling_transactions(scene: Scene) -> None:
     assert plan.proof.start < inside
 
 
-@pytest.mark.long
 async def test_backup_under_load_with_a_sidecar(scene: Scene) -> None:
     orders(scene, 0, 300)
     stop = threading.Event()

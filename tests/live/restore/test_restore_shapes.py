@@ -12,7 +12,7 @@ from restore_scene import Scene, copy_of_data, ids, record, same, start_copy
 from server_version import major
 from tallyglass.restore.model.check import Level
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 NAMES = [
     "with space", 'quote"double', "quote'single", "new\nline", "tab\tand\x1besc", "Größe_日本", "-rf", "--uri=x", "a*b",

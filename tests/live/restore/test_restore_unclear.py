@@ -24,7 +24,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.plan import Plan
 from tallyglass.restore.undo.evidence import KnownStatement, read_evidence
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long, pytest.mark.since(6, 0)]
+pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.since(6, 0)]
 
 IMAGES = {"changeStreamPreAndPostImages": {"enabled": True}}
 Documents = list[dict[str, Any]]

@@ -9,7 +9,7 @@ from restore_scene import Scene
 
 from pseudo_terminal import Terminal, say_yes
 
-pytestmark = [pytest.mark.live, pytest.mark.tools, pytest.mark.long]
+pytestmark = [pytest.mark.live, pytest.mark.tools]
 
 
 @pytest.mark.parametrize("named", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["incident", "point"])
