@@ -76,6 +76,23 @@ class ScopeCore(CounterCore):
             yield from self.peek(budget)  # raises where the period is closed
         return result.modified_count == 1
 
+    def peek(self, budget: RetryBudget | None = None) -> Steps[int]:
+        """The steps that read the next id with majority read concern. Raises AllocationRefused for a closed period."""
+        budget = budget or self.budget()
+        next_id = yield from super().peek(budget)
+        if self.period is None:
+            return next_id
+        # The server compares, as it does for each increment: the collection may have a collation.
+        later = {**by_id(self.key), _RETIRED: {"$gt": self.period}}
+        closed = yield from call_with_retry(lambda: self.collection.find_one(later), where=self.where, budget=budget)
+        if closed is not None:
+            raise AllocationRefused(
+                f"The period {self.period} of {self.where} is closed: periods before {clean(closed[_RETIRED])} were "
+                "retired.",
+                "Its numbers were removed, and restarting at 1 would repeat them.",
+            )
+        return next_id
+
     def _request(self, n: int, session: Any, budget: RetryBudget) -> Steps[range | None]:
         if self.highest - n + 1 < self.layout.first:
             # They do not fit into a scope that is unused: there must be a number.
@@ -100,11 +117,6 @@ class ScopeCore(CounterCore):
             raise AllocationRefused(
                 f"{self.where} does not keep {_RETIRED} as text: what was retired is unknown.",
                 f"Set it to the first period that may be used, as text: {clean(repr(retired), 80)} is no period.",
-            )
-        if self.period is not None and retired is not None and self.period < retired:
-            raise AllocationRefused(
-                f"The period {self.period} of {self.where} is closed: periods before {clean(retired)} were retired.",
-                "Its numbers were removed, and restarting at 1 would repeat them.",
             )
         if value_at(document, self.layout.field) is None:
             return self.layout.first

@@ -1166,7 +1166,7 @@ def test_a_period_that_is_closed_is_not_begun_again(server: Server, client: Mong
     closed, nothing = {"_id": "a/b", "retired_before": "2026", "periods": {}}, SimpleNamespace(modified_count=0)
     for steps, *script in ((core.create(), None, nothing), (core.take(1), SAME_ID), (core.peek(),)):
         with pytest.raises(AllocationRefused, match=r"period 2025 .* is closed: periods before 2026 were retired"):
-            server.run(steps, *script, closed)
+            server.run(steps, *script, closed, closed)
     broken = {"_id": "a/b", "retired_before": 2026, "periods": {}}
     for steps, *script in ((core.create(), None, nothing), (core.take(1), SAME_ID), (core.peek(),)):
         with pytest.raises(AllocationRefused, match="does not keep retired_before as text: what was") as refused:
@@ -1178,4 +1178,4 @@ def test_a_period_that_is_closed_is_not_begun_again(server: Server, client: Mong
     retired = [{"retired_before": {"$gt": "2025"}}, {"retired_before": unknown}]
     unused = {"_id": {"$eq": "a/b"}, "$nor": retired, "periods.2025": {"$exists": False}}
     assert server.calls[-1].args == (unused, {"$set": {"periods.2025": 6}})
-    assert server.run(core.create(7), None, nothing, {"_id": "a/b", "periods": {"2025": 6}}) is False
+    assert server.run(core.create(7), None, nothing, {"_id": "a/b", "periods": {"2025": 6}}, None) is False

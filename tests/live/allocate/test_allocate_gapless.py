@@ -136,6 +136,25 @@ async def test_a_unique_index_of_a_library_on_the_counters_is_named(kit: Kit) ->
         assert refused.value.__cause__ is not None
 
 
+async def test_scopes_that_a_collation_takes_for_one_have_no_gaps(kit: Kit) -> None:
+    """The counters of one number may not serve two scopes, except where the unique index takes them for one as well."""
+    as_one = {"locale": "en", "strength": 2}
+    kit.plain.create_collection("counters", collation=as_one)
+    invoices = await made(kit)
+    for tenant, other in (("acme", "ACME"), ({"in": ["a"]}, {"in": ["A"]})):
+        assert await done(invoices.insert({"tenant": tenant, "year": 2026})) == 1
+        with pytest.raises(AllocationRefused, match=r"collation of .*\.counters .*ACME.*acme|in.*A.*in.*a"):
+            await done(invoices.insert({"tenant": other, "year": 2026}))
+        assert await done(invoices.insert({"tenant": tenant, "year": 2026.0})) == 2
+    kit.plain.create_collection("folded", collation=as_one)
+    folded = kit.GaplessInsert(kit.db.counters, kit.db.folded, within=("tenant",))
+    await done(folded.create())
+    assert [await done(folded.insert({"tenant": tenant})) for tenant in ("acme", "ACME")] == [1, 2]
+    folded = kit.GaplessInsert(kit.db.plain, kit.db.folded, within=("tenant",))
+    with pytest.raises(AllocationRefused, match="the collation of its index takes two scopes for one"):
+        await done(folded.insert({"tenant": "Acme"}))
+
+
 async def test_an_insert_that_fails_takes_no_number(kit: Kit) -> None:
     invoices = await made(kit)
     kit.plain.invoices.create_index("mail", unique=True, sparse=True)
@@ -285,6 +304,17 @@ async def test_a_retired_period_never_starts_again(kit: Kit) -> None:
             with pytest.raises(AllocationRefused, match="what was retired is unknown"):
                 await done(kit.Counters(kit.db.scopes).of("acme", period=period).next())
     assert await done(counters.of("acme").next()) == 1
+
+
+async def test_a_period_is_retired_by_the_order_of_the_collation(kit: Kit) -> None:
+    kit.plain.create_collection("scopes", collation={"locale": "en", "numericOrdering": True})
+    counters = kit.Counters(kit.db.scopes, deadlines=Deadlines(5, 5))
+    for period in ("2026-9", "2026-11"):
+        await done(counters.of("acme", period=period).next())
+    assert await done(counters.retire("2026-11")) == 1
+    with pytest.raises(AllocationRefused, match="is closed"):
+        await done(counters.of("acme", period="2026-9").next())
+    assert await done(counters.of("acme", period="2026-11").next()) == 2
 
 
 async def test_scopes_have_ceilings_types_and_caches(kit: Kit) -> None:

@@ -88,7 +88,7 @@ class _GaplessCore(Core):
         if len({*self.within, field, _NUMBERS}) < len(self.within) + 2:
             raise ValueError(f"within must name each field once, and neither {field!r} nor {_NUMBERS!r}")
         super().__init__(target, place(target, field), deadlines, on_event)
-        self._proven = self._router = False
+        self._proven = self._router = self._collated = False
 
     def key(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """The ``_id`` of the counter that numbers this document."""
@@ -160,7 +160,8 @@ class _GaplessCore(Core):
         return number
 
     def _next_number(self, key: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[int]:
-        where = f"{name_of(self.counters)} {clean(repr(key), 200)}"
+        name = clean(repr(key), 200)
+        where = f"{name_of(self.counters)} {name}"
         # The reply shows a number of the wrong type; aborting the transaction undoes its increment.
         try:
             document: dict[str, Any] | None = yield from call(
@@ -182,6 +183,15 @@ class _GaplessCore(Core):
             if isinstance(error, DuplicateKeyError):
                 raise refused(error, name_of(self.counters)) from error
             raise
+        found = (document or {}).get("_id", key)
+        # Scopes that the unique index takes for one are numbered as one; the text before them names the field.
+        apart = slice(1) if self._collated else slice(None)
+        if _texts(found)[apart] != _texts(key)[apart]:
+            raise AllocationRefused(
+                f"The collation of {name_of(self.counters)} takes {name} for {clean(repr(found), 200)}.",
+                f"{self.where} keeps them apart, so that each would have gaps: keep the counters in a collection "
+                "without a collation.",
+            )
         return number_in(MANUAL, document or {}, where)
 
     def _require_absent(self, filled: dict[str, Any], session: ClientSession, budget: RetryBudget) -> Steps[None]:
@@ -228,9 +238,10 @@ class _GaplessCore(Core):
             if classify(error) is Outcome.DUPLICATE:
                 return (yield from self._written(error, filled, budget))
             if self._is_taken(error):
+                also = "the collation of its index takes two scopes for one, " if self._collated else ""
                 raise AllocationRefused(
                     f"{self.where} already holds the next number.",
-                    "Another writer numbers these documents, or the counter is behind: see repair.verify.",
+                    f"Another writer numbers these documents, {also}or the counter is behind: see repair.verify.",
                     code=error.code,
                 ) from error
             raise refused(error, self.where) from error
@@ -285,7 +296,9 @@ class _GaplessCore(Core):
     def _require_index(self, budget: RetryBudget) -> Steps[None]:
         indexes = yield from read_with_retry(self.collection.list_indexes, where=self.where, budget=budget)
         wanted = {*self.within, self.field}
-        if any(is_unique_on(index, wanted) for index in indexes):
+        index = next((index for index in indexes if is_unique_on(index, wanted)), None)
+        if index is not None:
+            self._collated = "collation" in index
             return
         raise NotUnique(
             f"{self.where} has no unique index on {clean(', '.join((*self.within, self.field)))}.",
@@ -301,6 +314,13 @@ class _GaplessCore(Core):
             f"It is unknown whether the document was inserted into {self.where}.",
             "Insert it again with the _id that it had: where it is there already, its number is returned.",
         )
+
+
+def _texts(value: object) -> list[str]:
+    """The texts in a counter's key: what a collation may take for others."""
+    if isinstance(value, (Mapping, list, tuple)):
+        return [text for one in (value.values() if isinstance(value, Mapping) else value) for text in _texts(one)]
+    return [value] if isinstance(value, str) else []
 
 
 def _as_stored(
