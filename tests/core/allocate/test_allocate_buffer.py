@@ -112,6 +112,32 @@ def test_threads_share_a_buffer_without_a_repeated_or_lost_id(
     assert sorted(one for mine in taken for one in mine) == list(range(total))
 
 
+@pytest.mark.parametrize("start", [0, 2**63 - 1_000])
+def test_dropping_ids_does_not_step_over_them(start: int) -> None:
+    """It would stop the process, and an event loop, for 0.1 s and more a million."""
+
+    class Many:
+        left = 10**12
+
+        def __next__(self) -> int:
+            raise AssertionError("stepped over one by one")
+
+        def __iter__(self) -> Many:
+            return self
+
+        def __length_hint__(self) -> int:
+            return self.left
+
+        def __setstate__(self, at: int) -> None:
+            self.left = 0
+
+    ids = Buffer()
+    ids.add(range(start, start + 1_000))
+    assert (ids.take(), ids.drop(), ids.take(), ids.held()) == (start, 999, None, 0)
+    ids._piece.ids = Many()
+    assert (ids.drop(), ids.held()) == (10**12, 0)
+
+
 def test_queues_are_used_only_where_no_global_lock_is() -> None:
     has_lock = sys.version_info < (3, 13) or sys._is_gil_enabled()
     assert buffer.FREE_THREADED is not has_lock

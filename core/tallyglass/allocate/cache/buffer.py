@@ -15,7 +15,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from operator import length_hint
+from operator import attrgetter, length_hint
 from typing import Final
 
 FREE_THREADED: Final = not getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -47,12 +47,24 @@ class SharedIds:
 
 
 class _Piece:
-    __slots__ = ("before", "following", "ids")
+    __slots__ = ("before", "following", "ids", "size")
 
     def __init__(self, ids: range, before: int) -> None:
         self.ids: Iterator[int] = SharedIds(ids) if FREE_THREADED else iter(ids)
+        self.size = len(ids)
         self.before = before
         self.following: _Piece | None = None
+
+    def drop(self) -> int:
+        """Discard what is left; returns how many ids that were, without those that other threads take meanwhile."""
+        if isinstance(self.ids, SharedIds):
+            steps = itertools.count()
+            deque(zip(self.ids, steps, strict=False), maxlen=0)
+            return next(steps)
+        # Moves the iterator to its end, however long it is. Both calls are one step of C code, which leaves other
+        # threads no moment between them.
+        to_end = attrgetter("__setstate__")(self.ids)
+        return next(zip(map(length_hint, (self.ids,)), map(to_end, (self.size,)), strict=False))[0]
 
 
 class Buffer:
@@ -120,7 +132,7 @@ class Buffer:
 
     def drop(self) -> int:
         """Discard all ids; returns how many there were."""
-        dropped = sum(_exhaust(piece.ids) for piece in self._chain())
+        dropped = sum(piece.drop() for piece in self._chain())
         while self._returned:
             self._returned.popleft()
             dropped += 1
@@ -132,10 +144,3 @@ class Buffer:
         while piece is not None:
             yield piece
             piece = piece.following
-
-
-def _exhaust(ids: Iterator[int]) -> int:
-    """Exhaust an iterator; returns how many elements it yielded here, not to other threads."""
-    steps = itertools.count()
-    deque(zip(ids, steps, strict=False), maxlen=0)
-    return next(steps)
