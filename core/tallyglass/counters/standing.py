@@ -135,7 +135,7 @@ def _stands_as_one_that_rises(issued: int, start: int, ids: IdSpan) -> bool:
 
 def odd_ids(count: int) -> str:
     """How many numbers were not compared, for a note."""
-    return f"{plural(count, 'id')} could not be compared (no whole number, or beyond the type)"
+    return f"{plural(count, 'id')} could not be compared (no whole number, beyond the type, or in an array)"
 
 
 def spacing(first: int, last: int, step: int, ids: IdSpan, documents: int, *, known: bool) -> int:

@@ -448,7 +448,7 @@ def test_what_check_prints_is_the_worst_first_then_what_is_missing_and_the_notes
         "5 known, 4 read",
         "1 guess not counted (--guesses)",
         "3 counters not compared with ids",
-        "2 ids could not be compared (no whole number, or beyond the type)",
+        "2 ids could not be compared (no whole number, beyond the type, or in an array)",
         "1 flag acknowledged",
         "The history has holes.",
     ]

@@ -39,6 +39,8 @@ ODD = {"infinity", "below", "nan", "huge", "deep", "largest", "fraction", "tiny"
     "decimal", "decimals", "decimal_infinity", "decimal_nan", "signalling", "decimal_fraction", "digits",
 )}  # fmt: skip
 """Those that are no id of a counter that is stored in 64 bits."""
+ARRAYS = {"array": [100, 5], "below_an_array": [-9], "mixed": ["text", 15, None]}
+AMONG_IDS = {**{name: NUMBERS[name] for name in ODD}, **ARRAYS}
 
 
 def run(*words: str) -> Result:
@@ -52,12 +54,11 @@ def uri(replica_set: ReplicaSet) -> Iterator[str]:
     """A counter that is behind for each odd number, which is among its ids; and a counter that has each number."""
     with replica_set.client() as client:
         client.drop_database(DB)
-        for name, number in NUMBERS.items():
-            if name in ODD:
-                client[DB]["mongoengine.counters"].insert_one({"_id": f"{name}.number", "next": 7})
-                client[DB][name].insert_many([{"number": n} for n in (1, 2, 3, 9, 20, number)])
-                client[DB][name].create_index("number")
-            client[DB].counters.insert_one({"_id": name, "seq": number})
+        for name, number in AMONG_IDS.items():
+            client[DB]["mongoengine.counters"].insert_one({"_id": f"{name}.number", "next": 7})
+            client[DB][name].insert_many([{"number": n} for n in (1, 2, 3, 9, 20, number)])
+            client[DB][name].create_index("number")
+        client[DB].counters.insert_many([{"_id": name, "seq": number} for name, number in NUMBERS.items()])
         yield replica_set.uri
         client.drop_database(DB)
 
@@ -66,15 +67,15 @@ def test_an_odd_number_among_the_ids_hides_no_counter_that_is_behind(uri: str) -
     result = run("repair", uri, "--match", f"{DB}.mongoengine*", "--json")
     rows = {row["id"]: row for row in json.loads(result.stdout)}
     assert {name: (row["largest"], row["behind"]) for name, row in rows.items()} == dict.fromkeys(
-        (f"{name}.number" for name in ODD), (20, 13)
+        (f"{name}.number" for name in AMONG_IDS), (20, 13)
     )
     assert all('{"$max": {"next": NumberInt(20)}}' in row["repair"] for row in rows.values())
     assert {row["not_compared"] for row in rows.values()} == {1}
     check = run("check", uri, "--no-history", "-v")
     assert check.exit_code == 2
-    for name in ODD:
+    for name in AMONG_IDS:
         assert f"CRITICAL {DB}.mongoengine.counters {name}.number: BEHIND" in check.stdout
-    assert f"{len(ODD)} ids could not be compared" in check.stdout
+    assert f"{len(AMONG_IDS)} ids could not be compared" in check.stdout
 
 
 def test_a_counter_of_any_number_is_listed_by_every_command(uri: str) -> None:

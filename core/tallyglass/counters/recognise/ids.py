@@ -1,7 +1,7 @@
 """The largest and the smallest id in a field: the whole numbers there that a counter can reach.
 
-Other numbers (infinities, NaN, fractions, those beyond 64 bits) are no ids of a counter. They are counted and not
-compared: one of them must neither hide that a counter is behind nor stop the search.
+Other numbers (infinities, NaN, fractions, those beyond 64 bits, those in arrays) are no ids of a counter. They are
+counted and not compared: one of them must neither hide that a counter is behind nor stop the search.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class IdReader:
         self._own: dict[str, object] = {"$mod": [apart, rest]} if apart > 1 else {}
         self._beyond = False
         self._fractions: set[float] = set()
+        self._arrays: set[str] = set()
 
     async def end(self, direction: int, condition: dict[str, object] | None = None) -> StoredId | None:
         """The largest (-1) or the smallest (1) id, of those that match ``condition``; None if there is none, or if too
@@ -96,10 +97,12 @@ class IdReader:
     async def _end(self, direction: int, condition: dict[str, object]) -> StoredId | None:
         field, span = self._target.field, from_to(-self._most, self._most)
         for _ in range(_MOST_SKIPPED):
-            row = await self._gateway.find_one(
-                self._target.ns, {field: condition}, projection={field: 1}, sort=[(field, direction)]
-            )
+            query = {field: {**condition, **self._single()}}
+            row = await self._gateway.find_one(self._target.ns, query, projection={field: 1}, sort=[(field, direction)])
             raw = dig(row, field)
+            if row is not None and isinstance(raw, list):
+                self._arrays.add(repr(row.get("_id")))
+                continue
             kind = numeric_type(raw)
             if row is None or kind is None:
                 return None
@@ -115,16 +118,22 @@ class IdReader:
                 condition = span
         return None
 
+    def _single(self) -> dict[str, object]:
+        """The condition that leaves out arrays, once one was met: the server would ask it of each document."""
+        return {"$not": {"$type": "array"}} if self._arrays else {}
+
     async def count_odd(self) -> int:
-        """How many of the numbers cannot be compared; of fractions those that were met. Asks only if one was met."""
+        """How many of the numbers cannot be compared; of fractions and arrays those that were met. Asks only if another
+        was met."""
+        met = len(self._fractions) + len(self._arrays)
         if not self._beyond:
-            return len(self._fractions)
+            return met
         field, least, most = self._target.field, encoded(-self._most), encoded(self._most)
         beyond: list[dict[str, object]] = [{field: {"$gt": most}}, {field: {"$lt": least}}, {field: float("nan")}]
         found = await self._gateway.extent(self._target.ns, {"$or": beyond}, most=MOST_COUNTED)
-        return found.documents + len(self._fractions)
+        return found.documents + met
 
     async def count(self, low: int, high: int) -> int:
         """How many documents have an id from ``low`` to ``high``, counted up to 1,000."""
-        query = {self._target.field: {**from_to(low, high), **self._own}}
+        query = {self._target.field: {**from_to(low, high), **self._own, **self._single()}}
         return (await self._gateway.extent(self._target.ns, query, most=MOST_COUNTED)).documents
