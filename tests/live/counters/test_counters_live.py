@@ -245,6 +245,31 @@ async def test_past_and_new_values_are_read_through_motor(
     assert found["orders"].value == 13
 
 
+async def test_a_configured_target_may_have_dots_in_its_collection_and_in_its_field(
+    client: Client, gateway: MongoGateway
+) -> None:
+    db = client[DB]
+    db.numbers.insert_many([{"_id": name, "n": 5} for name in ("orders", "orders.old", "no.such")])
+    for collection, path in (("orders", "meta.number"), ("orders.old", "number"), ("orders.meta", "other")):
+        db[collection].create_index(path)
+    db.orders.insert_one({"meta": {"number": 9}})
+    db["orders.old"].insert_one({"number": 8})
+    fields = {"orders": "orders.meta.number", "orders.old": "orders.old.number", "no.such": "no.such.number"}
+    rules = [
+        {"collection": f"{DB}.numbers", "id": key, "name": key, "field": "n", "target": f"{DB}.{to}"}
+        for key, to in fields.items()
+    ]
+    seen = await look(gateway, WatchSettings(config=parse_config({"counter": rules})))
+    found = {key: (counter.target, counter.drift) for key, counter in ours(seen).items() if key in fields}
+    assert found == {
+        "orders": (f"{DB}.orders.meta.number", -4),
+        "orders.old": (f"{DB}.orders.old.number", -3),
+        "no.such": ("", None),
+    }
+    (trouble,) = [trouble for trouble in seen.troubles if "The target" in trouble.title]
+    assert trouble.title.startswith(f"The target {DB}.no.such.number is not compared: there is no such collection")
+
+
 async def test_configured_counters(client: Client, gateway: MongoGateway) -> None:
     client[DB].odd.insert_many([{"_id": "invoice", "deep": {"n": 90}, "other": [1]}, {"_id": "x", "deep": {"n": 1}}])
     client[DB].counters.insert_many([{"_id": "secret", "seq": 1}, {"_id": "shown", "seq": 1}])

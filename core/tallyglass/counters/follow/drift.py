@@ -131,11 +131,12 @@ class DriftCheck:
             return
         self.largest.pop(key, None)
         if tracker.identity.is_target_named and key not in self._refused:
-            (target,) = tracker.identity.targets
-            if target.ns not in seen:
-                self._refused[key] = _unread(target, "there is no such collection, or it may not be listed")
-            elif target not in self._indexed:
-                self._refused[key] = _unread(target, "no index begins with that field")
+            there = [target for target in tracker.identity.targets if target.ns in seen]
+            name = tracker.identity.targets[0]
+            if not there:
+                self._refused[key] = _unread(name, "there is no such collection, or it may not be listed")
+            elif self._indexed.isdisjoint(there):
+                self._refused[key] = _unread(name, "no index begins with that field")
 
     async def _largest(self, target: IdField, tracker: Tracker) -> LargestId | None:
         if target not in self._indexed:

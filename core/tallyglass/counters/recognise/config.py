@@ -102,6 +102,16 @@ class Rule:
     number: int = 0
 
     @property
+    def targets(self) -> tuple[IdField, ...]:
+        """All that the target may name, as both the collection and the field may have dots: the longest collection
+        first."""
+        if self.target is None:
+            return ()
+        db, parts = self.target.ns.db, f"{self.target.ns.collection}.{self.target.field}".split(".")
+        divided = [(".".join(parts[:n]), ".".join(parts[n:])) for n in range(len(parts) - 1, 0, -1)]
+        return tuple(IdField(Namespace(db, collection), field) for collection, field in divided)
+
+    @property
     def is_pattern(self) -> bool:
         """Whether the namespace holds wildcards."""
         return any(char in str(self.ns) for char in "*?[")
@@ -163,7 +173,7 @@ class CountersConfig:
 
     def may_compare(self, ns: Namespace) -> bool:
         """Whether the ids in a collection may be read: not where ``exclude`` names it, unless a rule does too."""
-        return not self._excludes(ns) or any(rule.target and rule.target.ns == ns for rule in self.rules)
+        return not self._excludes(ns) or any(target.ns == ns for rule in self.rules for target in rule.targets)
 
     def _excludes(self, ns: Namespace) -> bool:
         return any(fnmatchcase(str(ns), pattern) for pattern in self.exclude)

@@ -32,7 +32,7 @@ class Identity:
     ``doc_id`` is the raw ``_id``, not safe to show; it is None for a pool. All of the ``targets`` have ids of
     the counter if ``uses_all_targets``, else the first that exists. ``is_step_known``: the step is configured,
     or in the document; ``is_step_configured``, ``are_consumers_known``, ``is_target_named``: the step, the consumer,
-    the one target is configured. ``ids_apart``: so far apart its ids in the targets are; those in between may be of
+    the target is configured. ``ids_apart``: so far apart its ids in the targets are; those in between may be of
     other counters.
     """
 
@@ -164,9 +164,10 @@ def apply_rule(identity: Identity, rule: Rule) -> Identity:
         digits=identity.digits if rule.digits is None else rule.digits,
         consumers=identity.consumers if rule.consumer is None else (rule.consumer,),
         are_consumers_known=rule.consumer is not None,
-        targets=(rule.target,) if rule.target else identity.targets,
+        targets=rule.targets or identity.targets,
+        uses_all_targets=identity.uses_all_targets and not rule.targets,
         is_target_named=rule.target is not None,
-        ids_apart=identity.ids_apart if rule.target in (None, *identity.targets) else 1,
+        ids_apart=1 if rule.targets and not {*rule.targets}.intersection(identity.targets) else identity.ids_apart,
         confidence=1.0,
         step=step,
         is_step_known=identity.is_step_known or rule.step is not None,
