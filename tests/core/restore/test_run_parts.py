@@ -79,13 +79,15 @@ def test_a_step_is_done_where_all_that_proves_it_is_there(
         (["applyOps had one or more errors", "1", "2", "3", "4", "5"], ""),
         (["not authorized on admin", "to execute command { applyOps: ["], "The user on the spare needs a role"),
         (["applyOps", "not authorized on admin"], ""),
+        (["(Unauthorized) not authorized on local to execute command { listIndexes: "],
+         "The user on the live set may not run listIndexes on local:"),
         (["write x: No space left on device"], "The disk is full: make room, and run it again."),
         (["oplog: applyOps: (Location50810) KeyString format error: x", "1"], "An entry inserts a document"),
         (["oplog: applyOps: (Overflow) buffer size too small to read (1) bytes", "1"], "An entry inserts a document"),
         (["KeyString format error: x"], ""),
         (["Failed"], ""),
     ],
-)
+)  # fmt: skip
 def test_the_last_lines_of_a_tool_name_the_cause(lines: list[str], cause: str) -> None:
     printed = Printed()
     for line in lines:

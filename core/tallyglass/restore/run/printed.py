@@ -53,6 +53,12 @@ class Printed:
             )
         if re.search("not authorized.*applyOps", said, re.DOTALL):
             return "The user on the spare needs a role with anyAction on anyResource. Grant it, and run it again."
+        if lacks := re.search("not authorized on local.*(listCollections|listIndexes)", said, re.DOTALL):
+            return (
+                f"The user on the live set may not run {lacks[1]} on local: mongodump reads the oplog only with find "
+                "and listIndexes on local.oplog.rs and listCollections on local. Grant it backup or clusterMonitor, "
+                "which have them, and run it again."
+            )
         if re.search("applyOps: .*(KeyString format error|buffer size too small to read)", said):
             return (
                 "An entry inserts a document that the backup holds already, into a clustered collection: MongoDB 6.0 "
