@@ -138,6 +138,16 @@ def test_a_dropped_time_series_begins_where_its_view_was_removed() -> None:
     assert "how many measurements is unknown" in found.note
 
 
+def test_a_changed_view_is_listed_and_that_of_a_time_series_with_its_buckets() -> None:
+    log = Log()
+    for name, source in (("m", "system.buckets.m"), ("open", "orders")):
+        changed = {"_id": f"shop.{name}", "viewOn": source, "pipeline": []}
+        first = log.add(0, "u", "shop.system.views", changed, {"_id": f"shop.{name}"})
+    (view,) = log.incidents()
+    assert (view.kind, view.title, view.ns) == ("collMod", "collMod on view shop.open", "shop.open")
+    assert (view.first, view.last, view.harm, view.documents) == (first, first, Harm.DEFINITION, None)
+
+
 def test_a_dropped_view_is_listed_and_a_new_definition_is_not() -> None:
     log = Log()
     first = log.add(0, "d", "shop.system.views", {"_id": "shop.open\x1b"})

@@ -42,11 +42,15 @@ def command_act(entry: Entry) -> Incident | None:
 
 
 def view_act(entry: Entry) -> Incident | None:
-    """What the removal of a view means; the server removes that of a time-series collection before it drops the
-    buckets."""
+    """What the removal or the change of a view means; the server removes that of a time-series collection before it
+    drops the buckets, and lists the change of one with them."""
     if entry.id_at is None:
         return None
     ns = walk.text(entry.raw, entry.id_at)
+    if entry.op == "u":
+        buckets = entry.text_in(entry.o_at, b"viewOn").startswith("system.buckets.")
+        title = f"collMod on view {clean_name(ns, 255)}"
+        return None if buckets else row_of(entry, "collMod", Harm.DEFINITION, title, ns)
     return row_of(entry, "drop", Harm.DEFINITION, f"drop view {clean_name(ns, 255)}", ns)
 
 

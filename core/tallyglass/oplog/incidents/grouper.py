@@ -190,7 +190,7 @@ class Grouper:
         """One entry that is a command, or touches users, roles or the compatibility version."""
         if entry.op == "n":
             self._add(acts.noop_act(entry))
-        elif entry.op == "d" and acts.holds_views(entry.ns):
+        elif entry.op in "ud" and acts.holds_views(entry.ns):
             self._add(acts.view_act(entry))
         elif entry.op != "c" and not is_staging(entry.ns):
             self._add(acts.system_act(entry))
@@ -287,7 +287,7 @@ def _judge(op: str, ns: str, session: bool) -> EntryClass:
         return EntryClass.IGNORED if session else EntryClass.ENTRY
     if op in ("i", "u", "d") and ns in acts.SYSTEM:
         return EntryClass.ENTRY
-    if (op == "u" and is_staging(ns)) or (op == "d" and acts.holds_views(ns) and not session):
+    if (op == "u" and is_staging(ns)) or (op in "ud" and acts.holds_views(ns) and not session):
         return EntryClass.ENTRY
     if op not in ("u", "d") or ns.startswith(acts.INTERNAL) or acts.is_temporary(ns):
         return EntryClass.IGNORED
