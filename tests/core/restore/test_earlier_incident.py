@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import bson
@@ -123,6 +124,18 @@ async def test_what_the_oplog_no_longer_holds_of_an_earlier_incident_cannot_be_c
     with pytest.raises(ReadError, match="what was undone earlier"):
         await judged([entry(102, "n", {}, ns=""), *DELETED[3:]], DELETES, COPY)
     assert await judged([entry(101, "n", {}, ns=""), *DELETED[3:]], DELETES, COPY) is State.RIGHT
+
+
+async def test_an_earlier_return_that_only_a_kept_history_knows_of_cannot_be_compared(tmp_path: Path) -> None:
+    """The oplog rolled over between two steps of the return."""
+    undone = returned(110, "c_pitr_1", loaded(1, {"_id": 1, "s": "BAD"}, {"_id": 1, "s": "ok"}, 102, FIRST),
+                      entry(0, "u", diff(u={"s": "ok"}), 1))  # fmt: skip
+    source, spare = [cast("Gateway", Server([*DELETED[:4], *undone, *DELETED[4:]], COPY)) for _ in range(2)]
+    about = (DELETES, "s.c", Ts(105, 1), Ts(119, 1), tmp_path / "1.sqlite")
+    assert [one.state async for one in judge_documents(source, spare, *about)] == [State.EARLIER]
+    cast("Server", source).oplog = DELETED[4:]
+    with pytest.raises(ReadError, match="what was undone earlier"):
+        [one async for one in judge_documents(source, spare, *about)]
 
 
 @pytest.mark.parametrize(

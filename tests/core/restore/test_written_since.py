@@ -15,6 +15,7 @@ from bson.raw_bson import RawBSONDocument
 from builders.history import COLLECTION, Row, Server, diff, entry
 from builders.plan_folder import plan, step
 from builders.plans import changed
+from tallyglass.errors import ReadError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Namespace
 from tallyglass.restore.backup.bson_file import decode
@@ -31,7 +32,7 @@ class Held(Server):
     """Answers with the documents of each collection, and has the collections of ``live`` by their UUID."""
 
     def __init__(self, oplog: list[Row], live: dict[str, Binary], **documents: list[Row]) -> None:
-        super().__init__(oplog)
+        super().__init__([entry(9, "n", {}, ns=""), *oplog])
         self.live, self.held = live, documents
 
     async def command(self, *_: Any, **__: Any) -> Row:
@@ -79,6 +80,15 @@ async def carried(server: Held, seen: Path) -> list[tuple[str, Row]]:
 async def left(server: Held, seen: Path | None = None) -> dict[int, str]:
     found = left_behind(server, SPARE, ROW, Ts(10, 1), seen)  # type: ignore[arg-type]
     return {int.from_bytes(key[1:], "little"): why async for key, why in found}
+
+
+@pytest.mark.parametrize("live", [{"s.c_pitr": BACK, "s.c": COLLECTION}, {"s.c": BACK}], ids=["before", "after"])
+async def test_what_the_oplog_no_longer_holds_is_not_taken_for_nothing(tmp_path: Path, live: dict[str, Binary]) -> None:
+    server = Held([], live)
+    server.oplog = BEFORE[1:]
+    for work in (carried(server, tmp_path / "seen"), left(server)):
+        with pytest.raises(ReadError, match="what others wrote since is unknown"):
+            await work
 
 
 async def test_what_others_inserted_is_carried_into_the_copy_and_the_rest_is_named(tmp_path: Path) -> None:

@@ -185,6 +185,10 @@ function condition(index) {
   const some = Object.keys(index.key).map((field) => ({[field]: {$exists: true}}));
   return {$and: [index.partialFilterExpression || {}, index.sparse ? {$or: some} : {}]};
 }
+// By the server's clock: that of this host may be another.
+async function expiredBefore(seconds) {
+  return new Date((await run("admin", {hello: 1})).localTime.getTime() - Number(seconds) * 1000);
+}
 // The indexes of a collection that is not live yet. A TTL index that would empty it at once is built as one without
 // expiry: no number of seconds spares every date, and MongoDB 4.4 refuses large ones. Once there is a TTL index,
 // documents may expire: they are counted before.
@@ -198,7 +202,7 @@ async function buildIndexes(staging, indexes, count) {
   }
   for (const one of indexes) {
     if (one.expireAfterSeconds !== undefined) {
-      const before = new Date(Date.now() - Number(one.expireAfterSeconds) * 1000);
+      const before = await expiredBefore(one.expireAfterSeconds);
       const expired = {$and: [condition(one), {[Object.keys(one.key)[0]]: {$lte: before, $type: "date"}}]};
       const count = await collection(staging).countDocuments(expired);
       if (count > 0) {
@@ -226,7 +230,7 @@ async function expireAgain(copy, seconds, count) {
   }
   await mustHold(copy, count);
   const field = options.timeseries ? options.timeseries.timeField : "_id";
-  const before = new Date(Date.now() - seconds * 1000);
+  const before = await expiredBefore(seconds);
   const expired = await collection(copy).countDocuments({[field]: {$lte: before, $type: "date"}});
   if (expired > 0) {
     await shell.print(quoted(copy) + ": its expireAfterSeconds " + seconds + " would remove " + expired

@@ -129,7 +129,7 @@ async function leaveOutAlikeIds(ns, side, collation) {
 }
 async function leaveOutExpired(side, index) {
   const field = Object.keys(index.key)[0];
-  const before = new Date(Date.now() - Number(index.expireAfterSeconds) * 1000);
+  const before = await expiredBefore(index.expireAfterSeconds);
   await leaveOut(side, [{$match: {$and: [condition(index), {[field]: {$lte: before, $type: "date"}}]}},
     {$project: {x: {expired: {$literal: index.name}}}}], {locale: "simple"});
 }

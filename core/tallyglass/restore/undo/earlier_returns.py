@@ -273,11 +273,12 @@ async def undone_before(source: Gateway, history: History, began: Ts | None) -> 
     """What accidents changed that earlier returns since the point undid, by document; all that they may have changed.
     Raises the errors of the gateway, and ReadError where the oplog no longer reaches back to there."""
     found: dict[bytes, list[EarlierChange]] = {}
-    async for accident, begun in earlier_returns(source, history.staging(), began):
+    staging = [(name, made) for name, made in history.staging() if began is None or made <= began]
+    for _, made in staging:
+        await _require_oplog(source, made)  # a kept history knows of it still
+    async for accident, begun in earlier_returns(source, staging, began):
+        await _require_oplog(source, accident.first)
         attribution = Attribution(accident)
-        oldest = await edge(source, 1)
-        if oldest is None or oldest.ts > accident.first:
-            raise ReadError("The oplog does not reach back to what was undone earlier any more.", "Compare manually.")
         effect = attribution.effect
         async for entry, whole in operations(source, history.ns, accident.first):
             if not attribution.spans(whole.ts):
@@ -289,6 +290,12 @@ async def undone_before(source: Gateway, history: History, began: Ts | None) -> 
                 change = EarlierChange(whole.ts, begun, frozenset(changes))
                 found.setdefault(entry.id_key, []).append(change)
     return found
+
+
+async def _require_oplog(source: Gateway, since: Ts) -> None:
+    oldest = await edge(source, 1)
+    if oldest is None or oldest.ts > since:
+        raise ReadError("The oplog does not reach back to what was undone earlier any more.", "Compare manually.")
 
 
 def comes_back(earlier: Iterable[EarlierChange], steps: list[HistoryStep]) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
+from tallyglass.errors import ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import operations
+from tallyglass.oplog.read.entries import edge, operations
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.temporary import temporary_tables
@@ -106,7 +107,8 @@ class Ledger:
 
 async def read_ledger(source: Gateway, row: Return, since: Ts, returned: bytes, seen: Ts) -> Ledger:
     """What others wrote to the collection from ``since`` on. ``returned`` is the UUID of the one that came back, as
-    ``_target`` gives it. Raises the errors of the gateway."""
+    ``_target`` gives it. Raises the errors of the gateway, and ReadError where the oplog no longer reaches back to
+    ``since``."""
     ledger = Ledger(row.ns, seen)
     async for entry, whole in _writes(source, row.ns, since):
         operation = LoggedWrite(entry.op, b"" if entry.op == "d" else entry.o_raw)
@@ -118,6 +120,13 @@ async def read_ledger(source: Gateway, row: Return, since: Ts, returned: bytes, 
         async for entry, _ in _writes(source, row.beside, seen):
             if entry.ui == returned and entry.op != "d":
                 ledger.staged(LoggedWrite(entry.op, entry.o_raw), entry.id_key)
+    oldest = await edge(source, 1)
+    if oldest is None or oldest.ts > since:
+        ledger.close()
+        raise ReadError(
+            "The oplog does not reach back to the point any more: what others wrote since is unknown.",
+            "Plan again from a saved oplog (--oplog), or compare manually.",
+        )
     return ledger
 
 
