@@ -7,6 +7,7 @@ import os
 import re
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tallyglass.restore.model.check import Level
 from tallyglass.restore.model.source import FromImages
 from tallyglass.restore.plan.from_images import plan_undo
 from tallyglass.restore.proof.request import RestoreRequest
+from tallyglass.restore.tools.files import LOADED
 from tallyglass.restore.undo.evidence import read_evidence
 from tallyglass.restore.undo.sources.image_files import image_file
 from tallyglass_tui.cli.main import main
@@ -337,6 +339,22 @@ async def test_what_came_back_beside_a_killed_run_and_was_deleted_stays_deleted(
     assert done.returncode == 0, done.stderr
     assert sorted(contents(kept)) == [n for n in range(_COUNT) if n != 5]
     assert re.findall(r"shop\.orders +(\d+) +(\d+) +(\d+) +(\d+)", done.stderr)[-1] == ("300", "300", "0", "0")
+
+
+async def test_what_a_killed_catch_up_loaded_is_dropped_by_the_next(kept: Scene) -> None:
+    shop, since = kept.client["shop"], kept.now()
+    shop.orders.delete_many({"_id": {"$lt": 300}})
+    plan = await kept.undo(done_since(kept, since, "d"))
+    kill_at(kept, plan, _MERGE + 1, with_step=True)
+    # As it would be, had it been killed after its last write.
+    staging, work = plan.undo.returns[0].repairs.partition(".")[2], Path(plan.steps.work_dir)
+    shop[staging].insert_one({"_id": 5, "r": {"_id": 5}, "b": datetime.now(UTC)})
+    (work / LOADED).touch()
+    done = resume(kept, plan)
+    assert done.returncode == 0, done.stderr
+    assert shop.list_collection_names() == ["orders"]
+    assert sorted(contents(kept)) == list(range(_COUNT))
+    assert not (work / LOADED).exists()
 
 
 @pytest.mark.soak

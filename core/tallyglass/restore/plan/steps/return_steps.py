@@ -25,6 +25,7 @@ from tallyglass.restore.tools.files import (
     BACK,
     BASE,
     HISTORY,
+    LOADED,
     MARK,
     NULL_IDS,
     OUTCOME,
@@ -242,11 +243,13 @@ def _again(work: ReturnWork, rows: Sequence[tuple[int, Return]]) -> PlanFile:
     """The program that computes the repairs once more and writes them."""
     program = lines(
         fold_command(_compute(work)),
-        "# Nothing is left to repair where every file is empty.",
-        f'[ -n "$(find {REPAIRS} {NULL_IDS} -type f -size +0)" ] || exit 0',
+        "# Nothing is left to repair where every file is empty; what a stopped run loaded is then dropped.",
+        f'[ -n "$(find {REPAIRS} {NULL_IDS} -type f -size +0)" ] || [ -e {LOADED} ] || exit 0',
+        f"touch {LOADED}",
         fold_command(_load(rows)),
         "export CATCH_UP=1",
         fold_command(mongosh_call(_MERGE)),
+        f"rm -f {LOADED}",
     )
     return PlanFile(_AGAIN, program)
 
