@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -28,7 +29,7 @@ from tallyglass.restore.run.folder_lock import LOCK, sole_run
 from tallyglass.restore.run.journal import Journal, LogTail
 from tallyglass.restore.run.passwords import passwords_in_place
 from tallyglass.restore.run.printed import Printed
-from tallyglass.restore.run.processes import birth, members
+from tallyglass.restore.run.processes import birth, is_connected, members
 from tallyglass.restore.run.programs import check_programs, environment
 from tallyglass.restore.run.progress import Progress
 from tallyglass.restore.run.runner import RunRequest, run
@@ -155,6 +156,38 @@ def test_a_silent_tool_is_named_once_no_server_works_for_it(monkeypatch: pytest.
     assert at(10_000) == ""
     watch = Silence(7, 1, answer)
     assert (at(10_000.9), at(10_001)) == ("", "mongorestore")
+
+
+def test_a_mongosh_that_has_no_connection_for_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, connected = 100.0, {2: True}
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(silence, "members", lambda _: {1: "bash", 2: "mongosh "})
+    monkeypatch.setattr(silence, "is_connected", connected.__getitem__)
+
+    def at(seconds: float) -> str:
+        nonlocal now
+        now = 100.0 + seconds
+        return watch.broken()
+
+    for limit in (10, 200):
+        watch, most = Silence(7, limit, lambda _: False), max(limit, 120)
+        connected[2], began = True, now - 100
+        assert [at(began + 3), at(began + 500)] == ["", ""], "it prints nothing while it works"
+        connected[2] = False
+        assert [at(began + 503), at(began + 499.9 + most)] == ["", ""], "it starts, or connects again"
+        connected[2] = True
+        assert at(began + 503 + most) == ""
+        connected[2] = False
+        assert [at(began + 502.9 + 2 * most), at(began + 506 + 2 * most)] == ["", "mongosh"]
+
+
+def test_a_process_is_connected_while_it_has_a_socket() -> None:
+    with socket.socket() as held:
+        for sockets in ([held.fileno()], []):
+            with subprocess.Popen(["sleep", "60"], pass_fds=sockets) as process:
+                assert is_connected(process.pid) is bool(sockets)
+                process.kill()
+    assert is_connected(process.pid), "it is gone"
 
 
 class Shelf:

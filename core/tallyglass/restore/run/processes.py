@@ -1,4 +1,4 @@
-"""Processes by number: when one began, and what runs in its group."""
+"""Processes by number: when one began, what runs in its group, and whether it is connected."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ def members(group: int) -> dict[int, str]:
         if int(pgid) == group and not state.startswith("Z"):
             found[int(pid)] = "".join(name).rpartition("/")[2]
     return found
+
+
+def is_connected(pid: int) -> bool:
+    """Whether a process has a socket; also where that cannot be told."""
+    try:
+        return any(os.readlink(one).startswith("socket:") for one in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return True
 
 
 def _ps(*options: str) -> str:

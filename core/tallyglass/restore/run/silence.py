@@ -1,15 +1,20 @@
 """The limit on silence: mongodump and mongorestore print every three seconds how far they are, so lines that repeat
 mean that they wait. For a server that works, such as at an index, they wait for as long as it takes; for nothing at
-all, not for ever."""
+all, not for ever. mongosh prints nothing while it works, but its driver keeps connections to the server meanwhile, or
+opens one every few seconds: without any for as long, it waits for an answer that cannot come."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from tallyglass.restore.run.processes import members
+from tallyglass.restore.run.processes import is_connected, members
 
 _WATCHED = frozenset({"mongodump", "mongorestore"})
+_SHELL = "mongosh"
+_START_SECONDS = 120.0
+"""mongosh may be without a connection for as long, whatever the limit: it starts, and its driver looks for a server for
+30 s."""
 _LOOK_SECONDS = 3.0
 """Between two questions to the servers: the interval at which the tools print."""
 
@@ -37,10 +42,17 @@ class Silence:
         if not self._limit or now - self._looked < min(_LOOK_SECONDS, self._limit):
             return ""
         self._looked = now
-        tool = next((name for name in members(self._group).values() if name in _WATCHED), "")
-        if tool and now - self._since < self._limit:
+        running = members(self._group)
+        tool = next((name for name in running.values() if name in _WATCHED), "")
+        # Its title follows its name.
+        shells = [pid for pid, name in running.items() if name.partition(" ")[0] == _SHELL]
+        if any(map(is_connected, shells)):
+            self._since = now
+        if (tool or shells) and now - self._since < max(self._limit, _START_SECONDS * bool(shells)):
             return ""
         if tool and not self._works(tool):
             return tool
+        if shells:
+            return _SHELL
         self._since = now
         return ""
