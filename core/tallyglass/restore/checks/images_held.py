@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
+from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import Incident
 from tallyglass.restore.checks.images import collections
 from tallyglass.restore.checks.undone import expired, large_documents, unclear
@@ -33,7 +33,7 @@ def held(proven: ImagesProof) -> Iterator[Check]:
     if any(proof.streamed for proof in proofs):
         title = "This user may not read config.system.preimages: the images come through a change stream, more slowly."
         yield ok("images-stream", title)
-    yield from _expiring(proofs, kept)
+    yield from _expiring(proofs, kept, proven.newest)
     # What was written from the point on no phase saves.
     before = "The return reads the oplog from there on: run all phases before that"
     yield from head_room(proven.hours_left, "the point", before, "Run all phases at once.")
@@ -85,10 +85,10 @@ def _why(proof: ImageProof, kept: Retention) -> str:
     return "The collection did not keep them then, or they expired."
 
 
-def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
-    """When the first image expires."""
+def _expiring(proofs: Sequence[ImageProof], kept: Retention, newest: Ts | None) -> Iterator[Check]:
+    """When the first image expires. The newest entry tells the time of the server; that of this host may be another."""
     firsts = [proof.first for proof in proofs if proof.first is not None]
-    if not firsts:
+    if not firsts or newest is None:
         return
     if not kept.known:
         yield warn(
@@ -97,7 +97,7 @@ def _expiring(proofs: Sequence[ImageProof], kept: Retention) -> Iterator[Check]:
             "Run the phase secure at once. getClusterParameter on the cluster would tell.",
         )
     elif kept.seconds is not None:
-        hours = (min(firsts).t + kept.seconds - datetime.now(UTC).timestamp()) / 3_600
+        hours = (min(firsts).t + kept.seconds - newest.t) / 3_600
         title = f"In about {max(hours, 0):.1f} h the first of these pre-images expires."
         if hours < SHORT_HEAD_ROOM_HOURS:
             yield warn("images-expiring", title, "Run the phase secure at once.")

@@ -9,6 +9,7 @@ from pathlib import Path
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
+from tallyglass.oplog.read.entries import end_of_oplog
 from tallyglass.restore.catalogue.usable_backup import UsableBackup, usable_backup
 from tallyglass.restore.model.proof import Loss
 from tallyglass.restore.model.source import WITH_BACKUP, Backup
@@ -79,13 +80,14 @@ async def read_proof(gateway: Gateway, selection: ImageSelection, info: Collecti
 @dataclass(frozen=True, slots=True)
 class ImagesProof:
     """What is known of an incident that is undone from pre-images: what it ``damaged``, the images of each damaged
-    collection that is live, how long they are ``kept``, the ``backup`` that has documents without one, and for how long
-    the oplog still holds the point, in hours, None where that is not known."""
+    collection that is live, how long they are ``kept``, the ``backup`` that has documents without one, the ``newest``
+    entry of the oplog, and for how long it still holds the point, in hours, None where that is not known."""
 
     damaged: IncidentDamage
     images: tuple[ImageProof, ...]
     kept: Retention
     backup: Backup | None
+    newest: Ts | None = None
     hours_left: float | None = None
 
     @property
@@ -117,7 +119,8 @@ async def prove_images(
     if backup is not None and any(one.from_backup for one in images):
         form = WITH_BACKUP if any(one.first for one in images) else WITHOUT_SPARE
         used = replace(backup.contents.backup, form=form, gzip=False, bytes=0)
-    return ImagesProof(damaged, tuple(images), await retention(gateway), used, await hours_left(gateway, limit))
+    kept, newest = await retention(gateway), await end_of_oplog(gateway, -1)
+    return ImagesProof(damaged, tuple(images), kept, used, newest, await hours_left(gateway, limit))
 
 
 async def _with_backup(
