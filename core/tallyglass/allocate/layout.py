@@ -100,7 +100,9 @@ def increment(layout: Layout, key: object, n: int, highest: int, **also: object)
     ``also`` holds further equalities that the document must meet.
     """
     bound = layout.stored(highest - n + 1)
-    guard = {"$type": list(INTEGER_TYPES), "$lte": Int64(max(bound, INT64_MIN))}
+    # Where no number of 64 bits is low enough, none may match.
+    below = "$lte" if bound >= INT64_MIN else "$lt"
+    guard = {"$type": list(INTEGER_TYPES), below: Int64(max(bound, INT64_MIN))}
     wanted = {**by_id(key), **layout.outside_arrays(), layout.field: guard, **also}
     return Request(n, wanted, {"$inc": {layout.field: Int64(n)}})
 

@@ -103,6 +103,13 @@ def test_an_element_of_an_array_is_not_incremented(path: str, guarded: list[str]
     assert Layout(path, MANUAL.semantics).outside_arrays() == guard
 
 
+def test_nothing_matches_where_no_number_of_64_bits_is_below_the_ceiling() -> None:
+    lowest = -(2**63)
+    for n, operator in ((6, "$lte"), (7, "$lt"), (100, "$lt")):
+        request = increment(MANUAL, 1, n, lowest + 6)
+        assert request.filter["next"] == {"$type": ["int", "long"], operator: lowest}
+
+
 @pytest.mark.parametrize(
     ("concerns", "level"),
     [

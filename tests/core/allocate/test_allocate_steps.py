@@ -894,6 +894,8 @@ def test_a_refusal_says_what_to_grant(
     with pytest.raises(AllocationRefused, match=r"refuses to work on s\.c") as refused:
         server.run(counter(client).core.take(1), refusal)
     assert (refused.value.advice, refused.value.code) == (advice, 13)
+    with pytest.raises(AllocationRefused, match=r"The driver refuses to work on s\.c"):
+        server.run(counter(client).core.take(1), errors.InvalidOperation("Cannot use MongoClient after close"))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from tallyglass.allocate.errors import (
     Exhausted,
 )
 from tallyglass.counters.limits import INT64_MAX
-from tallyglass.text import clean
+from tallyglass.text import clean, plural
 
 _NOT_AUTHORIZED: Final = re.compile(r'not authorized on (\S+) to execute command \{ (\w+): "([^"]+)"')
 
@@ -181,7 +181,7 @@ def out_of_time(why: PyMongoError | str, where: str, burned: int) -> AllocationE
     reason = clean(str(why), 200)
     if burned:
         return AllocationUnknown(
-            f"No answer about {where} in time; {burned} ids may have been taken and are left unused.",
+            f"No answer about {where} in time; {plural(burned, 'id')} may have been taken and will not be used.",
             reason,
             burned=burned,
         )
@@ -227,4 +227,5 @@ def refused(error: PyMongoError, where: str) -> AllocationRefused:
         advice = f"The user may not run {command} on {db}.{collection}: grant it readWrite on the database {db}."
     else:
         advice = clean(text, 200)
-    return AllocationRefused(f"The server refuses to work on {where}.", advice, code=code)
+    who = "server" if isinstance(error, OperationFailure) else "driver"
+    return AllocationRefused(f"The {who} refuses to work on {where}.", advice, code=code)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from tallyglass.text import plural
+
 _KEPT_TIMES: Final = 1024
 """The latest fetches, of which the median and the 99th percentile are reported: ten of them lie above the latter."""
 _COUNTS: Final = ("issued", "burned", "fetches", "retries", "failures", "stalls", "collisions")
@@ -125,7 +127,7 @@ class Meter:
         if kind is EventKind.FETCHED:
             self._times.append(seconds)
         if kind in _LEVELS:
-            parts = [f"{kind}, {n} ids" if n else str(kind), note]
+            parts = [f"{kind}, {plural(n, 'id')}" if n else str(kind), note]
             level = logging.INFO if note == CLOSED else _LEVELS[kind]
             _log.log(level, "%s: %s", self.name, ": ".join(part for part in parts if part))
         if self._hook is not None:
