@@ -20,12 +20,18 @@ if TYPE_CHECKING:
     from tallyglass.mongo.gateway import Gateway
 
 
+_QUIET_SECONDS = 30
+"""A quiet server writes a no-op to its oplog every 10 s: an entry that is older than a few of these is not the newest
+that there could be."""
+
+
 async def require_window(
     gateways: Mapping[str, Gateway], since: Ts | None, until: Ts | None, seconds: float, *, follow: bool = False
 ) -> frozenset[str]:
     """Compare a range with each oplog; the names of ``gateways`` are those of shards, empty for the only one.
 
-    Where only its beginning is gone, a person at a terminal is asked whether to read the rest, and a script gets a
+    A range that begins after the newest entry, as by a clock that is ahead, is warned of: nothing is found in it. Where
+    only the beginning of one is gone, a person at a terminal is asked whether to read the rest, and a script gets a
     warning. Raises InputError where nothing of the range can be there, and where the person declines; ReadError where
     no answer comes within ``seconds``. Returns the names of those that begin after ``since``.
     """
@@ -43,6 +49,9 @@ async def require_window(
         )
     if since is not None and since > max(now, newest) and not follow:
         raise InputError(f"--since is in the future: the newest entry is from {moment(newest.time)}.")
+    if since is not None and since.t > newest.t + _QUIET_SECONDS and not follow:
+        ahead = duration((since.time - newest.time).total_seconds())
+        warn(f"the newest entry is from {moment(newest.time)}, {ahead} before --since: the clock here may be ahead.")
     late = {name: first for name, first in begins.items() if since is not None and since < first}
     for name, first in late.items():
         assert since is not None
