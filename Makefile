@@ -22,7 +22,7 @@ LOWEST := .venv-lowest
 demo: $(READY)
 	@$(BIN)/tallyglass demo
 
-test: WORKERS := 4
+test: WORKERS := 3
 test: $(READY)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not (soak or long) and (smoke or not (live or terminal or tools))"
 

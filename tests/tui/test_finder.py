@@ -55,8 +55,12 @@ async def find(screen: Any, query: str, expected: str) -> str:
     ("query", "title", "does", "page"),
     [
         ("orders7", "Counter shop.counters orders7", "Open it; ends (80%): 400d..600d", CountersPage),
-        ("collection counters", "Collection shop.counters", "Follow its entries", OplogPage),
-        ("incident deletemany", "Incident deleteMany", "plan a restore", RestorePage),
+        pytest.param(
+            "collection counters", "Collection shop.counters", "Follow its entries", OplogPage, marks=pytest.mark.long
+        ),
+        pytest.param(
+            "incident deletemany", "Incident deleteMany", "plan a restore", RestorePage, marks=pytest.mark.long
+        ),
         ("2026-11-20T18:06:14Z", "Oplog at 2026-11-20 18:06:14Z = ", "Show the entries", OplogPage),
         (HEX, f"ObjectId {HEX}", f"Created {decode(HEX).time:%Y-%m-%d %H:%M:%SZ}", ObjectIdsPage),
     ],

@@ -23,7 +23,7 @@ async def type_quickly(screen: Any, keys: tuple[str, ...], turns: int) -> None:
     await wait_until_idle(screen.app)
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13])
+@pytest.mark.parametrize("turns", [0, 3, *(pytest.param(turns, marks=pytest.mark.long) for turns in (1, 2, 5, 8, 13))])
 async def test_keys_behind_esc_a_filter_and_enter_reach_what_these_opened(screen_at: Any, turns: int) -> None:
     async with screen_at() as screen:
         await screen.put("counters", snapshot(counter(1), counter(2), counter(7)))

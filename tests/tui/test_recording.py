@@ -345,6 +345,7 @@ async def test_a_replay_shows_copies_and_writes_nothing(tmp_path: Path, now: lis
     assert clock.now().year == datetime.now(UTC).year
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("still")
 async def test_a_step_back_shows_no_row_twice(tmp_path: Path, now: list[float]) -> None:
     rows = [replace(ROW, ts=Ts(T0, n), what=f"insert n{n}") for n in range(5)]

@@ -597,7 +597,13 @@ async def test_the_rows_hold_still_while_they_are_read_and_new_ones_are_counted(
         assert "4,711" not in screen.text
 
 
-@pytest.mark.parametrize("keys", [["4"], ["3", "i"], ["3", "i", "enter"]], ids=["restore", "list", "opened"])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(["4"], id="restore"),
+        *(pytest.param(["3", "i", *more], marks=pytest.mark.long) for more in ([], ["enter"])),
+    ],
+)
 async def test_e_writes_a_report_without_values_and_says_where(
     screen_at: Any, keys: list[str], tmp_path: Path, monkeypatch: Any
 ) -> None:

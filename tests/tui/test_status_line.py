@@ -146,7 +146,7 @@ def test_many_members_are_counted() -> None:
     assert member_letters((*MEMBERS[:1], *MEMBERS[2:] * 6)) == "PDDDDDD"
 
 
-@pytest.mark.parametrize(("columns", "named"), [(80, 5), (60, 4)])
+@pytest.mark.parametrize(("columns", "named"), [(80, 5), pytest.param(60, 4, marks=pytest.mark.long)])
 async def test_every_page_is_on_the_line_beside_the_rate(screen_at: Any, columns: int, named: int) -> None:
     titles = ["Counters", "ObjectIds", "Oplog", "Restore", "Profiles"]
     async with screen_at((columns, 24)) as screen:

@@ -710,8 +710,8 @@ async def test_a_jump_to_before_the_oplog_says_so_and_shows_no_other_entries(scr
             assert ("the past from" in screen.text) is (at.t == BASE)
 
 
-@pytest.mark.parametrize("error", [None, ReadError("No answer within 30 s.")])
-@pytest.mark.parametrize("destructive", [False, True])
+@pytest.mark.parametrize("error", [None, pytest.param(ReadError("No answer within 30 s."), marks=pytest.mark.long)])
+@pytest.mark.parametrize("destructive", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_what_comes_late_for_another_filter_is_not_shown_as_of_this_one(
     screen_at: Any, monkeypatch: Any, error: ReadError | None, destructive: bool
 ) -> None:
@@ -911,7 +911,13 @@ async def test_what_may_not_be_read_is_neither_followed_nor_being_read(screen_at
         assert " the oplog cannot be read: nothing to follow" in screen.lines
 
 
-@pytest.mark.parametrize("what", ["[/x]", "[@click=app.quit]x", "x" * 5000, "宽" * 100])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "[/x]",
+        *(pytest.param(other, marks=pytest.mark.long) for other in ("[@click=app.quit]x", "x" * 5000, "宽" * 100)),
+    ],
+)
 async def test_texts_from_the_server_are_only_text(screen_at: Any, what: str) -> None:
     async with screen_at() as screen:
         await screen.press("3")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyte
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ def picture(texts: list[str]) -> list[list[pyte.screens.Char]]:
     return [[screen.buffer[row][column] for column in range(24)] for row in range(7)]
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(FRAMES, st.integers(0, 3))
 def test_the_picture_is_the_same(frames: list[list[tuple[int, int, list[str], str]]], dropped: int) -> None:

@@ -88,7 +88,8 @@ def sent(server: Watched, members: int, lines_a_second: int = 0) -> Counter[str]
     return Counter(server.asked) + Counter(hello=members * SECONDS * 1_000 // options["heartbeatFrequencyMS"])
 
 
-@pytest.mark.parametrize("members", [1, *(pytest.param(count, marks=pytest.mark.long) for count in (3, 7))])
+@pytest.mark.long
+@pytest.mark.parametrize("members", [1, 3, 7])
 def test_watching_costs_two_commands_a_second_at_most(members: int) -> None:
     idle = sent(Watched(remove(1, 1)), members)
     assert idle.total() <= LIMIT

@@ -108,7 +108,7 @@ def test_a_script_is_not_hidden_by_what_is_no_batch() -> None:
     assert acts(incidents(write)) == [("deletes", 10_000, "high")]
 
 
-@pytest.mark.parametrize(("count", "every"), [(200, 1_500), (40, 250)])
+@pytest.mark.parametrize(("count", "every"), [pytest.param(200, 1_500, marks=pytest.mark.long), (40, 250)])
 def test_a_loop_of_transactions_is_one_row(count: int, every: int) -> None:
     def write(writer: OplogWriter) -> None:
         for n in range(count):

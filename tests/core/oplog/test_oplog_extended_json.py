@@ -77,6 +77,7 @@ scalars = st.one_of(
 names = st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(names, st.recursive(scalars, lambda v: st.lists(v) | st.dictionaries(names, v), max_leaves=12)))
 def test_any_document_is_written_as_the_driver_writes_it(document: dict[str, Any]) -> None:

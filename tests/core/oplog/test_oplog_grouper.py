@@ -740,7 +740,8 @@ def test_a_slow_statement_is_whole_where_some_of_its_pauses_are_short() -> None:
     assert (found.kind, found.first, found.documents, found.documents_exact) == ("slow_loop", first, 600, True)
 
 
-@pytest.mark.parametrize("minutes", [1, pytest.param(3, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("minutes", [1, 3])
 def test_a_script_of_some_minutes_is_an_act_for_its_own_batches_are_no_others(minutes: int) -> None:
     log = Log(int(START.timestamp()))
     log.add(0, "n", "", {"msg": "periodic noop"})
@@ -801,6 +802,7 @@ def test_a_pool_is_told_from_sessions_that_always_delete() -> None:
     assert (found.documents, found.limit, found.documents_exact) == (900, dense[0], False)
 
 
+@pytest.mark.long
 def test_what_a_pool_writes_when_it_meets_by_chance_is_no_act() -> None:
     """An application that was started twelve minutes ago, on a server whose oplog is older: some of its writes meet."""
     log, rng = Log(), random.Random(3)

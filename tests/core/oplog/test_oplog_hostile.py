@@ -122,6 +122,7 @@ def test_names_that_act_on_a_terminal_are_made_visible_in_incidents() -> None:
                 assert clean(text, 2_000) == text
 
 
+@pytest.mark.long
 @quick
 @given(ENTRIES)
 def test_any_fields_with_any_values(fields: dict[str, Any]) -> None:

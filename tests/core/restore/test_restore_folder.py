@@ -72,6 +72,7 @@ def test_a_restore_of_200_collections_is_short_and_has_short_lines(merged: int) 
     assert [one["title"] for one in listed] == [one.title for one in made.steps.commands], "one object for each step"
 
 
+@pytest.mark.long
 def test_collections_that_come_back_alike_share_their_steps() -> None:
     made = large()
     lines = [step.shell for step in made.steps.commands]

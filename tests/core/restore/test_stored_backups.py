@@ -434,6 +434,7 @@ async def test_the_window_names_its_holes(stored: Path) -> None:
 FAULTS, REPEATED_FAULTS = 40, 15
 
 
+@pytest.mark.long
 async def test_no_fault_of_a_file_passes_the_window(stored: Path) -> None:
     """A flipped bit, a file that is cut off, missing, empty or swapped for another: chosen at random, with a seed."""
     storage, rng = stored / "pbm" / "v2.11.0", random.Random(5)
