@@ -44,7 +44,7 @@ NULL_IDS = f"{HISTORY}/null-ids.jsonl"
 BACK = "back"
 
 LOADED = "loaded"
-"""Is there while catch-up.sh has repairs in the staging collections, which it drops at its end."""
+"""Exists while catch-up.sh has repairs in the staging collections, which it drops at its end."""
 
 RESERVED = "reserved"
 """What tells a staging collection that a run of this folder made from that of another folder with the same plan."""
