@@ -53,6 +53,12 @@ async def edge(gateway: Gateway, direction: int, query: dict[str, object] | None
     return None
 
 
+async def reaches_back(gateway: Gateway, since: Ts) -> bool:
+    """Whether the oplog holds all from ``since`` on: without that, what is not found in it is unknown."""
+    oldest = await edge(gateway, 1)
+    return oldest is not None and oldest.ts <= since
+
+
 async def read_all(gateway: Gateway, query: Document) -> AsyncIterator[Entry]:
     """The entries that a query finds."""
     async for raw in unpacked(gateway.find_raw(OPLOG, query, time_ms=SCAN_MS)):

@@ -25,7 +25,7 @@ from tallyglass.oplog.entry.changes import (
     value_at,
 )
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import edge, operations
+from tallyglass.oplog.read.entries import operations, reaches_back
 from tallyglass.restore.backup.bson_file import id_key
 from tallyglass.restore.model.document import accident_from_json, accident_to_json
 from tallyglass.restore.model.undo import NEVER, Accident
@@ -293,8 +293,7 @@ async def undone_before(source: Gateway, history: History, began: Ts | None) -> 
 
 
 async def _require_oplog(source: Gateway, since: Ts) -> None:
-    oldest = await edge(source, 1)
-    if oldest is None or oldest.ts > since:
+    if not await reaches_back(source, since):
         raise ReadError("The oplog does not reach back to what was undone earlier any more.", "Compare manually.")
 
 

@@ -13,7 +13,7 @@ from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
 from tallyglass.oplog.entry.operations import operations_of
-from tallyglass.oplog.read.entries import WRITES, edge, operations, read_all, read_effects, stamp
+from tallyglass.oplog.read.entries import WRITES, edge, operations, reaches_back, read_all, read_effects, stamp
 from tallyglass.restore.model.undo import Accident
 from tallyglass.restore.undo.accident import REMOVING, Attribution, millis_of, update_of
 from tallyglass.restore.undo.attribution import attribute, find_increments
@@ -49,10 +49,8 @@ async def read_history(
     history = History(ns, accident, HistoryFile(repr((accident, ns, limit)), kept))
     attribution = Attribution(accident)
     try:
-        if not await _continues(source, history.file):
-            oldest = await edge(source, 1)
-            if oldest is None or oldest.ts > limit:
-                raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
+        if not await _continues(source, history.file) and not await reaches_back(source, limit):
+            raise ReadError("The oplog does not reach back to the point any more.", "Plan again.")
         history.rows.execute("BEGIN")  # one transaction: a commit for each of 100,000 rows takes as long as all else
         read_to = await _fill(source, history, attribution, limit)
         await mark_repairs(source, history, limit)

@@ -10,7 +10,7 @@ from tallyglass.errors import ReadError
 from tallyglass.moment import ZERO, Ts
 from tallyglass.mongo.gateway import Gateway
 from tallyglass.oplog.entry.entry import Entry
-from tallyglass.oplog.read.entries import edge, operations
+from tallyglass.oplog.read.entries import operations, reaches_back
 from tallyglass.restore.model.undo import Return
 from tallyglass.restore.undo.counter_paths import counter_paths
 from tallyglass.restore.undo.temporary import temporary_tables
@@ -120,8 +120,7 @@ async def read_ledger(source: Gateway, row: Return, since: Ts, returned: bytes, 
         async for entry, _ in _writes(source, row.beside, seen):
             if entry.ui == returned and entry.op != "d":
                 ledger.staged(LoggedWrite(entry.op, entry.o_raw), entry.id_key)
-    oldest = await edge(source, 1)
-    if oldest is None or oldest.ts > since:
+    if not await reaches_back(source, since):
         ledger.close()
         raise ReadError(
             "The oplog does not reach back to the point any more: what others wrote since is unknown.",

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import Gateway
-from tallyglass.oplog.read.entries import edge, operations
+from tallyglass.oplog.read.entries import operations, reaches_back
 from tallyglass.restore.undo.documents import AT_ONCE, with_documents
 from tallyglass.restore.undo.expiry import lets_go
 from tallyglass.restore.undo.outcome_rows import Damaged, id_json
@@ -25,8 +25,7 @@ _UNKNOWN = "The oplog no longer holds the point: whether the server removed docu
 async def let_go(source: Gateway, ns: str, limit: Ts, most: int = LISTED) -> AsyncIterator[Damaged]:
     """The documents of a collection that may have been removed by the command at the point, and are not there now: at
     ``most`` so many, and the number of the others. Raises the errors of the gateway."""
-    oldest = await edge(source, 1)
-    if oldest is None or oldest.ts > limit:
+    if not await reaches_back(source, limit):
         yield Damaged(clean_name(ns), "", _UNKNOWN)
         return
     listed, more = set[bytes](), 0
