@@ -24,11 +24,11 @@ _AGAIN = 0.25  # seconds between two scans, each of which takes about a tenth of
 
 
 async def accidents(gateway: Gateway) -> list[Incident]:
-    """The incidents, oldest first, once there is a mass delete. The workload makes one within seconds."""
+    """The incidents, oldest first, once a mass delete has ended. The workload makes one within seconds."""
     async with asyncio.timeout(_PATIENCE):
         while True:
             scan = await scan_all(gateway, None, _PATIENCE)
-            if any(incident.kind == MISTAKE for incident in scan.incidents):
+            if any(incident.kind == MISTAKE and not incident.open for incident in scan.incidents):
                 return sorted(scan.incidents, key=lambda incident: incident.number)
             await asyncio.sleep(_AGAIN)
 

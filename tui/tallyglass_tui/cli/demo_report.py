@@ -41,8 +41,8 @@ async def _sections(gateway: Gateway, demo: Demo) -> AsyncIterator[str]:
     deployment = await look_at(gateway)
     yield f"Tallyglass demo: MongoDB {deployment.version}, {deployment.kind} {deployment.set_name}, under a workload."
     found = await accidents(gateway)
-    # The newest mass delete: the mistake that most people come with.
-    worst = next(incident for incident in reversed(found) if incident.kind == MISTAKE)
+    # The newest mass delete: the mistake that most people come with. One that may still go on cannot be planned yet.
+    worst = next(incident for incident in reversed(found) if incident.kind == MISTAKE and not incident.open)
     yield _title("1 Counters: what runs out first, and when", "tallyglass counters")
     yield _first(await counters_section(gateway))
     yield _title("2 ObjectIds: when an id was made, and which ids belong to a time", "tallyglass oid")
