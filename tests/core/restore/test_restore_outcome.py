@@ -155,6 +155,51 @@ async def test_a_collection_that_came_back_has_each_id_and_its_definitions(
     ]
 
 
+class Returned(Held):
+    """A server on which the collection c was created at second 10, in which others deleted since."""
+
+    def __init__(self, options: dict[str, Any], created: int, index: dict[str, Any]) -> None:
+        super().__init__(options, c=[1])
+        deletes = [entry(second, "d", {"_id": id_}, ui=ui) for second, id_, ui in ((12, 2, NEW), (13, 3, OLD))]
+        self.log = WithOplog([entry(1, "n", {}), entry(created, "c", {"create": "c"}, ns="s.$cmd", ui=NEW), *deletes])
+        self.index = index
+
+    async def list_collections(self, db: str) -> list[CollectionInfo]:
+        return [CollectionInfo(Namespace(db, "c"), "collection", self.options, bytes(NEW))]
+
+    async def list_indexes(self, ns: Namespace) -> list[dict[str, Any]]:
+        return [{"key": {"a": 1}, "name": "a_1"} | self.index]
+
+    async def find_raw(self, ns: Namespace, query: Any, **how: Any) -> AsyncIterator[bytes]:
+        async for batch in (self.log if ns.db == "local" else super()).find_raw(ns, query, **how):
+            yield batch
+
+
+OLD, NEW = (Binary.from_uuid(UUID(int=number)) for number in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("options", "created", "index", "restored"),
+    [
+        ({}, 10, {}, 2),
+        ({}, 3, {}, 1),
+        ({"capped": True}, 10, {}, 1),
+        ({"clusteredIndex": {}, "expireAfterSeconds": 9}, 10, {}, 1),
+        ({}, 10, {"expireAfterSeconds": 9}, 1),
+    ],
+    ids=["created by the return", "there before the point", "capped", "clustered", "TTL index"],
+)
+async def test_what_others_deleted_after_the_return_came_back(
+    options: dict[str, Any], created: int, index: dict[str, Any], restored: int
+) -> None:
+    made = changed(plan(step("true")), returns=(Return("s.c", Strategy.WHOLE),), limit=Ts(5, 1), expected=(EXPECTED,))
+    live, copy = Returned(options, created, index), Held({}, c=[1, 2, 3])
+    (found,) = [one async for one in account(cast("Gateway", live), cast("Gateway", copy), made, None)]
+    assert found.restored == restored
+    missing = [one.id for one in found.damaged if "It is missing" in one.why]
+    assert missing == [ONE % n for n in (2, 3)][restored - 1 :]
+
+
 class Closed(Held):
     """Nobody may read the buckets of a time-series collection here, nor the collection c."""
 

@@ -18,6 +18,7 @@ from tallyglass.restore.model.proof import stored_as
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.undo.documents import DocumentSource, with_documents
 from tallyglass.restore.undo.outcome_rows import CANONICAL, Damaged, NamespaceOutcome, id_json
+from tallyglass.restore.undo.removed_since import removed_since
 from tallyglass.restore.undo.sources.image_files import ImageFiles
 from tallyglass.restore.undo.statement import is_equal
 from tallyglass.text import clean, clean_name
@@ -32,19 +33,22 @@ async def account_for_copy(
     behind: Collection[bytes] = (),
 ) -> None:
     """A collection or view that came back whole: it must be there, with each id of the copy; of a time-series
-    collection with those of its buckets. Those that are left ``behind`` are counted as such alone."""
+    collection with those of its buckets. What others removed after it came back counts as restored; those that are left
+    ``behind`` are counted as such alone."""
     assert not isinstance(spare, ImageFiles)  # those undo writes, and bring no collection back whole
     target = row.beside if row.strategy is Strategy.COPY else row.ns
     item = plan.proof.expected_of(row.ns)
     kind = "collection" if item is None else item.kind
-    there = {str(info.ns): info.kind for info in await source.list_collections(target.partition(".")[0])}.get(target)
+    collections = await source.list_collections(target.partition(".")[0])
+    live = next((info for info in collections if str(info.ns) == target), None)
+    there = live and live.kind
     if there != kind:
         what = f"The {kind} is not there." if there is None else f"It is a {there}, not a {kind}."
         outcome.damaged.append(Damaged(outcome.ns, "", what))
     if kind == "view":
         outcome.restored += there == kind
         return
-    wanted = _chosen_ids(plan)
+    wanted, missing = _chosen_ids(plan), dict[bytes, None]()
     query: dict[str, Any] = {"_id": {"$in": wanted}} if wanted else {}
     try:
         async for batch in spare.find_raw(Namespace.parse(stored_as(row.ns, kind)), query, time_ms=_MS):
@@ -57,11 +61,16 @@ async def account_for_copy(
                 if document is not None:
                     outcome.restored += 1
                 else:
-                    outcome.damaged.append(Damaged(outcome.ns, id_json(key), _MISSING))
+                    missing[key] = None
     except PrivilegeError:
         if kind != "timeseries":
             raise
         await _count_measurements(source, spare, row.ns, outcome)
+    removed = set[bytes]()
+    if live and missing and row.strategy is not Strategy.COPY:
+        removed = await removed_since(source, live, plan.facts.limit, missing)
+    outcome.restored += len(removed)
+    outcome.damaged += [Damaged(outcome.ns, id_json(key), _MISSING) for key in missing if key not in removed]
     for one in wanted:
         why = "There was no document with this _id at the point."
         outcome.damaged.append(Damaged(outcome.ns, json_util.dumps(one, json_options=CANONICAL), why))
@@ -79,7 +88,7 @@ async def _count_measurements(source: Gateway, spare: Gateway, ns: str, outcome:
 
 _MS = 3_600_000
 """Milliseconds that one pass over a collection may take on the server."""
-_MISSING = "It is missing: it did not come back, or others or a TTL index removed it since."
+_MISSING = "It is missing: it did not come back, or it was removed since."
 
 
 def _chosen_ids(plan: Plan) -> list[Any]:
