@@ -158,10 +158,17 @@ async def test_a_collection_that_came_back_has_each_id_and_its_definitions(
 class Returned(Held):
     """A server on which the collection c was created at second 10, in which others deleted since."""
 
-    def __init__(self, options: dict[str, Any], created: int, index: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], created: int, index: dict[str, Any], dropped: dict[str, Any]) -> None:
         super().__init__(options, c=[1])
-        deletes = [entry(second, "d", {"_id": id_}, ui=ui) for second, id_, ui in ((12, 2, NEW), (13, 3, OLD))]
-        self.log = WithOplog([entry(1, "n", {}), entry(created, "c", {"create": "c"}, ns="s.$cmd", ui=NEW), *deletes])
+        commands = [
+            (created, {"create": "c"}, {}),
+            (14, {"dropIndexes": "c", "index": "b_1"}, {"key": {"b": 1}} | dropped),
+        ]
+        self.log = WithOplog([
+            entry(1, "n", {}),
+            *(entry(second, "c", o, ns="s.$cmd", ui=NEW, o2=o2) for second, o, o2 in commands),
+            *(entry(second, "d", {"_id": id_}, ui=ui) for second, id_, ui in ((12, 2, NEW), (13, 3, OLD))),
+        ])  # fmt: skip
         self.index = index
 
     async def list_collections(self, db: str) -> list[CollectionInfo]:
@@ -179,21 +186,22 @@ OLD, NEW = (Binary.from_uuid(UUID(int=number)) for number in (1, 2))
 
 
 @pytest.mark.parametrize(
-    ("options", "created", "index", "restored"),
+    ("options", "created", "index", "dropped", "restored"),
     [
-        ({}, 10, {}, 2),
-        ({}, 3, {}, 1),
-        ({"capped": True}, 10, {}, 1),
-        ({"clusteredIndex": {}, "expireAfterSeconds": 9}, 10, {}, 1),
-        ({}, 10, {"expireAfterSeconds": 9}, 1),
+        ({}, 10, {}, {}, 2),
+        ({}, 3, {}, {}, 1),
+        ({"capped": True}, 10, {}, {}, 1),
+        ({"clusteredIndex": {}, "expireAfterSeconds": 9}, 10, {}, {}, 1),
+        ({}, 10, {"expireAfterSeconds": 9}, {}, 1),
+        ({}, 10, {}, {"expireAfterSeconds": 9}, 1),
     ],
-    ids=["created by the return", "there before the point", "capped", "clustered", "TTL index"],
+    ids=["created by the return", "there before the point", "capped", "clustered", "TTL index", "dropped TTL index"],
 )
 async def test_what_others_deleted_after_the_return_came_back(
-    options: dict[str, Any], created: int, index: dict[str, Any], restored: int
+    options: dict[str, Any], created: int, index: dict[str, Any], dropped: dict[str, Any], restored: int
 ) -> None:
     made = changed(plan(step("true")), returns=(Return("s.c", Strategy.WHOLE),), limit=Ts(5, 1), expected=(EXPECTED,))
-    live, copy = Returned(options, created, index), Held({}, c=[1, 2, 3])
+    live, copy = Returned(options, created, index, dropped), Held({}, c=[1, 2, 3])
     (found,) = [one async for one in account(cast("Gateway", live), cast("Gateway", copy), made, None)]
     assert found.restored == restored
     missing = [one.id for one in found.damaged if "It is missing" in one.why]

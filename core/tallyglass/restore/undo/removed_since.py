@@ -11,7 +11,7 @@ from collections.abc import Collection
 from tallyglass.moment import Ts
 from tallyglass.mongo.gateway import CollectionInfo, Gateway
 from tallyglass.oplog.read.entries import operations
-from tallyglass.restore.undo.expiry import live_expiry
+from tallyglass.restore.undo.expiry import defined_expiry, live_expiry
 
 
 async def removed_since(source: Gateway, live: CollectionInfo, since: Ts, keys: Collection[bytes]) -> set[bytes]:
@@ -22,8 +22,10 @@ async def removed_since(source: Gateway, live: CollectionInfo, since: Ts, keys: 
         return set()
     if await live_expiry(source, str(live.ns)):
         return set()
-    created, removed = False, set[bytes]()
-    async for entry, _ in operations(source, str(live.ns), since):
+    created, removed, ns = False, set[bytes](), str(live.ns)
+    async for entry, _ in operations(source, ns, since):
+        if any(defined_expiry(entry, ns)):
+            return set()
         if live.uuid and entry.ui == live.uuid:
             created |= entry.op == "c" and entry.command == "create"
             if entry.op == "d" and entry.id_key in keys:
