@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import click
 import pytest
 from bson import Timestamp
 
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
+from tallyglass_tui.cli import oplog_window
 from tallyglass_tui.cli.oplog_window import require_window
 
 OLDEST, NEWEST = 1_000_000, 2_000_000
@@ -49,7 +49,11 @@ async def test_a_lost_beginning_is_reported_and_needs_confirmation(
     assert "begins at 1970-01-12 13:46:40Z, 2 h 00 after --since" in capsys.readouterr().err
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
-    monkeypatch.setattr(click, "confirm", lambda *_, **__: answer)
+
+    async def confirmed(_: str, *, default: bool) -> bool:
+        return answer
+
+    monkeypatch.setattr(oplog_window, "confirmed", confirmed)
     if answer:
         await check(OLDEST - 7200)
     else:

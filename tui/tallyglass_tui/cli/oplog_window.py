@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import click
-
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass_tui.cli.error_boundary import warn
 from tallyglass_tui.cli.headless import bounded
+from tallyglass_tui.cli.question import confirmed
 from tallyglass_tui.format import duration, moment
 
 if TYPE_CHECKING:
@@ -71,5 +69,5 @@ async def _accept(where: str, since: Ts, first: Ts) -> None:
     warn(text)
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return
-    if not await asyncio.to_thread(click.confirm, "Read from there?", default=True, err=True):
+    if not await confirmed("Read from there?", default=True):
         raise InputError("Nothing was read.", "Give a later --since.")
