@@ -141,6 +141,7 @@ def test_a_plan_is_written_as_a_folder_where_nothing_is(scene: tuple[str, Path],
     made = run(*words)
     assert made.exit_code == 1, made.stderr
     assert (made.stdout, f"the plan is in {folder}" in made.stderr) == ("", True)
+    assert "Undoes: " in made.stderr.splitlines()[-2]
     subprocess.run(["bash", "-n", str(folder / "restore.sh")], check=True)
     again = run(*words)
     assert (again.exit_code, again.stderr.count("\n")) == (2, 1)

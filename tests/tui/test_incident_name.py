@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,8 @@ from builders.incidents import incident
 from tallyglass.errors import InputError
 from tallyglass.moment import Ts
 from tallyglass.oplog.snapshot import IncidentScan
-from tallyglass_tui.cli.incident_name import chosen, identified, incident_name
+from tallyglass_tui.cli import incident_name as incident_name_module
+from tallyglass_tui.cli.incident_name import agreed, chosen, identified, incident_name
 
 
 def scan(*firsts: int) -> IncidentScan:
@@ -34,6 +36,28 @@ def test_what_was_named_is_told_with_the_name_that_stays() -> None:
     assert named.endswith("; --incident 500:2 names this one.")
     assert identified(incident(4, 500), 4, Ts(400, 1)).endswith("; --incident 500:2 --since 400:1 names this one.")
     assert identified(incident(4, 500), Ts(500, 2), None).endswith(", 1970-01-01T00:08:20Z, 300 documents.")
+
+
+async def test_a_number_is_asked_about_at_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, answers, asked = incident(4, 500), [True, False], list[bool]()
+
+    async def confirmed(_: str, *, default: bool) -> bool:
+        asked.append(default)
+        return answers.pop(0)
+
+    monkeypatch.setattr(incident_name_module, "confirmed", confirmed)
+    await agreed(one, 4, None)
+    assert (asked, "incident 4 is " in capsys.readouterr().err) == ([], True)
+    for name in ("stdin", "stderr"):
+        monkeypatch.setattr(getattr(sys, name), "isatty", lambda: True)
+    await agreed(one, Ts(500, 2), None)
+    assert asked == []
+    await agreed(one, 4, None)
+    with pytest.raises(InputError, match="Nothing was planned"):
+        await agreed(one, 4, None)
+    assert asked == [False, False]
 
 
 @pytest.mark.parametrize("name", [3, 0, Ts(900, 2), Ts(500, 1)])

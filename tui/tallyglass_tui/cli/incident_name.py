@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from tallyglass.errors import InputError
@@ -9,6 +10,7 @@ from tallyglass.moment import Ts, parse_ts
 from tallyglass.text import clean
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.incident_facts import counted
+from tallyglass_tui.cli.question import confirmed
 
 if TYPE_CHECKING:
     from tallyglass.oplog.snapshot import Incident, IncidentScan
@@ -32,6 +34,16 @@ def incident_name(text: str) -> int | Ts:
 def announce(incident: Incident, name: int | Ts, since: Ts | None) -> None:
     """Say on stderr what was named."""
     print_message(identified(incident, name, since))
+
+
+async def agreed(incident: Incident, name: int | Ts, since: Ts | None) -> None:
+    """Say what was named, and ask the person at a terminal who gave a number whether that is the one. Raises InputError
+    if it is not."""
+    announce(incident, name, since)
+    if isinstance(name, Ts) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return
+    if not await confirmed("Is it the one that you mean?", default=False):
+        raise InputError("Nothing was planned.", "In tallyglass incidents, take the last column of the one you mean.")
 
 
 def identified(incident: Incident, name: int | Ts, since: Ts | None) -> str:

@@ -12,7 +12,7 @@ from tallyglass.moment import FORMS, Ts
 from tallyglass.paths import absolute_path
 from tallyglass_tui.cli.error_boundary import OK, UNKNOWN
 from tallyglass_tui.cli.headless import ask, print_text, timeout_option
-from tallyglass_tui.cli.incident_name import chosen, incident_name
+from tallyglass_tui.cli.incident_name import announce, chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, log_files, scan_all
 from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_options, evidence_option, log_option, time_of
 
@@ -67,7 +67,9 @@ def report(
         return await scan_all(gateway, start, seconds, files, kept), await look_at(gateway)
 
     scan, deployment = ask(given, work, step=seconds)
-    found = document_of(chosen(scan, number), scan.incidents, deployment, datetime.now(UTC), values=values)
+    one = chosen(scan, number)
+    announce(one, number, start)
+    found = document_of(one, scan.incidents, deployment, datetime.now(UTC), values=values)
     write_report(path, replace(found, sections=[*found.sections, *sections]))
     print_text(f"Written to {path}")
     return UNKNOWN if scan.unread else OK

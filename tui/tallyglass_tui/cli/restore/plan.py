@@ -15,7 +15,7 @@ from tallyglass.paths import absolute_path
 from tallyglass.restore.model.way import FROM_BACKUP, FROM_IMAGES
 from tallyglass.text import clean
 from tallyglass_tui.cli.headless import timeout_option
-from tallyglass_tui.cli.incident_name import announce, chosen, incident_name
+from tallyglass_tui.cli.incident_name import agreed, chosen, incident_name
 from tallyglass_tui.cli.incident_scan import evidence_folder, log_files, scan_all
 from tallyglass_tui.cli.options import (
     PATH,
@@ -74,8 +74,9 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
     """Prove that a restore is possible, and print its commands.
 
     With --incident its damage alone is undone: --from backup, as with --only, --spare or --oplog, or from its
-    pre-images. --oplog is a mongodump of local.oplog.rs or a folder of slices that join. --only leaves the live
-    collection alone. Exit 0 ready, 1 ready with warnings, 2 blocked: the reasons are on stderr.
+    pre-images. A number may mean another incident by now: at a terminal you are asked. --oplog is a mongodump of
+    local.oplog.rs or a folder of slices that join. --only leaves the live collection alone. Exit 0 ready, 1 ready with
+    warnings, 2 blocked: the reasons are on stderr.
     """
     asked = _Asked(**typed)
     for is_wrong, title, advice in _COMBINATIONS:
@@ -98,7 +99,7 @@ def plan(given: ConnectionOptions, wants_json: bool, script: Path | None, second
         incident = None
         if asked.number is not None:
             incident = chosen(await scan_all(gateway, start, seconds, logs, kept), asked.number)
-            announce(incident, asked.number, start)
+            await agreed(incident, asked.number, start)
         request = RestoreRequest(
             backup=backup,
             source_uri=target.uri,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallyglass.moment import iso
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean
 from tallyglass.whole_file import check_writable, write_whole
@@ -50,8 +49,10 @@ def hand_over(made: Plan, wants_json: bool, out: Path | None, script: Path | Non
 
 def _write_folder(path: Path, made: Plan) -> None:
     from tallyglass.restore.plan.folder import run_line, write_folder
+    from tallyglass.restore.plan.step_text import purpose
 
     written = write_folder(made, path)
+    print_message(purpose(made))
     print_message(
         f"the plan is in {clean(str(written), 300)}: see README.md there. To run it, asking before each step: "
         f"{run_line(written)}"
@@ -60,7 +61,8 @@ def _write_folder(path: Path, made: Plan) -> None:
 
 def _write_script(path: Path, made: Plan) -> None:
     from tallyglass.restore.plan.self_extracting import MODE, script
+    from tallyglass.restore.plan.step_text import purpose
 
     write_whole(path, script(made), MODE)
-    point = f"just before {made.facts.limit} ({iso(made.facts.limit.time)})"
-    print_message(f"{clean(str(path), 300)} restores to {point}; it asks before each step. Read it, then run it.")
+    print_message(purpose(made))
+    print_message(f"the plan is in {clean(str(path), 300)}; it asks before each step. Read it, then run it.")
