@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tallyglass.deployment.clock import seconds_ahead
 from tallyglass.deployment.cluster import Deployment, Kind, look_at
 from tallyglass.deployment.privileges import JobVerdict, State, allows, fix, jobs, judge, readable
 from tallyglass.deployment.product import Product
@@ -52,7 +53,8 @@ class Diagnosis:
 
     ``user`` is ``name@db``, or empty without login. ``databases`` are those that the user may list. ``scope`` are those
     that the jobs were checked for, or empty for any. ``window`` is the oplog's, None without an oplog and if unread.
-    ``kept`` is what the server keeps of who writes, None without an oplog.
+    ``kept`` is what the server keeps of who writes, None without an oplog. ``seconds_ahead`` is by how much its clock
+    is ahead of the one here, None if it does not tell the time.
     """
 
     deployment: Deployment
@@ -64,6 +66,7 @@ class Diagnosis:
     findings: tuple[JobFinding, ...]
     window: OplogWindow | None = None
     kept: EvidenceKept | None = None
+    seconds_ahead: float | None = None
 
 
 async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis:
@@ -103,6 +106,7 @@ async def diagnose(gateway: Gateway, databases: Sequence[str] = ()) -> Diagnosis
         tuple(findings),
         None if no_oplog else await answer_or(None, window(gateway, recent=True)),
         None if no_oplog else await evidence_kept(gateway),
+        await seconds_ahead(gateway),
     )
 
 

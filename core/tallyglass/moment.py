@@ -162,6 +162,12 @@ def parse_since(text: str, now: datetime | None = None, zone: tzinfo | None = No
     return ts or Ts(seconds, 0)
 
 
+def counts_from_now(text: str) -> bool:
+    """Whether a typed time counts from the clock of this machine: ``now``, ``-5m``, ``2 hours ago``."""
+    text = text.strip().lower()
+    return text.startswith(("now", "-")) or text.endswith("ago")
+
+
 def check_within(ts: Ts, first: Ts, last: Ts) -> None:
     """Raise InputError if ``ts`` is outside the window of an oplog that holds ``first`` to ``last``."""
     if ts < first:

@@ -24,7 +24,7 @@ EMPTY = "This deployment has no collections besides MongoDB's own."
 
 
 class Answers:
-    """A gateway that answers ``connectionStatus`` and ``serverStatus`` alone."""
+    """A gateway that answers ``connectionStatus`` and ``serverStatus``, and tells no time."""
 
     def __init__(self, users: list[Any], privileges: list[Any], status: TallyglassError | None) -> None:
         self.info = {"authenticatedUsers": users, "authenticatedUserPrivileges": privileges}
@@ -34,6 +34,8 @@ class Answers:
         if name == "connectionStatus":
             assert how == {"showPrivileges": True}
             return {"authInfo": self.info}
+        if name == "hello":
+            return {}
         assert name == "serverStatus"
         if self.status:
             raise self.status

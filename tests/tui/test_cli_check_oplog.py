@@ -34,6 +34,19 @@ def test_a_small_rate_of_the_oplog_is_not_shown_as_none() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ahead", "said"), [(3600.0, "60 min ahead of"), (-31.0, "31 s behind"), (-29.0, ""), (None, "")]
+)
+def test_a_clock_that_is_another_is_told(ahead: float | None, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Diagnosis(Deployment(Kind.REPLICA_SET, "6.0.5"), False, "", (), (), (), (), FULL, seconds_ahead=ahead)
+    monkeypatch.setattr(doctor, "ask", lambda *_: found)
+    lines = CliRunner().invoke(doctor.command, [], standalone_mode=False).output.splitlines()
+    told = [line for line in lines if line.startswith("clock")]
+    assert [f"{said} the one here" in line for line in told] == [True] * bool(said)
+    facts = CliRunner().invoke(doctor.command, ["--json"], standalone_mode=False)
+    assert json.loads(facts.output)["clock_ahead_seconds"] == ahead
+
+
+@pytest.mark.parametrize(
     ("listed", "asked", "absent"),
     [
         (("admin", "shop"), ("shop", "shpo", "Shop"), ["shpo", "Shop"]),

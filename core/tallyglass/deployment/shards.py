@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+from tallyglass.deployment.clock import seconds_ahead
 from tallyglass.deployment.cluster import Deployment, look_at
 from tallyglass.errors import DeploymentError, PrivilegeError
 from tallyglass.mongo.cluster_gateway import ClusterGateway
@@ -94,12 +93,7 @@ async def _identify(given: Mapping[str, Gateway]) -> Shards:
 
 
 async def _identified(gateway: Gateway) -> _Identified:
-    deployment = await look_at(gateway)
-    before = time.time()
-    local_time = (await gateway.command("hello")).get("localTime")
-    here = (before + time.time()) / 2
-    clock = local_time.replace(tzinfo=UTC).timestamp() - here if isinstance(local_time, datetime) else None
-    return _Identified(deployment, clock)
+    return _Identified(await look_at(gateway), await seconds_ahead(gateway))
 
 
 def _why_left_out(found: Deployment, name: str, known: Mapping[str, _Identified]) -> str:

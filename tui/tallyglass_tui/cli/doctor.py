@@ -10,6 +10,7 @@ from tallyglass.errors import InputError
 from tallyglass.moment import iso
 from tallyglass.text import clean, clean_name, plural
 from tallyglass_tui import format as fmt
+from tallyglass_tui.cli.clocks import clocks_apart
 from tallyglass_tui.cli.headless import as_json, ask, print_text, table, timeout_option
 from tallyglass_tui.cli.options import ConnectionOptions, connection_options, json_option
 
@@ -141,6 +142,8 @@ def _lines(found: Diagnosis, absent: Sequence[str] = ()) -> list[str]:
         ("databases", _databases(found)),
         ("oplog", _window(found)),
     ]
+    if found.seconds_ahead is not None and (apart := clocks_apart(found.seconds_ahead)):
+        rows.insert(1, ("clock", f"{apart}: times such as now-5m count from the clock here"))
     if found.deployment.sharded or found.deployment.shard_unknown:
         rows.insert(1, ("sharding", _sharding(found)))
     if found.deployment.untested:
@@ -279,6 +282,7 @@ def _facts(found: Diagnosis, absent: Sequence[str]) -> dict[str, Any]:
             "unknown": found.deployment.shard_unknown,
             "advice": found.deployment.sharding_advice() or None,
         },
+        "clock_ahead_seconds": found.seconds_ahead if found.seconds_ahead is None else round(found.seconds_ahead, 1),
         "access_control": found.access_control,
         "user": found.user,
         "roles": found.roles,

@@ -16,6 +16,7 @@ from tallyglass.errors import ReadError, TallyglassError
 from tallyglass.moment import Ts
 from tallyglass.text import clean_block
 from tallyglass.typed_json import plain
+from tallyglass_tui.cli.clocks import warn_of_clocks
 from tallyglass_tui.cli.error_boundary import print_message
 from tallyglass_tui.cli.options import Command, ConnectionOptions, Number, target_of
 from tallyglass_tui.terminal.daemon_threads import DaemonThreadExecutor
@@ -76,10 +77,14 @@ async def _on_target(
 ) -> Answer:
     from tallyglass.mongo.client import open_deployment
 
+    async def timed(gateway: Gateway) -> Answer:
+        await warn_of_clocks(gateway)
+        return await work(gateway)
+
     asyncio.get_running_loop().set_default_executor(DaemonThreadExecutor())
     gateway = open_deployment(target, tell=print_message, **options)
     try:
-        answer = await (work(gateway) if seconds is None else bounded(work(gateway), seconds))
+        answer = await (timed(gateway) if seconds is None else bounded(timed(gateway), seconds))
         await _print_age(gateway)
         return answer
     finally:

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tallyglass.errors import ConnectError, InputError
-from tallyglass.moment import Ts, parse_since, parse_time
+from tallyglass.moment import Ts, counts_from_now, parse_since, parse_time
 from tallyglass.paths import absolute_path
 from tallyglass.text import clean, clean_name
+from tallyglass_tui.cli.clocks import note_relative
 from tallyglass_tui.cli.error_boundary import print_message, warn
 
 if TYPE_CHECKING:
@@ -326,6 +327,8 @@ def _typed(option: str, text: str, parse: Callable[[str], Time], moment: Callabl
     except InputError as error:
         raise InputError(f"{option}: {error.title}", error.advice) from None
     print_message(f"{option} is {typed_time(moment(found))}.")
+    if counts_from_now(text):
+        note_relative(option)
     return found
 
 
