@@ -265,8 +265,8 @@ class Absence(StrEnum):
 class MissingCounter:
     """A counter that was recognised once and is not listed now; texts are safe to show.
 
-    ``since`` is when it was first found to be gone. ``routine``: its whole collection is gone, or such documents are
-    removed one after the other, so that it is no fault.
+    ``since`` is when it was first found to be gone. ``routine``: its whole collection is gone, and that of its ids too
+    or another counter goes on with them, or such documents are removed one after the other, so that it is no fault.
     """
 
     ns: str

@@ -30,7 +30,7 @@ from tallyglass.counters.forecast.cycle import joined, level_days, smooth_week, 
 from tallyglass.counters.forecast.series import DAY, HOUR, Series
 from tallyglass.counters.history.store import KnownCounter
 from tallyglass.counters.numbers import read_number
-from tallyglass.counters.recognise.config import Resets, parse_config
+from tallyglass.counters.recognise.config import IdField, Resets, parse_config
 from tallyglass.counters.recognise.discovery import Discovery
 from tallyglass.counters.recognise.identity import Identity
 from tallyglass.counters.recognise.recogniser import bound_of
@@ -267,7 +267,7 @@ def test_a_known_counter_that_is_not_there_is_missed_and_why(
     found = counters.missing(
         world.get("present", ()),
         parse_config(file),
-        {SHOP} if world.get("seen", True) else (),
+        {SHOP} if world.get("seen", True) else set(),
         cast("FollowedCollections", followed),
         NOW,
     )
@@ -380,6 +380,40 @@ def test_a_counter_is_recorded_once_and_again_when_it_is_back(monkeypatch: pytes
     assert counters.changed == {}
 
 
+ORDERS = Namespace("shop", "orders")
+
+
+@pytest.mark.parametrize(
+    ("targets", "seen", "others", "routine"),
+    [
+        ((ORDERS,), {ORDERS}, (), False),
+        ((ORDERS,), {ORDERS}, (Namespace("shop", "users"),), False),
+        ((ORDERS,), {ORDERS}, (ORDERS,), True),
+        ((ORDERS,), {Namespace("shop", "users")}, (), True),
+        ((), {ORDERS}, (), True),
+    ],
+)
+def test_a_dropped_collection_of_counters_is_no_routine_while_their_ids_are_there(
+    targets: tuple[Namespace, ...], seen: set[Namespace], others: tuple[Namespace, ...], routine: bool
+) -> None:
+    counters = KnownCounters()
+    dropped = replace(KNOWN, targets=targets, gone_at=NOW - DAY)
+    counters.recall([dropped, replace(KNOWN, key="other", targets=others)])
+    followed = cast("FollowedCollections", SimpleNamespace(by_ns={}, unread=set()))
+    (found,) = counters.missing({"other"}, parse_config({}), seen, followed, NOW)
+    assert (found.absence, found.routine) == (Absence.GONE, routine)
+
+
+def test_the_collection_with_whose_ids_a_counter_was_compared_is_remembered() -> None:
+    counters, target = KnownCounters(), IdField(ORDERS, "number")
+    identity = Identity("k", SHOP, "", "", "", "seq", "", "", "", Semantics.LAST, targets=(target,))
+    tracker = Tracker(identity)
+    tracker.observe(5, NumericType.INT64, NOW)
+    for drift, targets in ((None, ()), (0, (ORDERS,)), (None, (ORDERS,))):
+        counters.learn([(replace(tracker.view(), drift=drift), tracker)], NOW)
+        assert counters._known["k"].targets == targets
+
+
 async def test_collections_that_are_not_read_in_time_are_counted_and_named() -> None:
     followed = FollowedCollections(cast("Any", None), parse_config({}), Discovery(cast("Any", None), parse_config({})))
     names = {Namespace("shop", f"counters{n}") for n in range(3)}
@@ -407,7 +441,7 @@ async def test_a_collection_that_this_user_does_not_see_is_asked_for_once(
     followed = cast("FollowedCollections", SimpleNamespace(by_ns={}, unread=set()))
     for _ in range(2):
         await counters.find_gone(cast("Any", server), (), (), followed)
-    assert [row.absence for row in counters.missing((), parse_config({}), (), followed, NOW)] == [absence]
+    assert [row.absence for row in counters.missing((), parse_config({}), set(), followed, NOW)] == [absence]
     assert server.asked == 1
 
 

@@ -800,7 +800,7 @@ def test_the_store_keeps_findings_whole(tmp_path: Path) -> None:
 def test_the_store_keeps_known_counters_whole_until_they_are_forgotten(tmp_path: Path) -> None:
     ns = Namespace("shop", "counters")
     one = KnownCounter("a", ns, "orders", "seq", {"n": Int64(3)}, many=False, at=T0)
-    other = KnownCounter("b", ns, "*", "seq", None, many=True, at=T0, gone_at=T0 + 5, configured=True)
+    other = KnownCounter("b", ns, "*", "seq", None, many=True, at=T0, gone_at=T0 + 5, configured=True, targets=(ns,))
     with contextlib.closing(SampleStore(tmp_path / "counters.sqlite")) as store:
         store.save_known("here", {"a": one, "b": other})
         assert store.load_known("here") == [one, other]

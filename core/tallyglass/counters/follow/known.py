@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Set
 from contextlib import suppress
 from dataclasses import replace
 
@@ -61,11 +61,12 @@ class KnownCounters:
                 continue
             present.add(view.key)
             known = self._known.get(view.key)
+            targets = tuple(dict.fromkeys(target.ns for target in identity.targets)) if view.drift is not None else ()
             if known is None and len(self._known) < MOST_KNOWN:
                 facts = (view.key, identity.ns, view.id, identity.path, identity.doc_id, tracker.stands_for_many, now)
-                self._set(KnownCounter(*facts, configured=identity.shape == "configured"))
-            elif known is not None and known.gone_at is not None:
-                self._set(replace(known, gone_at=None))
+                self._set(KnownCounter(*facts, configured=identity.shape == "configured", targets=targets))
+            elif known is not None and (known.gone_at is not None or (targets and targets != known.targets)):
+                self._set(replace(known, gone_at=None, targets=targets or known.targets))
         for told in (self._asked, self._gone):
             told -= told & present
         return present
@@ -100,7 +101,7 @@ class KnownCounters:
         self,
         present: Collection[str],
         config: CountersConfig,
-        seen: Collection[Namespace],
+        seen: Set[Namespace],
         followed: FollowedCollections,
         now: float,
     ) -> tuple[MissingCounter, ...]:
@@ -119,13 +120,16 @@ class KnownCounters:
                 self._set(one)
             found.append((one, absence))
         routine = _routine(one for one, _ in found)
+        served = {ns for key in present if key in self._known for ns in self._known[key].targets}
+        # Its ids are there and no other counter goes on with them: what uses it next begins at the start.
+        needed = {one.key for one, _ in found if served.isdisjoint(one.targets) and not seen.isdisjoint(one.targets)}
         return tuple(
             MissingCounter(
                 ns=one.ns_text,
                 id=one.id,
                 absence=absence,
                 since=None if one.gone_at is None else from_seconds(one.gone_at),
-                routine=(one.ns, one.path) in routine or one.ns not in seen,
+                routine=(one.ns, one.path) in routine or (one.ns not in seen and one.key not in needed),
             )
             for one, absence in found
             if Flag.GONE not in config.acknowledged(f"{one.ns_text} {one.id}", from_seconds(now))

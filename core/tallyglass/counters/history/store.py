@@ -73,7 +73,8 @@ class KnownCounter:
     """A counter that was recognised once. ``document`` is the raw ``_id``; ``many``: the row stands for several.
 
     ``at`` is when it was recognised, ``gone_at`` when it was found to be gone (seconds since 1970).
-    ``configured``: a rule of the configuration named it, and nothing else.
+    ``configured``: a rule of the configuration named it, and nothing else. ``targets`` are the collections with whose
+    ids it was compared.
     """
 
     key: str
@@ -85,6 +86,7 @@ class KnownCounter:
     at: float
     gone_at: float | None = None
     configured: bool = False
+    targets: tuple[Namespace, ...] = ()
 
     @property
     def ns_text(self) -> str:
@@ -271,7 +273,8 @@ def _from_json(text: str) -> Any:
 
 def _known_facts(one: KnownCounter) -> str:
     facts = {"ns": str(one.ns), "id": one.id, "path": one.path, "document": one.document, "many": one.many}
-    return _as_json({**facts, "at": one.at, "gone_at": one.gone_at, "configured": one.configured})
+    facts |= {"at": one.at, "gone_at": one.gone_at, "configured": one.configured}
+    return _as_json({**facts, "targets": [str(ns) for ns in one.targets]})
 
 
 def _known(key: str, facts: Mapping[str, Any]) -> KnownCounter:
@@ -286,6 +289,7 @@ def _known(key: str, facts: Mapping[str, Any]) -> KnownCounter:
         float(facts["at"]),
         None if gone_at is None else float(gone_at),
         bool(facts.get("configured")),
+        tuple(Namespace.parse(ns) for ns in facts.get("targets", ())),
     )
 
 
