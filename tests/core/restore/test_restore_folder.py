@@ -65,7 +65,7 @@ def test_a_restore_of_200_collections_is_short_and_has_short_lines(merged: int) 
     longest = {name: max(map(len, text.splitlines())) for name, text in files.items()}
     assert max(longest.values()) < 200, longest
     sizes = {name: len(text.encode()) for name, text in files.items() if name != "the script"}
-    assert sum(sizes.values()) < 71_000, sizes
+    assert sum(sizes.values()) < 72_000, sizes
     assert from_json(files[PLAN]).undo.returns == made.undo.returns
     assert len(made.steps.commands) < 20
     listed = json.loads(files[PLAN])["commands"]

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import time
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import decode
+from bson import Timestamp, decode
 from click.testing import CliRunner
 from pymongo import MongoClient
 from restore_scene import OtherClient, Scene, blocks, ids, kill_at, resume
@@ -90,6 +91,14 @@ class Writer(OtherClient):
                 self.deposits[id_] = self.deposits.get(id_, 0) + 1
             orders.insert_one({"_id": self._first + number, "v": "theirs"})
             self.inserted.append(self._first + number)
+
+
+class Worker(OtherClient):
+    """Deletes all that there is, as soon as it is there."""
+
+    def work(self, client: MongoClient[Any]) -> None:
+        while not self.stop.wait(0.002):
+            client["shop"].items.delete_many({})
 
 
 async def test_deleted_documents_come_back_amid_other_writers(kept: Scene) -> None:
@@ -178,6 +187,25 @@ async def test_what_an_index_refuses_is_left_out(kept: Scene) -> None:
     assert "The server refuses it: E11000 duplicate key error" in rows[0]
     assert "The server refuses it: Can't extract geo keys" in rows[11]
     assert len(rows) == 3
+
+
+async def test_what_came_back_before_an_index_refused_one_and_was_deleted_stays_deleted(kept: Scene) -> None:
+    """A worker deletes what comes back at once. The server writes 16 MB at a time, and goes no further where an index
+    refuses one: the rest, and that one once more, is left to the catch-up."""
+    count, pad = 400, "x" * 65536
+    items = kept.client["shop"].create_collection("items", changeStreamPreAndPostImages={"enabled": True})
+    items.insert_many([{"_id": n, "pad": pad, "at": [500 if n == count - 1 else 0, 0]} for n in range(count)])
+    since = kept.now()
+    items.delete_many({})
+    items.create_index([("at", "2dsphere")])
+    plan = await kept.undo(done_since(kept, since, "d", "shop.items"))
+    with Worker(kept):
+        done = kept.run(plan)
+    assert (done.returncode, list(still_damaged(kept))) == (3, [count - 1]), done.stderr
+    inserted = kept.client.local["oplog.rs"].find(
+        {"ts": {"$gt": Timestamp(since.t, since.i)}, "ns": "shop.items", "op": "i"}
+    )
+    assert Counter(row["o"]["_id"] for row in inserted) == Counter(range(count - 1))
 
 
 @pytest.mark.soak

@@ -253,25 +253,43 @@ async function writeNullId(ns, side, anyRoom) {
 // The codes with which a server refuses one document for an index: a value that is taken, two arrays, a place or a
 // language that is none, an array in a hashed index. An index may be newer than the document.
 const REFUSALS = [11000, 171, 13027, 16755, 16766, 17262];
-// What may be written is not written again: others may have deleted it. catch-up.sh works out the rest, and writes one by one.
+// What may be written is not written again: others may have deleted it. catch-up.sh works out the rest, and
+// writes each once.
 const CATCHES_UP = process.env.CATCH_UP !== undefined;
-// Writes `count` of the repairs that `select` gives in order, from one on: in halves where an index refuses some, down to
-// those that it refuses. Returns where these are, and why.
-async function writeHalves(side, select, last, collation, from, count) {
+const NOT_INSERTED = {$match: {i: {$exists: false}}};
+// Returns a function that marks the repairs whose documents anyone has inserted since it was called last. The server
+// waits until what precedes can be read in the oplog.
+async function insertedMarker(ns, side) {
+  const newest = async () => (await run("admin", {hello: 1})).lastWrite.opTime.ts;
+  const {uuid} = (await liveInfo(ns)).info;
+  const [name, rest] = split(side);
+  let since = await newest();
+  return async () => {
+    const until = await newest();
+    const inserted = {$match: {ts: {$gte: since}, ui: uuid, op: "i", "o._id": {$ne: null}}};
+    await write("local", {aggregate: "oplog.rs", cursor: {}, pipeline: [inserted, {$replaceWith: {_id: "$o._id"}},
+      {$merge: {into: {db: name, coll: rest}, whenMatched: [{$set: {i: true}}], whenNotMatched: "discard"}}]});
+    since = until;
+  };
+}
+// Writes `count` of the repairs that `select` gives in order, from one on: in halves where an index refuses some, down
+// to those that it refuses. Returns where these are, and why.
+async function writeHalves(side, select, last, collation, markInserted, from, count) {
   try {
-    await aggregate(side, [...select, {$skip: from}, {$limit: count}, ...last], collation);
+    await aggregate(side, [...select, {$skip: from}, {$limit: count}, NOT_INSERTED, ...last], collation);
     return [];
   } catch (error) {
     if (!REFUSALS.includes(error.code)) { throw error; }
     if (count === 1) { return [[from, error.message.split(" caused by :: ").pop().slice(0, 300)]]; }
+    await markInserted();
     const half = Math.floor(count / 2);
-    return [...await writeHalves(side, select, last, collation, from, half),
-      ...await writeHalves(side, select, last, collation, from + half, count - half)];
+    return [...await writeHalves(side, select, last, collation, markInserted, from, half),
+      ...await writeHalves(side, select, last, collation, markInserted, from + half, count - half)];
   }
 }
-async function writeAllButRefused(ns, side, select, last, collation) {
+async function writeAllButRefused(ns, side, markInserted, select, last, collation) {
   const [all] = await aggregate(side, [...select, {$count: "n"}], collation);
-  const refused = all ? await writeHalves(side, select, last, collation, 0, all.n) : [];
+  const refused = all ? await writeHalves(side, select, last, collation, markInserted, 0, all.n) : [];
   for (const [at, why] of refused.reverse()) {  // what is left out is not selected: those before it keep their places
     const one = [...select, {$skip: at}, {$limit: 1}];
     await report(ns, "are left out: " + quoted(why), await aggregate(side, [...one, {$project: {_id: 1}}], collation));
@@ -291,7 +309,7 @@ async function writeRepairs(ns, side, done) {
     done.alone = true;
   }
   const plainly = (select, last, by) => aggregate(side, [...select, ...last], by);
-  const put = done.inHalves ? (...what) => writeAllButRefused(ns, side, ...what) : plainly;
+  const put = done.inHalves ? (...what) => writeAllButRefused(ns, side, done.markInserted, ...what) : plainly;
   const atOnce = {$match: {o: {$exists: false}}};
   const later = [{$match: {o: {$exists: true}}}, {$sort: {o: 1}}];
   // Descending: a key that was just deleted is looked up by walking over all deleted neighbours up to a live one. But a
@@ -333,7 +351,7 @@ async function mergeRepairs(ns, side, indexes, anyRoom = false) {
   if (!await exists(side)) {
     return;
   }
-  const done = {anyRoom: anyRoom};
+  const done = {anyRoom: anyRoom, markInserted: await insertedMarker(ns, side)};
   let ordered = true, left = true;
   while (left) {
     try {
@@ -342,6 +360,8 @@ async function mergeRepairs(ns, side, indexes, anyRoom = false) {
     } catch (error) {
       if (!REFUSALS.includes(error.code) || done.inHalves) { throw error; }
       if (!CATCHES_UP) { return await again(); }
+      await done.markInserted();
+      await collection(side).deleteMany({i: true}, {writeConcern: MAJORITY});
       // A conflict came up since the review, or is none that it finds. Those that wait are given up once that brings none on.
       done.inHalves = !ordered;
       const now = await review(true);
