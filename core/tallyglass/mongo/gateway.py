@@ -41,6 +41,7 @@ READ_COMMANDS = frozenset(
         "replSetGetStatus",
         "serverStatus",
         "shardingState",
+        "top",
         "usersInfo",
     }
 )

@@ -22,6 +22,7 @@ from tallyglass.restore.model.source import Backup, FromBackup
 from tallyglass.restore.model.undo import Return, Strategy
 from tallyglass.restore.spare.spare import VIEW_OPENER
 from tallyglass.restore.spare.verify import Verification, check_unchanged, verify
+from tallyglass.restore.spare.writes import check_unwritten, count_writes, note_writes
 
 ID = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 BY_X = {"v": 2, "key": {"x": 1}, "name": "x_1"}
@@ -283,3 +284,36 @@ async def test_a_spare_that_lacks_documents_is_read_no_more(
     words = rf"s\.c holds {counted} documents there, not 3\. What it lacks is neither "
     with pytest.raises(InputError, match=words) if changed_since else nullcontext():
         await check_unchanged(plan, Counted())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("process", "count", "raised", "changed_since"),
+    [(1, 5, "", False), (1, 6, "", True), (1, 0, "", True), (2, 0, "", False), (1, 6, "x.updateOne()", True),
+     (1, 6, 'getCollection("c").updateOne()', False)],
+)  # fmt: skip
+async def test_a_spare_that_was_written_to_is_read_no_more(
+    tmp_path: Path, process: int, count: int, raised: str, changed_since: bool
+) -> None:
+    class Counting:
+        process, count = 1, 5
+
+        async def command(self, name: str) -> dict[str, Any]:
+            usage = {"note": "all times in microseconds", "s.c": {"writeLock": {"time": 9, "count": self.count}}}
+            return {"serverStatus": {"pid": self.process}, "top": {"totals": usage if self.count else {}}}[name]
+
+    plan, spare = changed(PLAN, returns=(Return("s.c", Strategy.MERGE),)), Counting()
+    await check_unwritten(plan, spare, tmp_path)  # type: ignore[arg-type]
+    note_writes(tmp_path, await count_writes(plan, spare))  # type: ignore[arg-type]
+    (tmp_path / "raise-spare.js").write_text(raised)
+    spare.process, spare.count = process, count
+    with pytest.raises(InputError, match=r"s\.c was written to there") if changed_since else nullcontext():
+        await check_unwritten(plan, spare, tmp_path)  # type: ignore[arg-type]
+
+
+async def test_who_may_not_see_the_writes_of_a_spare_is_not_stopped(tmp_path: Path) -> None:
+    class Closed:
+        async def command(self, name: str) -> dict[str, Any]:
+            raise PrivilegeError("may not")
+
+    note_writes(tmp_path, await count_writes(PLAN, Closed()))  # type: ignore[arg-type]
+    await check_unwritten(PLAN, Closed(), tmp_path)  # type: ignore[arg-type]

@@ -38,10 +38,15 @@ MARK = "mark"
 REPAIRS = "repairs"
 HISTORY = "history"
 """The folder of what the steps of the return have read of the oplog, so that each reads only what is new."""
+SPARE_WRITES = f"{HISTORY}/spare-writes.json"
+"""How often what comes back had been written to on the spare when that was compared with the plan."""
 NULL_IDS = f"{HISTORY}/null-ids.jsonl"
 """The documents whose ``_id`` is null, which ``merge.js`` writes; mongorestore does not look there."""
 
 BACK = "back"
+
+RAISE_SPARE = "raise-spare.js"
+"""The program that moves counters forward on the spare."""
 
 LOADED = "loaded"
 """Exists while catch-up.sh has repairs in the staging collections, which it drops at its end."""

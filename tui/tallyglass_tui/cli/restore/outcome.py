@@ -50,7 +50,7 @@ def outcome(plan_file: Path, sides: Sides, out: Path) -> int:
         rows = [row async for row in account(live, copy, plan, _began(out), out)]
         return rows, await undecided(live, plan)
 
-    rows, differ = ask_both(plan, sides, work)
+    rows, differ = ask_both(plan, sides, out, work)
     if differ:
         with private_file(open_questions) as file:
             file.writelines(f"  {one.ns}: {one.why}\n".encode("ascii", "backslashreplace") for one in differ)

@@ -49,7 +49,7 @@ def recover(plan_file: Path, sides: Sides, out: Path) -> None:
             file.writelines(held.null_id.encode() + b"\n" for held, _ in found if held.null_id)
         return found
 
-    found = ask_both(plan, sides, work)
+    found = ask_both(plan, sides, out.parent, work)
     for held, written in found:
         kinds = {verdict.value: count for verdict, count in sorted(held.verdicts.items())}
         print_text(as_json({"ns": clean(held.ns), "written": written, "by_hand": held.by_hand, "documents": kinds}))

@@ -69,8 +69,10 @@ def with_sides(function: Callable[..., object]) -> Callable[..., object]:
     return command
 
 
-def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource], Awaitable[Answer]]) -> Answer:
-    """Run ``work`` on the live set and on the spare or the saved pre-images."""
+def ask_both(
+    plan: Plan, sides: Sides, folder: Path, work: Callable[[Gateway, DocumentSource], Awaitable[Answer]]
+) -> Answer:
+    """Run ``work`` on the live set and on the spare or the saved pre-images. ``folder`` is the plan's."""
     copy = sides.copy
     live = server(sides.source, ConnectionOptions(password_file=sides.source_password_file))
     # What is not on a majority yet may be lost: it is no basis for a repair, and does not count as restored.
@@ -93,10 +95,12 @@ def ask_both(plan: Plan, sides: Sides, work: Callable[[Gateway, DocumentSource],
     async def on_both(gateway: Gateway) -> Answer:
         from tallyglass.mongo.client import open_gateway
         from tallyglass.restore.spare.verify import check_unchanged
+        from tallyglass.restore.spare.writes import check_unwritten
 
         other = open_gateway(spare, **PATIENT)
         try:
             await check_unchanged(plan, other)
+            await check_unwritten(plan, other, folder)
             return await with_saved(gateway, other)
         finally:
             await other.close()

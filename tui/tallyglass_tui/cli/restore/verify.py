@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,16 +13,27 @@ from tallyglass_tui.cli.options import PATH, ConnectionOptions, connection_optio
 from tallyglass_tui.cli.restore.plan_file import PATIENT, read_plan, server
 from tallyglass_tui.cli.restore.plan_text import CODES, WORDS, in_words, print_doubts
 
+if TYPE_CHECKING:
+    from tallyglass.mongo.gateway import Gateway
+    from tallyglass.restore.spare.verify import Verification
+
 
 @click.command()
 @click.argument("plan_file", metavar="PLAN", type=PATH)
 @click.option("--spare", metavar="URI", required=True, help="Read the spare: a URI, or a .yml file.")
 @click.option("--log", type=PATH, metavar="FILE", help="Read the log of mongorestore.")
 @click.option("--empty", is_flag=True, help="Check only that the spare is empty and fits.")
+@click.option("--note-writes", is_flag=True, hidden=True)
 @json_option
 @connection_options(uri=False, profile=False)
 def verify(
-    given: ConnectionOptions, plan_file: Path, spare: str, log: Path | None, empty: bool, wants_json: bool
+    given: ConnectionOptions,
+    plan_file: Path,
+    spare: str,
+    log: Path | None,
+    empty: bool,
+    note_writes: bool,
+    wants_json: bool,
 ) -> int:
     """Compare what was restored with the plan.
 
@@ -29,13 +41,20 @@ def verify(
     computed.
     """
     plan = read_plan(plan_file)
+    from tallyglass.restore.spare import writes
     from tallyglass.restore.spare.ready import ready
     from tallyglass.restore.spare.verify import verify as compare
 
-    target = server(spare, given)
-    found = ask(
-        target, lambda gateway: ready(plan, gateway) if empty else compare(plan, gateway, log=log), None, **PATIENT
-    )
+    async def work(gateway: Gateway) -> Verification:
+        if empty:
+            return await ready(plan, gateway)
+        counted = await writes.count_writes(plan, gateway) if note_writes else {}
+        compared = await compare(plan, gateway, log=log)
+        if note_writes:
+            writes.note_writes(plan_file.parent, counted)
+        return compared
+
+    found = ask(server(spare, given), work, None, **PATIENT)
     if wants_json:
         print_doubts(found.checks)
         checks = [

@@ -111,7 +111,7 @@ def _copy_program(plan: Plan) -> PlanFile:
 
 def _verify() -> PlanSteps:
     return run(
-        Phase.VERIFY, "Compare the spare with the plan", Effect.READS_SPARE, verification(),
+        Phase.VERIFY, "Compare the spare with the plan", Effect.READS_SPARE, verification("--note-writes"),
         why="Documents, indexes and options per namespace, and nothing that was not computed. Exit status 1 means "
         "warnings.", exits=(0, 1),
     )  # fmt: skip

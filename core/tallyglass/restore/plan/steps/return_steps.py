@@ -30,6 +30,7 @@ from tallyglass.restore.tools.files import (
     NULL_IDS,
     OUTCOME,
     PLAN,
+    RAISE_SPARE,
     REPAIRS,
     RESERVED,
     SLICE_FOLDER,
@@ -80,7 +81,7 @@ def _before(work: ReturnWork) -> PlanSteps:
     parts, spare = [check], mongosh.on_spare(work.plan.facts.set_name)
     if work.fixes:
         parts.append(run_mongosh(
-            Phase.RETURN, "Move counters forward on the spare", Effect.WRITES_SPARE, "raise-spare.js",
+            Phase.RETURN, "Move counters forward on the spare", Effect.WRITES_SPARE, RAISE_SPARE,
             [spare, *work.fixes],
             why="What comes back must not hand out an id that was handed out after the point.",
         ))  # fmt: skip
