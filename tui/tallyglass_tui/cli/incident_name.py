@@ -42,7 +42,7 @@ async def agreed(incident: Incident, name: int | Ts, since: Ts | None) -> None:
     announce(incident, name, since)
     if isinstance(name, Ts) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return
-    if not await confirmed("Is it the one that you mean?", default=False):
+    if not await confirmed("Is this the one you mean?", default=False):
         raise InputError("Nothing was planned.", "In tallyglass incidents, take the last column of the one you mean.")
 
 
