@@ -67,4 +67,9 @@ class Printed:
             )
         if "no space left on device" in said.lower():
             return "The disk is full: make room, and run it again."
+        if re.search("socket was unexpectedly closed|connection reset by peer|server selection error", said):
+            return (
+                "The server ended, or cannot be reached: the last lines of its log say why; a full disk ends it, too. "
+                "Once it answers, run it again."
+            )
         return ""
