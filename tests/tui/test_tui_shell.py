@@ -17,6 +17,8 @@ from tallyglass.errors import ReadError
 from tallyglass_tui.pages import PAGES
 from tallyglass_tui.shell.run import _questions
 from tallyglass_tui.terminal.crash import crash_report
+from tallyglass_tui.widgets.input_line import InputLine
+from tallyglass_tui.widgets.live_table import LiveTable
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 15)])
@@ -279,3 +281,27 @@ async def test_a_message_is_whole_or_shows_that_it_is_cut(screen_at: Any) -> Non
         screen.app.say("no room for it " * 20)
         await screen.pilot.pause()
         assert screen.lines[-1].rstrip().endswith("…")
+
+
+async def test_a_line_that_is_typed_survives_a_window_that_is_too_small(screen_at: Any) -> None:
+    async with screen_at((80, 24)) as screen:
+        await screen.press("4", "b", *"/back")
+        await screen.pilot.resize_terminal(50, 12)
+        await screen.press("3", "w", "enter")
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.pilot.pause()
+        assert screen.app.screen.TITLE == "Restore"
+        await screen.press(*"ups")
+        line = screen.app.screen.query_one(InputLine)
+        assert (line.is_open, line.has_focus, line.value) == (True, True, "/backups")
+
+
+async def test_the_table_has_the_keys_again_after_a_window_that_was_too_small(screen_at: Any) -> None:
+    async with screen_at((50, 12)) as screen:
+        await screen.press("3")
+        assert screen.app.screen.TITLE == "Counters"
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.pilot.pause()
+        assert isinstance(screen.app.screen.focused, LiveTable)
+        await screen.press("3")
+        assert screen.app.screen.TITLE == "Oplog"

@@ -36,7 +36,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.events import Resize
+from textual.events import Key, Resize
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -68,6 +68,17 @@ class _Subscription(Generic[T]):
             self.show(value)
 
 
+class TooSmall(Static, can_focus=True):
+    """What a window that is too small shows of a page. It has the keys meanwhile: they would act unseen, and what is
+    typed into a line that is hidden would act as keys."""
+
+    def on_key(self, event: Key) -> None:
+        """Let only the keys pass that the sentence names, and the help."""
+        active = self.screen.active_bindings.get(event.key)
+        if active is None or active.binding.id not in ("app.quit", "app.help"):
+            event.stop()
+
+
 class Page(Screen[None]):
     """A numbered page of the dashboard."""
 
@@ -87,6 +98,8 @@ class Page(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._subscriptions: list[_Subscription[Any]] = []
+        self._is_covered = False
+        self._had_keys: Widget | None = None
 
     @property
     def shell(self) -> Shell:
@@ -109,7 +122,7 @@ class Page(Screen[None]):
         columns, rows = SMALLEST
         least = f"Tallyglass needs at least {columns}x{rows} cells; 80x24 shows all."
         text = Content(f"{least} Enlarge the window, or {bound.key('app.quit', 'q')}.")
-        yield Static(text, id="too-small", markup=False)
+        yield TooSmall(text, id="too-small", markup=False)
 
     def compose_body(self) -> ComposeResult:
         """The widgets of the page."""
@@ -179,9 +192,24 @@ class Page(Screen[None]):
         """Show the data that arrived while another page was shown."""
         self.shell.flush_now()
 
-    def on_resize(self, _: Resize) -> None:
+    def on_resize(self, event: Resize) -> None:
         """Fit the status to the window, also in a pause. Textual calls the method of a subclass as well."""
         self.show_state()
+        columns, rows = SMALLEST
+        if event.size.width < columns or event.size.height < rows:
+            if not self._is_covered:
+                self._is_covered, self._had_keys = True, self.focused
+            self.set_focus(self.query_one(TooSmall))
+        elif self._is_covered:
+            self._is_covered = False
+            # What had the keys is shown again by then.
+            self.call_after_refresh(self._return_keys)
+
+    def _return_keys(self) -> None:
+        had = self._had_keys
+        if had is not None and had.is_attached and not self._is_covered:
+            self.set_focus(had)
+            self.refresh_bindings()
 
     def on_tick(self, message: Tick) -> None:
         """Take the new data of the feeds, then update the status."""
@@ -224,8 +252,11 @@ class Page(Screen[None]):
         This happens at once: ``Widget.focus`` acts only after all queued events, and would take the keys from a line
         that was opened meanwhile.
         """
-        line = self.focused
-        if not (isinstance(line, InputLine) and line.is_open):
+        line = self._had_keys if self._is_covered else self.focused
+        if isinstance(line, InputLine) and line.is_open:
+            return
+        self._had_keys = widget
+        if not self._is_covered:
             self.set_focus(widget)
 
     def action_filter(self) -> None:
