@@ -18,6 +18,7 @@ from bson import Timestamp
 
 from builders.plans import changed, make_plan
 from builders.virtual_time import run
+from tallyglass.deployment.cluster import Deployment, Kind
 from tallyglass.errors import InputError, ReadError
 from tallyglass.moment import Ts
 from tallyglass.report.html import to_html
@@ -302,6 +303,14 @@ async def test_a_drill_without_a_folder_says_nothing_of_the_backup(
         assert (made.level, made.id) == ("unknown", "disk")
         assert made.title.startswith(str(root))
         assert f"cannot be used: {why}. Give another folder" in made.title
+
+
+async def test_a_drill_on_a_shard_says_that_it_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shard = Deployment(Kind.REPLICA_SET, "6.0.5", "s0", sharded=True)
+    monkeypatch.setattr(drill, "look_at", AsyncMock(return_value=shard))
+    monkeypatch.setattr(drill, "check_components", lambda *_: {})
+    made = await drill.drill(AsyncMock(), DrillRequest(Path("/b"), "", tmp_path, Path("/mongod"), ()))
+    assert (made.level, made.id, "part of a sharded cluster" in made.line) == ("unknown", "unreadable", True)
 
 
 def test_a_program_that_is_there_and_says_no_version_is_not_called_missing(

@@ -89,7 +89,7 @@ async def _rehearse(run: DrillRun) -> Report:
 async def _identified(run: DrillRun) -> Deployment:
     deployment = await look_at(run.gateway)
     if deployment.sharded or not deployment.has_oplog:
-        raise DeploymentError("A drill needs a replica set with an oplog.", deployment.no_oplog_because())
+        raise DeploymentError("A drill needs a replica set with an oplog.", deployment.no_restore_because())
     hello = await run.gateway.command("hello")
     run.known = replace(
         run.known,
