@@ -298,10 +298,20 @@ async def test_a_line_that_is_typed_survives_a_window_that_is_too_small(screen_a
 
 async def test_the_table_has_the_keys_again_after_a_window_that_was_too_small(screen_at: Any) -> None:
     async with screen_at((50, 12)) as screen:
-        await screen.press("3")
-        assert screen.app.screen.TITLE == "Counters"
+        await screen.press("slash", "4")
+        assert screen.app.screen.TITLE == "Restore"
+        await screen.press("1", "slash")
         await screen.pilot.resize_terminal(80, 24)
         await screen.pilot.pause()
+        assert screen.app.screen.TITLE == "Counters"
         assert isinstance(screen.app.screen.focused, LiveTable)
         await screen.press("3")
         assert screen.app.screen.TITLE == "Oplog"
+
+
+async def test_ctrl_c_ends_it_in_a_window_that_is_too_small(screen_at: Any) -> None:
+    async with screen_at((80, 24)) as screen:
+        await screen.press("4", "b")
+        await screen.pilot.resize_terminal(50, 12)
+        await screen.press("ctrl+c")
+        assert screen.app.return_code == 0

@@ -68,14 +68,23 @@ class _Subscription(Generic[T]):
             self.show(value)
 
 
+_ALWAYS = ("app.quit", "app.suspend", "app.help")
+"""The bindings that act in every window."""
+
+
 class TooSmall(Static, can_focus=True):
-    """What a window that is too small shows of a page. It has the keys meanwhile: they would act unseen, and what is
-    typed into a line that is hidden would act as keys."""
+    """What a window that is too small shows of a page. It has the keys meanwhile: those of the page would act unseen,
+    and what is typed into a line that is hidden would act as keys."""
 
     def on_key(self, event: Key) -> None:
-        """Let only the keys pass that the sentence names, and the help."""
+        """Let only the keys of the app pass, and of these, while a line is open, only those that always act."""
+        if event.key == "ctrl+c":
+            return  # a screen of Textual has it, too, and lets the app have it
         active = self.screen.active_bindings.get(event.key)
-        if active is None or active.binding.id not in ("app.quit", "app.help"):
+        passes = active is not None and (
+            active.binding.id in _ALWAYS or (active.node is self.app and not cast("Page", self.screen).hides_line)
+        )
+        if not passes:
             event.stop()
 
 
@@ -204,6 +213,11 @@ class Page(Screen[None]):
             self._is_covered = False
             # What had the keys is shown again by then.
             self.call_after_refresh(self._return_keys)
+
+    @property
+    def hides_line(self) -> bool:
+        """Whether a line is open that the window is too small to show."""
+        return self._is_covered and isinstance(self._had_keys, InputLine) and self._had_keys.is_open
 
     def _return_keys(self) -> None:
         had = self._had_keys
