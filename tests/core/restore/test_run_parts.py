@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
@@ -507,6 +508,18 @@ def test_a_step_that_a_killed_run_left_is_known_by_number_and_birth(tmp_path: Pa
         finally:
             process.kill()
     assert birth(pid) == ""
+
+
+def test_a_step_ends_where_a_signal_left_the_lock_of_its_process_locked(tmp_path: Path) -> None:
+    """As one does that comes while subprocess takes it: a run that was stopped then never ended."""
+    with StepProcess("sleep 60", tmp_path, tmp_path / "log", os.environ) as process:
+        ending = Thread(target=process.end)
+        with process._process._waitpid_lock:  # type: ignore[attr-defined]
+            ending.start()
+            ending.join(60)
+            stuck = ending.is_alive()
+    assert not stuck
+    assert process.wait(0) == -signal.SIGTERM
 
 
 def test_a_step_prints_into_the_log_and_leaves_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ _GRACE_SECONDS = 10.0
 """What the processes of a step have to end after they are asked, so that they can close their files."""
 _LOOK_SECONDS = 0.1
 """A person who pressed Ctrl-C does not notice it."""
+_POLL_SECONDS = 0.02
+"""Between two questions whether it has ended: what a short step may take longer than it does."""
 
 
 class StepProcess:
@@ -62,10 +64,22 @@ class StepProcess:
 
     def wait(self, seconds: float) -> int | None:
         """The exit status, negative for a signal; None if it still runs after so many seconds."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
+        end = time.monotonic() + seconds
+        while not self._has_ended() and (left := end - time.monotonic()) > 0:
+            time.sleep(min(_POLL_SECONDS, left))
+        return self._process.returncode
+
+    def _has_ended(self) -> bool:
+        # Popen.wait holds a lock, which a signal that ends the run leaves locked if it comes as it is taken: the next
+        # wait would then never return.
+        if self._process.returncode is None:
+            try:
+                pid, status = os.waitpid(self.group, os.WNOHANG)
+            except ChildProcessError:  # a signal came between an earlier answer and its use
+                pid, status = self.group, signal.SIGKILL
+            if pid:
+                self._process.returncode = os.waitstatus_to_exitcode(status)
+        return self._process.returncode is not None
 
     def end(self) -> None:
         """End it and all that it started in its session: first asked to, and after 10 s made to."""
@@ -77,7 +91,8 @@ class StepProcess:
                 if self.wait(_LOOK_SECONDS) is not None:
                     time.sleep(_LOOK_SECONDS)  # others of its group may need a moment more
                 waited += _LOOK_SECONDS
-        self._process.wait()
+        while self.wait(_GRACE_SECONDS) is None:
+            pass
 
 
 def left_running(folder: Path) -> list[int]:
