@@ -8,7 +8,7 @@ from typing import Any
 from bson import ObjectId, json_util
 
 from tallyglass.errors import PrivilegeError
-from tallyglass.mongo.gateway import Gateway, Namespace
+from tallyglass.mongo.gateway import CollectionInfo, Gateway, Namespace
 from tallyglass.oplog.entry import walk
 from tallyglass.oplog.entry.batch import unpacked
 from tallyglass.restore.backup.bson_file import decode, id_key
@@ -39,14 +39,9 @@ async def account_for_copy(
     target = row.beside if row.strategy is Strategy.COPY else row.ns
     item = plan.proof.expected_of(row.ns)
     kind = "collection" if item is None else item.kind
-    collections = await source.list_collections(target.partition(".")[0])
-    live = next((info for info in collections if str(info.ns) == target), None)
-    there = live and live.kind
-    if there != kind:
-        what = f"The {kind} is not there." if there is None else f"It is a {there}, not a {kind}."
-        outcome.damaged.append(Damaged(outcome.ns, "", what))
+    live = await _look_at(source, target, kind, outcome)
     if kind == "view":
-        outcome.restored += there == kind
+        outcome.restored += live is not None and live.kind == kind
         return
     wanted, missing = _chosen_ids(plan), dict[bytes, None]()
     query: dict[str, Any] = {"_id": {"$in": wanted}} if wanted else {}
@@ -66,15 +61,36 @@ async def account_for_copy(
         if kind != "timeseries":
             raise
         await _count_measurements(source, spare, row.ns, outcome)
-    removed = set[bytes]()
-    if live and missing and row.strategy is not Strategy.COPY:
-        removed = await removed_since(source, live, plan.facts.limit, missing)
-    outcome.restored += len(removed)
-    outcome.damaged += [Damaged(outcome.ns, id_json(key), _MISSING) for key in missing if key not in removed]
+    if missing:
+        await _count_missing(source, None if row.strategy is Strategy.COPY else live, plan, missing, outcome)
     for one in wanted:
         why = "There was no document with this _id at the point."
         outcome.damaged.append(Damaged(outcome.ns, json_util.dumps(one, json_options=CANONICAL), why))
     outcome.empty = not query and not (outcome.restored or outcome.damaged or behind)
+
+
+async def _look_at(source: Gateway, target: str, kind: str, outcome: NamespaceOutcome) -> CollectionInfo | None:
+    """The collection or view that came back, which must be of its kind; None where there is none."""
+    collections = await source.list_collections(target.partition(".")[0])
+    live = next((info for info in collections if str(info.ns) == target), None)
+    if live is None:
+        outcome.damaged.append(Damaged(outcome.ns, "", f"The {kind} is not there."))
+    elif live.kind != kind:
+        outcome.damaged.append(Damaged(outcome.ns, "", f"It is a {live.kind}, not a {kind}."))
+    return live
+
+
+async def _count_missing(
+    source: Gateway,
+    live: CollectionInfo | None,
+    plan: Plan,
+    missing: Collection[bytes],
+    outcome: NamespaceOutcome,
+) -> None:
+    """Count what is not there, by ``_id``: what others removed from the ``live`` collection had come back."""
+    removed = await removed_since(source, live, plan.facts.limit, missing) if live else set()
+    outcome.restored += len(removed)
+    outcome.damaged += [Damaged(outcome.ns, id_json(key), _MISSING) for key in missing if key not in removed]
 
 
 async def _count_measurements(source: Gateway, spare: Gateway, ns: str, outcome: NamespaceOutcome) -> None:
